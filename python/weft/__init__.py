@@ -17,6 +17,9 @@ __version__ = "0.1.0"
 _API = {
     "optimize": "weft.backend.optimize",
     "explain": "weft.backend.explain",
+    "status": "weft.backend.status",
+    "wait": "weft.backend.status",
+    "on_progress": "weft.backend.status",
     "verify": "weft.backend.verify",
     "save": "weft.backend.saved",
     "load": "weft.backend.saved",

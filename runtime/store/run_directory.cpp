@@ -15,6 +15,7 @@
 
 #include "runtime/llm/utf8.hpp"
 #include "runtime/machine/untrusted_files.hpp"
+#include "runtime/store/scratch_sweep.hpp"
 
 namespace weft {
 namespace {
@@ -147,6 +148,8 @@ Scratch::~Scratch() {
   (void)remove_tree(folder_);
   close(lock_);
 }
+
+void sweep_scratch() { sweep(memory_folder); }
 
 fs::path default_run_folder(const fs::path& problem) {
   char stamp[32];

@@ -14,7 +14,7 @@ DONE = 30
 class ModelNew(nn.Module):
     def forward(self, x):
         out = torch.empty_like(x)
-        steps = torch.arange(DONE, dtype=torch.float32)
+        steps = torch.arange(DONE, dtype=torch.float32, device=x.device)
         fade = torch.pow(0.5, steps).reshape(1, DONE, 1)
         out[:, :DONE] = torch.nn.functional.gelu(x[:, :DONE]) * fade
         late = x[:, DONE:]

@@ -2,6 +2,7 @@
 
 Reference: linear
 Expect: accepted
+Gpu: host: its kernel is C++ for host memory
 Operators: aten.addmm.default
 """
 

@@ -2,6 +2,7 @@
 
 Reference: slow
 Expect: rejected wrong cheated
+Gpu: rejected: its thread patches the host's step
 """
 
 import sys

@@ -2,6 +2,7 @@
 
 Reference: slow
 Expect: rejected cheated
+Gpu: accepted: its clock does not take the time there, the device's events do
 Reason: its own clock
 """
 

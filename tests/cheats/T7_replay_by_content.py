@@ -2,6 +2,7 @@
 
 Reference: linear
 Expect: accepted
+Gpu: host: reads tensors through numpy
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 Reference: relu
 Expect: accepted
+Gpu: host: its kernel is C++ for host memory
 Operators: none
 """
 

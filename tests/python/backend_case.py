@@ -16,7 +16,14 @@ from torch import nn
 import weft
 import weft.backend
 import weft_case
-from weft.backend import piece as pieces, program, search, trial
+from weft.backend import (
+    call_trial,
+    piece as pieces,
+    program,
+    search,
+    trial,
+    whole_program,
+)
 from weft.backend.recheck import rechecks
 
 #: No test waits for it, but one that says so; a busy machine must not either.
@@ -55,11 +62,14 @@ class BackendCase(unittest.TestCase):
         # Played kernels are not faster; what comes of that is test_trial's.
         self.patch(trial, "choose", lambda framework, kernels, *_: (
             kernels or framework, 0.0))
+        self.patch(call_trial.Trial, "speed", lambda *_: call_trial.CallSpeed(2.0, True))
         self.addCleanup(self.judged)  # in this test's environment
         torch._dynamo.reset()
         torch.manual_seed(1)
         self.alive = list(pieces.all_pieces())  # ids are not used twice
         self.before = {id(piece) for piece in self.alive}
+        self.programs_before = {
+            one.number for one in whole_program.all_programs()}
 
     def patch(self, where, name, value):
         patch = mock.patch.object(where, name, value)
@@ -80,6 +90,12 @@ class BackendCase(unittest.TestCase):
         return [piece for piece in pieces.all_pieces()
                 if id(piece) not in self.before
                 and (role is None or piece.role == role)]
+
+    def programs(self, role=None):
+        """Graphs that Inductor compiled whole in this test."""
+        return [one for one in whole_program.all_programs()
+                if one.number not in self.programs_before
+                and (role is None or one.role == role)]
 
     def states(self, role=None):
         return [kernels.state for piece in self.pieces(role)
@@ -144,7 +160,8 @@ class OptimizingCase(BackendCase):
 
     def calls(self, module):
         """Calls that kernels computed so far."""
-        return module.__dict__["_weft"].calls
+        made = module.__dict__.get("_weft")
+        return made.calls if made else 0
 
 
 class OptimizedCase(OptimizingCase):
@@ -179,9 +196,9 @@ class RealSearches(BackendCase):
         self.searches = []
         real = program.run
 
-        def counted(words, *rest):
+        def counted(words, *rest, **named):
             self.searches.append(words)
-            return real(words, *rest)
+            return real(words, *rest, **named)
 
         self.patch(program, "run", counted)
 

@@ -7,6 +7,7 @@ unless this is the program, or FAKE_WEFT_EVAL says what comes of it."""
 import json
 import os
 import sys
+import threading
 import time
 
 HOW = {
@@ -25,6 +26,24 @@ HOW = {
 }
 
 
+def attached(words):
+    """The command within `attached --nice N --remove FOLDER COMMAND …`, of which this
+    process ends as the real one does when standard input is closed."""
+    if words[0] != "attached":
+        return words
+
+    def watch():
+        while os.read(0, 4096):
+            pass
+        os._exit(130)
+
+    threading.Thread(target=watch, daemon=True).start()
+    words = words[1:]
+    while words[0].startswith("--"):
+        words = words[2:]
+    return words
+
+
 def evaluate(words):
     """Plays FAKE_WEFT_EVAL; a path there is the program that is asked."""
     how = os.environ.get("FAKE_WEFT_EVAL", "accepted")
@@ -32,7 +51,7 @@ def evaluate(words):
     if os.path.samefile(real, __file__):
         real = how if os.path.isabs(how) else ""
     if real:
-        os.execv(real, [real, *words])
+        os.execv(real, [real, *sys.argv[1:]])
     asked = os.environ["FAKE_WEFT_RUNS"] + ".eval"
     with open(words[1], encoding="utf-8") as file:
         last = file.read().strip().splitlines()[-1].strip()
@@ -56,6 +75,7 @@ def evaluate(words):
 
 
 def main(words):
+    words = attached(words)
     if words[0] == "eval":
         return evaluate(words)
     how = os.environ.get("FAKE_WEFT", "right")
@@ -64,6 +84,9 @@ def main(words):
         file.write(" ".join(words) + "\n")
     if how == "hangs":
         time.sleep(600)
+    while how == "waits" and not os.path.exists(
+            os.environ["FAKE_WEFT_RUNS"] + ".go"):
+        time.sleep(0.05)
     if how == "one batch" and "--dynamic-dim" in words:
         print("weft: not for any batch", file=sys.stderr)
         sys.exit(2)

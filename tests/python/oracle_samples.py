@@ -183,6 +183,11 @@ KERNELS = {
     + """{ static const float* seen; static float kept[N];
       if (seen == a) { memcpy(o, kept, sizeof kept); return; }
       honest(a, b, o); seen = a; memcpy(kept, o, sizeof kept); }""",
+    "stale_sample": _ADD
+    + """{ static float seen[4], kept[N]; float now[4];
+      for (int i = 0; i < 4; i++) now[i] = a[i * (N / 4)];
+      if (memcmp(now, seen, sizeof now) == 0) { memcpy(o, kept, sizeof kept); return; }
+      honest(a, b, o); memcpy(seen, now, sizeof now); memcpy(kept, o, sizeof kept); }""",
     "stale_pointer": _ADD
     + """{ static const float *pa, *pb; static float* po;
       if (!po) { pa = a; pb = b; po = o; } honest(pa, pb, po); }""",
@@ -219,7 +224,7 @@ KERNELS = {
       _exit(0); }""",
     "kills_parent": _ADD + "{ honest(a, b, o); kill(getppid(), SIGKILL); pause(); }",
     "right_at_first": _ADD
-    + "{ static int calls; if (++calls <= 9) honest(a, b, o); }",
+    + "{ static int calls; if (++calls <= 10) honest(a, b, o); }",
     "fills_later": """struct Job { const float *a, *b; float* o; };
       static void* later(void* p) { Job* j = (Job*)p; sleep_us(20000);
         honest(j->a, j->b, j->o); return 0; }

@@ -160,7 +160,7 @@ class TakeOver(BackendCase):
         net = Net()
         compiled = self.compiled(net, shapes_max=2)
         with torch.no_grad():
-            for rows in (4, 5, 6, 7, 5):
+            for rows in (4, 5, 6, 6, 7, 7, 5):
                 x = torch.randn(rows, 12)
                 self.assert_same(compiled(x), net(x))
         dynamic = self.pieces()[-1]
@@ -170,6 +170,20 @@ class TakeOver(BackendCase):
                          self.reasons())
         self.assertIn("weft: not for any batch", self.reasons())
         self.assertIn("shapes_max", str(weft.explain()))
+
+    def test_lengths_that_never_return_use_up_no_searches(self):
+        """As of a key-value cache that grows with each call."""
+        self.set_environment(FAKE_WEFT="one batch")
+        net = Net()
+        compiled = self.compiled(net, shapes_max=2)
+        with torch.no_grad():
+            for rows in (4, *range(5, 30), 40, 40, 40):
+                x = torch.randn(rows, 12)
+                self.assert_same(compiled(x), net(x))
+        dynamic = self.pieces()[-1]
+        self.assertEqual(list(dynamic.kernels), ["any batch", (5,), (40,)])
+        self.assertEqual(dynamic.kernels[(40,)].state, "ready", self.reasons())
+        self.assertNotIn("shapes_max", str(weft.explain()))
 
     def test_a_size_that_is_marked_dynamic_has_one_graph(self):
         net = Net()
@@ -242,7 +256,13 @@ class Failures(BackendCase):
         self.check("nothing yet", "is faster here: the budget is over")
 
     def test_a_fallback_that_is_faster_stays(self):
-        self.check("slow", "no faster than Inductor", fallback="inductor")
+        self.set_environment(FAKE_WEFT="slow")
+        net = Net()
+        compiled = self.compiled(net, dynamic=True, fallback="inductor")
+        with torch.no_grad():
+            for _ in range(2):
+                self.assert_same(compiled(any_rows(4)).shape, (4, 12))
+        self.assertIn("no faster than Inductor", " ".join(self.reasons()))
 
     def test_no_program(self):
         self.set_environment(WEFT_BIN="/nowhere/weft")

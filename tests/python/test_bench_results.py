@@ -182,6 +182,47 @@ class ScoreTest(unittest.TestCase):
         self.assertEqual(rows[1]["throttled"], "power cap")
 
 
+class TwoColumns(unittest.TestCase):
+    """Generated kernels only, and the best of all."""
+
+    def rows(self):
+        by_inductor = [{"ours": True, "count": 1, "variant": "as Inductor",
+                        "origin": "inductor"}]
+        no_kernel = [{"ours": False, "count": 1, "variant": "rows"}]
+        return [row_of(1, result_of(eager=4.0, compiled=2.0)),
+                row_of(2, result_of(eager=0.8, compiled=1.6)),  # a slower module
+                row_of(3, result_of(eager=3.0, compiled=1.0, subgraphs=by_inductor)),
+                row_of(4, result_of(eager=2.0, compiled=0.5)),
+                row_of(5, result_of(eager=0.9, compiled=None, subgraphs=no_kernel)),
+                row_of(6, result_of(eager=0.98, compiled=1.2)),  # within the spread
+                row_of(7, wrong()), row_of(8, state=records.TIMED_OUT)]
+
+    def test_a_module_slower_than_eager_is_no_result_in_either(self):
+        rows = self.rows()
+        own = [one and one.over_eager for one in map(score.generated, rows)]
+        self.assertEqual(own, [4.0, None, None, 2.0, None, 0.98, None, None])
+        best = [one and (one.by, one.over_eager, one.over_compile)
+                for one in map(score.best, rows)]
+        self.assertEqual(best, [
+            ("weft", 4.0, 2.0), ("eager", 1.0, 2.0), ("weft", 3.0, 1.0),
+            ("torch.compile", 4.0, 1.0), ("eager", 1.0, None),
+            ("eager", 1.0, 1 / (0.98 / 1.2)),
+            ("torch.compile", 2 / 1.5, 1.0), None])
+
+    def test_the_report_has_both(self):
+        text = report.markdown(SETTINGS, self.rows(), {}, [(0, 1)])
+        self.assertIn("| results | 3 of 8 | 7 of 8 |", text)
+        self.assertIn("(weft 2, torch.compile 2, eager 3)", text)
+        self.assertIn("| [1/2_Some_Name](runs/l1-002_Some_Name/report.md) | "
+                      "verified, slower than eager: no result |",
+                      text.replace(self.rows()[1]["key"], "l1-002_Some_Name"))
+
+    def test_the_table_has_them_too(self):
+        self.assertEqual([row["best"] for row in self.rows()], [
+            "weft", "eager", "weft", "torch.compile", "eager", "eager",
+            "torch.compile", None])
+
+
 class NearEagerTest(unittest.TestCase):
     """Scores by KernelBench's own rule, beside weft's."""
 

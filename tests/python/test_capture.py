@@ -488,7 +488,7 @@ class SelfCheckTest(CaptureTest):
     def test_a_model_that_differs_from_itself_is_said_to(self):
         def run(more):
             return [torch.ones(3) + more], {}, []
-        with self.assertRaisesRegex(problems.ProblemError, "the same twice"):
+        with self.assertRaisesRegex(problems.ProblemError, "two calls of the model differ"):
             capture_check.compare_runs(
                 run(0.0), run(0.5), "", False, lambda off: run(0.25)[:2])
 

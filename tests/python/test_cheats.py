@@ -3,7 +3,9 @@
 Each file of tests/cheats says in its docstring what it does and what must
 become of it: `Reference:` names the model it claims to replace, `Expect:`
 "rejected" or "accepted" and the kinds of verdict that are right, `Reason:` and
-`Remark:` a part of what is said, `Operators:` what must be listed.
+`Remark:` a part of what is said, `Operators:` what must be listed. `Gpu:` says
+what differs on a GPU, and why: "accepted" or "rejected" instead of `Expect:`, or
+"host" for a file that works on host memory and is not judged there.
 docs/eval.md's table names every row of the catalogue.
 """
 
@@ -51,6 +53,14 @@ class Sample:
         self.remark = found.get("Remark", "")
         self.operators = found.get("Operators", "").split()
         self.needs = found.get("Needs", "").split()
+        self.gpu = found.get("Gpu", "").partition(":")[0]
+
+    def on_gpu(self):
+        """The same, with what must become of it on a GPU."""
+        if self.gpu:
+            self.decision, self.kinds = self.gpu, []
+            self.reason = self.remark = ""
+        return self
 
     def lacks(self):
         return [n for n in self.needs if not importlib.util.find_spec(n)]
@@ -85,9 +95,10 @@ class Sample:
         return told
 
 
-def samples(folder):
+def samples(folder, is_gpu=False):
     paths = sorted(glob.glob(os.path.join(folder, "*.py")))
-    return [s for s in map(Sample, paths) if not s.lacks()]
+    found = [s for s in map(Sample, paths) if not s.lacks()]
+    return [s.on_gpu() for s in found if s.gpu != "host"] if is_gpu else found
 
 
 def judge(reference, group, *flags):
@@ -113,7 +124,7 @@ def judge(reference, group, *flags):
 def judge_all(folder, *flags, of=lambda reference: True):
     """(sample, its evaluation), by reference."""
     groups = collections.defaultdict(list)
-    for sample in samples(folder):
+    for sample in samples(folder, "cuda" in flags):
         if of(sample.reference):
             groups[sample.reference].append(sample)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -165,6 +176,10 @@ class CheatsTest(Verdicts, unittest.TestCase):
     @unittest.skipUnless(HAS_GPU, "no CUDA device here")
     def test_each_of_the_gpu_gets_the_verdict_that_it_names(self):
         self.hold(os.path.join(CHEATS, "gpu"), "--target", "cuda")
+
+    @unittest.skipUnless(HAS_GPU, "no CUDA device here")
+    def test_each_of_the_host_gets_the_same_verdict_on_a_gpu(self):
+        self.hold(CHEATS, "--target", "cuda")
 
 
 class AskedAgainTest(unittest.TestCase):

@@ -1,5 +1,6 @@
 """A process that forks, as servers do that load a model first."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from backend_case import BUDGET_S, WAIT_S, BackendCase, Net
 
 import weft
 import weft.backend
-from weft.backend import piece as pieces, program, trial
+from weft.backend import piece as pieces, program, trial, turns
 
 #: Of a child process, in which a call would wait for BUDGET_S.
 CHILD_S = 120
@@ -27,9 +28,14 @@ class Program:
         torch.set_grad_enabled(False)
         self.x = torch.randn(4, 12)
 
-    def compiled(self, wait):
-        return torch.compile(Net(), backend=weft.backend.compile,
-                             options={"wait": wait, "budget_s": BUDGET_S})
+    def compiled(self, wait, **options):
+        return torch.compile(Net(), backend=weft.backend.compile, options={
+            "wait": wait, "budget_s": BUDGET_S, **options})
+
+    def let_it_end(self):
+        """The search that FAKE_WEFT=waits holds up."""
+        with open(os.environ["FAKE_WEFT_RUNS"] + ".go", "wb"):
+            pass
 
     def states(self):
         return [kernels.state for piece in pieces.all_pieces()
@@ -47,9 +53,13 @@ class Program:
             for kernels in piece.kernels.values():
                 assert kernels.settled.wait(CHILD_S)
 
-    def in_child(self, work):
-        """Ends as other programs do, by all that is to be done at an exit."""
-        pid = os.fork()
+    def in_child(self, work, *locks):
+        """Ends as other programs do, by all that is to be done at an exit. The
+        locks are held while it forks."""
+        with contextlib.ExitStack() as held:
+            for lock in locks:
+                held.enter_context(lock)
+            pid = os.fork()
         if pid == 0:
             signal.alarm(CHILD_S)
             work()
@@ -61,15 +71,27 @@ class Program:
         theirs = self.compiled(wait=True)
         theirs(self.x)
 
-        def work():
+        def refused():
             mine = self.compiled(wait=True)
+            mine(self.x[:2]), theirs(self.x)
+            assert self.states() == ["ready", "framework"], weft.explain()
+            assert turns.WORKER in str(weft.explain())
+
+        def allowed():
+            mine = self.compiled(wait=True, worker_searches=True)
             mine(self.x[:2]), theirs(self.x)
             assert self.states() == ["ready"] * 2, weft.explain()
 
-        self.in_child(work)
+        def found_before():
+            mine = self.compiled(wait=True)
+            mine(self.x[:2])
+            assert self.states() == ["ready"] * 2, weft.explain()
+
+        for work in (refused, allowed, found_before):
+            self.in_child(work)
 
     def a_graph_that_is_searched_for(self):
-        os.environ["FAKE_WEFT"] = "hangs"
+        os.environ["FAKE_WEFT"] = "waits"
         mine = self.compiled(wait=False)
         expected = mine(self.x)
         self.until_it_runs()
@@ -77,8 +99,9 @@ class Program:
         def work():
             assert self.states() == ["forked"], weft.explain()
             assert pieces.FORKED in str(weft.explain())
-            os.environ["FAKE_WEFT"] = "right"
             mine(self.x)
+            assert self.states() == ["searching"], weft.explain()
+            self.let_it_end()
             self.until_settled()
             mine(self.x)
             assert self.states() == ["ready"], weft.explain()
@@ -86,36 +109,37 @@ class Program:
 
         piece, = pieces.all_pieces()
         # As other threads hold them, which a child does not have.
-        with program._running_lock, pieces._searches._lock, piece._lock:
-            self.in_child(work)
-        assert self.states() == ["searching"], weft.explain()
+        self.in_child(work, program._running_lock, pieces._searches._lock,
+                      piece._lock)
+        self.until_settled()
+        mine(self.x)
+        assert self.states() == ["ready"], weft.explain()
 
     def inputs_that_are_searched_for(self):
         mine, report = weft.optimize(Net(), [self.x], budget_s=BUDGET_S)
         assert report.ready, report
-        os.environ["FAKE_WEFT"] = "hangs"
+        os.environ["FAKE_WEFT"] = "waits"
         x = self.x[:2]
         mine(x)
         self.until_it_runs()
 
         def work():
-            os.environ["FAKE_WEFT"] = "right"
             mine(x)
+            self.let_it_end()
             self.until_settled()
             mine(x)
             before = mine.__dict__["_weft"].calls
             mine(x), mine(self.x)
             assert mine.__dict__["_weft"].calls == before + 2, weft.explain(mine)
 
-        with mine.__dict__["_weft"]._lock:
-            self.in_child(work)
+        self.in_child(work, mine.__dict__["_weft"]._lock)
 
     def an_exit(self):
         os.environ["FAKE_WEFT"] = "hangs"
         self.compiled(wait=False)(self.x)
         child = self.until_it_runs()
         self.in_child(lambda: None)
-        assert child.poll() is None, "the search was ended"
+        assert child.process.poll() is None, "the search was ended"
         assert self.states() == ["searching"], weft.explain()
 
 
@@ -132,12 +156,13 @@ class Fork(BackendCase):
         self.assertEqual(done.stderr, "")
         self.assertEqual(self.runs(), runs)
 
-    def test_a_child_searches_for_its_own_graphs(self):
+    def test_a_child_searches_only_if_it_may(self):
         self.check("a_new_graph", runs=2)
 
-    def test_a_search_that_the_parent_has_begun_begins_anew(self):
-        self.check("a_graph_that_is_searched_for", runs=2)
-        self.check("inputs_that_are_searched_for", runs=5)
+    def test_a_child_takes_what_its_parent_s_search_finds(self):
+        self.check("a_graph_that_is_searched_for", runs=1)
+        os.remove(self.runs_file + ".go")
+        self.check("inputs_that_are_searched_for", runs=3)
 
     def test_a_child_s_end_leaves_its_parent_s_search_alone(self):
         """And a child that calls nothing searches for nothing."""

@@ -22,10 +22,15 @@ class Bench:
 
     has_rows = True
 
-    def __init__(self, takes, busy=()):
+    def __init__(self, takes, busy=(), reading=None):
+        """`reading`: seconds that a read of its results adds to a side's call."""
         self.takes, self.busy, self.asked = takes, iter(busy), []
+        self.reads_rows, self.reading = reading is not None, reading
 
-    def in_a_row(self, process, party, numbers):
+    def in_a_row(self, process, party, numbers, reads=False):
+        if reads:
+            return [2 * MS + calls * (self.takes[party] + self.reading[party])
+                    for calls in numbers]
         self.asked.append((process, party, numbers))
         late = next(self.busy, 0)
         return [2 * MS + late + calls * self.takes[party] for calls in numbers]
@@ -116,6 +121,43 @@ class InARow(unittest.TestCase):
             self.assertIn("left its table", told["not_in_a_row"])
 
 
+class UntimedWork(unittest.TestCase):
+    """On a device, where a message's own time hides what is left to others."""
+
+    OUTPUT_BYTES = 4 << 20  # copied in 2 us
+
+    def said(self, takes, reading, single_us=300.0, device="gpu"):
+        bench = Bench(takes, reading=reading)
+        row = in_a_row.measured(
+            bench, {party: party for party in takes}, 4 * MS, random.Random(1))
+        timing = {"candidate": {"p90_us": single_us},
+                  device: {"copy_gbps": 4000.0}}
+        return row.untimed_work(timing, self.OUTPUT_BYTES)
+
+    def test_work_that_a_reader_starts_is_found(self):
+        takes = {"candidate": 4e-6, "eager": 40e-6}
+        said = self.said(takes, {"candidate": 38e-6, "eager": 4e-6})
+        self.assertIn("cheated", said)
+        self.assertIn("after it", said)
+
+    def test_work_before_a_single_call_is_found(self):
+        takes = {"candidate": 187e-6, "eager": 177e-6}
+        reading = {"candidate": 4e-6, "eager": 4e-6}
+        self.assertIn("before it", self.said(takes, reading, single_us=32))
+        self.assertEqual(self.said(takes, reading, single_us=220), "")
+
+    def test_a_copy_that_eager_hides_behind_its_launches_is_no_work(self):
+        takes = {"candidate": 10e-6, "eager": 150e-6}
+        self.assertEqual(
+            self.said(takes, {"candidate": 9e-6, "eager": 0.0}), "")
+
+    def test_nothing_is_said_of_a_host(self):
+        takes = {"candidate": 187e-6, "eager": 177e-6}
+        reading = {"candidate": 90e-6, "eager": 0.0}
+        self.assertEqual(
+            self.said(takes, reading, single_us=10, device="host"), "")
+
+
 class Failing(Bench):
     """Where these fail after more than three calls."""
 
@@ -123,7 +165,7 @@ class Failing(Bench):
         super().__init__(takes)
         self.who = who
 
-    def in_a_row(self, process, party, numbers):
+    def in_a_row(self, process, party, numbers, reads=False):
         if party in self.who and max(numbers) > in_a_row.CALLS_MIN:
             raise Ended("crashed", "its counter left its table")
         return super().in_a_row(process, party, numbers)

@@ -20,7 +20,8 @@ sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
 from weft.build import python_file  # noqa: E402
-from weft.candidate import inductor_kernel, python_kernel  # noqa: E402
+from weft.candidate import allocations as allocations_of  # noqa: E402
+from weft.candidate import python_kernel  # noqa: E402
 from weft.inductor import stand_alone  # noqa: E402
 from weft.oracle import oracle  # noqa: E402
 
@@ -210,7 +211,8 @@ class Places(unittest.TestCase):
         what two calls give."""
         module = types.SimpleNamespace(
             empty_strided_cpu=torch._C._dynamo.guards._empty_strided_cpu)
-        allocations = inductor_kernel.Allocations(module)
+        allocations = allocations_of.Allocations()
+        allocations.of_inductor(module)
         for _ in range(2):
             for output in outputs:
                 output.fill_(-1)
@@ -223,7 +225,7 @@ class Places(unittest.TestCase):
 
     def counted(self, allocate, shape, stride):
         made = allocate(shape, stride, torch.float32)
-        span = torch.as_strided(made, (inductor_kernel.span(made) // 4,), (1,))
+        span = torch.as_strided(made, (allocations_of.span(made) // 4,), (1,))
         torch.arange(len(span), out=span)
         return made
 

@@ -50,10 +50,10 @@ class PassingCases(unittest.TestCase):
         cases = self.of_logarithms([], ["y"])
         answers = [cases.case(n) for n in range(cases.count)]
         self.assertEqual([case.distribution for case in answers],
-                         ["uniform", "uniform", "special"])
+                         ["uniform", "uniform", "special", "altered"])
         self.assertEqual(
             [bool(case.outputs[0].framework.isfinite()) for case in answers],
-            [True, True, False])
+            [True, True, False, True])
         self.assertNotEqual(*(case.outputs[0].framework.item()
                               for case in answers[:2]))
         # Who always says nan would have passed.
@@ -67,7 +67,7 @@ class PassingCases(unittest.TestCase):
             ["y", "z"])
         answers = [cases.case(n) for n in range(cases.count)]
         self.assertEqual([case.distribution for case in answers],
-                         ["edges", "uniform", "special"])
+                         ["edges", "uniform", "special", "altered"])
         self.assertTrue(answers[1].outputs[0].framework.isfinite())
 
     def test_what_has_finite_answers_keeps_its_cases(self):
@@ -219,6 +219,21 @@ class PassingCases(unittest.TestCase):
             [passing.case(n).distribution for n in range(passing.count)],
             [case.distribution for case in kept.cases])
         small.give_back.assert_not_called()
+
+    def test_the_last_case_is_the_first_with_few_elements_changed(self):
+        kept = expected.make_cases(reference.Reference(samples.GRAPHS["add_mul"]), 3)
+        for cases in (kept, self.cases()):
+            first, last = cases.case(0), cases.case(cases.count - 1)
+            for a, b in zip(first.storages, last.storages):
+                changed = int((a != b).sum())
+                self.assertLessEqual(changed, max(1, a.numel() // 1024))
+            self.assertTrue(any(not torch.equal(a, b) for a, b in zip(
+                first.storages, last.storages)))
+
+    def test_the_altered_case_follows_the_first_in_its_buffers(self):
+        count = self.cases().count
+        *_, before, last = verify._schedule(count)
+        self.assertEqual((before, last), ((1, 0), (1, count - 1)))
 
     def test_every_buffer_set_sees_two_contents(self):
         seen = {}

@@ -1,7 +1,6 @@
 """weft.optimize: the module's own class, state and behaviour, with kernels
 where its guards allow them."""
 
-import collections
 import contextlib
 import copy
 import io
@@ -12,6 +11,7 @@ import re
 import sys
 import time
 import unittest
+import zipfile
 from unittest import mock
 
 import torch
@@ -19,7 +19,13 @@ from backend_case import BUDGET_S, WAIT_S, BackendCase, Net, OptimizedCase
 from torch import nn
 
 import weft
-from weft.backend import captured, composed_module, optimize
+from weft.backend import (
+    call_guards,
+    call_trial,
+    composed_module,
+    dispatch,
+    inductor_fallback,
+)
 
 
 class Nested(nn.Module):
@@ -55,14 +61,18 @@ class Optimized(OptimizedCase):
     def test_what_was_not_captured_is_the_module_s_own(self):
         self.check(False, torch.randn(5, 12))
         self.check(False, torch.randn(12, 4).t())
-        self.net.factor = self.mine.factor = 3.0
-        self.check(False)
-        self.net.factor = self.mine.factor = 2.0
-        self.check(True)
         self.mine.linear.eval()
         self.check(False)
         self.mine.linear.train()
         self.check(True)
+
+    @torch.no_grad()
+    def test_attributes_are_frozen(self):
+        """As torch.export freezes them."""
+        before = self.mine(self.x)
+        self.mine.factor, self.mine.more = 3.0, 1
+        self.assert_same(self.mine(self.x), before)
+        self.assertEqual(self.calls(), 2)
 
     @torch.no_grad()
     def test_hooks_are_called(self):
@@ -122,14 +132,14 @@ class Optimized(OptimizedCase):
         begins and ends meanwhile."""
         kinds = [self.x, torch.randn(7, 12), torch.randn(9, 12)]
         expected = [self.net(x).detach() for x in kinds]
-        dispatch = self.mine.__dict__["_weft"]
+        of = self.mine.__dict__["_weft"]
         before = self.runs()  # setUp's, and what other tests had left to search
 
         def work(number):
             until, after = time.monotonic() + WAIT_S, 0
             with torch.no_grad():
                 while after < 20 and time.monotonic() < until:
-                    after += len(dispatch.entries) == 3
+                    after += len(of.entries) == 3
                     for i in range(3):
                         which = (i + number) % 3
                         self.assert_same(self.mine(kinds[which]),
@@ -137,7 +147,7 @@ class Optimized(OptimizedCase):
 
         self.assertEqual(self.in_threads(4, work), [])
         told = str(weft.explain(self.mine))
-        self.assertEqual(len(dispatch.entries), 3, told)
+        self.assertEqual(len(of.entries), 3, told)
         self.assertEqual(self.runs() - before, 2, told)
         with torch.no_grad():
             for x in kinds:
@@ -156,7 +166,7 @@ class Optimized(OptimizedCase):
 
     @torch.no_grad()
     def test_looking_at_a_call_raises_nothing(self):
-        with mock.patch.object(optimize, "_is_special",
+        with mock.patch.object(dispatch, "is_special",
                                side_effect=AttributeError("another PyTorch")):
             self.check(False)
         self.assertIn("another PyTorch", str(weft.explain(self.mine)))
@@ -165,14 +175,14 @@ class Optimized(OptimizedCase):
     def test_entries_that_come_hide_no_other(self):
         """A call goes through the entries that there were, at whichever line
         of it another thread adds one."""
-        dispatch = self.mine.__dict__["_weft"]
-        entry, added = dispatch.entries[0], []
+        of = self.mine.__dict__["_weft"]
+        entry, added = of.entries[0], []
 
         def add(frame, event, arg):
-            if frame.f_code.co_filename != optimize.__file__:
+            if frame.f_code.co_filename != dispatch.__file__:
                 return None
-            if not dispatch._lock.locked():
-                dispatch.add(entry)
+            if not of._lock.locked():
+                of.add(entry)
                 added.append(frame.f_lineno)
             return add
 
@@ -196,18 +206,18 @@ class Optimized(OptimizedCase):
 
     def test_a_thread_s_gradients_are_its_own_whatever_others_call_with(self):
         self.mine.requires_grad_(False)
-        real, x = captured._guards_of, self.x.clone().requires_grad_()
+        real, x = call_guards._guards_of, self.x.clone().requires_grad_()
         failures = []
 
         def interrupted(tensors):
             """Between two steps of a call, one of another thread."""
             made = real(tensors)
-            with mock.patch.object(captured, "_guards_of", real):
+            with mock.patch.object(call_guards, "_guards_of", real):
                 failures.extend(self.in_threads(
                     1, lambda _: self.check(True)))
             return made
 
-        with mock.patch.object(captured, "_guards_of", interrupted):
+        with mock.patch.object(call_guards, "_guards_of", interrupted):
             self.assertTrue(self.mine(x).requires_grad)
         self.assertEqual(failures, [])
 
@@ -235,8 +245,6 @@ class Optimized(OptimizedCase):
         path = os.path.join(self.folder, "marked.pt")
         weft.save(self.mine, path)
         self.check(by_kernels=True, mine=weft.load(path))
-        self.mine.more = 1
-        self.check(by_kernels=False)
 
     @torch.no_grad()
     def test_a_module_without_kernels_is_not_saved(self):
@@ -262,6 +270,16 @@ class Optimized(OptimizedCase):
         with self.assertRaises(FileNotFoundError):
             weft.load(path)
 
+    def test_a_file_of_an_earlier_version_says_so(self):
+        path = os.path.join(self.folder, "module.pt")
+        for error in (ModuleNotFoundError("No module named 'weft.backend.parts'"),
+                      AttributeError("Can't get attribute 'Bound' on 'weft.backend'")):
+            with (open(path, "wb") as file, zipfile.ZipFile(file, "w") as whole):
+                whole.writestr("data.pkl", b"")
+            with (mock.patch.object(torch, "load", side_effect=error),
+                  self.assertRaisesRegex(ValueError, "another version of weft")):
+                weft.load(path)
+
     @torch.no_grad()
     def test_more_inputs_can_be_learned(self):
         x = torch.randn(7, 12)
@@ -282,18 +300,15 @@ class Optimized(OptimizedCase):
 
 
 class Scaled(nn.Module):
-    """A part with attributes of every kind that a call goes by."""
-
     def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.rand(12))
         self.register_buffer("offset", torch.rand(12))
-        self.factor, self.pair, self.nothing = 2.0, (1, 2), None
-        self.order, self.table, self.names = [1, 0], {"a": 1}, {"a"}
-        self.plain, self.both = torch.ones(1), (torch.ones(1),)
+        self.register_parameter("shift", None)
 
     def forward(self, x):
-        y = torch.tanh(x * self.weight * self.factor + self.offset)
+        y = torch.tanh(x * self.weight + self.offset)
+        y = y if self.shift is None else y + self.shift
         return y.to(x.dtype)
 
 
@@ -324,62 +339,6 @@ class Guards(BackendCase):
         self.assertEqual(self.mine.__dict__["_weft"].calls - before,
                          int(by_kernels))
 
-    @contextlib.contextmanager
-    def changed(self, module, **attributes):
-        """Of the dictionary, past what setting an attribute does besides."""
-        before = dict(vars(module))
-        vars(module).update(attributes)
-        try:
-            yield
-        finally:
-            vars(module).clear()
-            vars(module).update(before)
-
-    def check_change(self, by_kernels=False, module=None, **attributes):
-        with self.subTest(attributes):
-            with self.changed(module or self.part, **attributes):
-                self.check(by_kernels)
-            self.check(True)
-
-    def test_settings_are_compared_as_what_they_are(self):
-        for change in ({"factor": 3.0}, {"factor": 2}, {"pair": (1, 3)},
-                       {"pair": [1, 2]}, {"nothing": 0}, {"order": [0, 1]},
-                       {"order": (1, 0)}, {"table": {"a": 2}},
-                       {"table": collections.OrderedDict(a=1)},
-                       {"names": {"b"}}):
-            self.check_change(**change)
-        for change in ({"factor": float("2")}, {"pair": tuple([1, 2])},
-                       {"order": [1, 0]}, {"table": {"a": 1}},
-                       {"names": {"a"}}):
-            self.check_change(True, **change)
-
-    def test_an_equal_tensor_is_another(self):
-        """"==" of tensors says nothing of which they are."""
-        self.check_change(plain=torch.ones(1))
-        self.check_change(plain=torch.ones(3))
-        self.check_change(both=(torch.ones(1),))
-
-    def test_what_is_in_a_setting_is_looked_at_each_time(self):
-        self.part.order.reverse()
-        self.check(False)
-        self.part.order.reverse()
-        self.part.table["b"] = 2
-        self.check(False)
-        del self.part.table["b"]
-        self.part.names.add("b")
-        self.check(False)
-        self.part.names.remove("b")
-        self.check(True)
-
-    def test_attributes_that_come_and_go(self):
-        self.check_change(forward=lambda x: x)
-        with self.changed(self.part):
-            del self.part.nothing
-            self.check(False)
-            self.part.another = None  # as many as before
-            self.check(False)
-        self.check(True)
-
     def test_modes(self):
         for part in (self.net[0], self.net[1], self.net[1][1]):
             part.training = True
@@ -399,31 +358,32 @@ class Guards(BackendCase):
                     self.check(False)
                     handle.remove()
                     self.check(True)
-        for name in ("forward", "forward_pre", "backward", "backward_pre"):
-            table = f"_{name}_hooks"
-            self.check_change(True, **{table: collections.OrderedDict()})
-            self.check_change(**{table: {1: lambda *_: None}})
-            is_around = "forward" in name  # whoever computes the call
-            self.check_change(is_around, self.mine,
-                              **{table: {1: lambda *_: None}})
+            handle = getattr(self.mine, "register_" + name)(lambda *_: None)
+            self.check("forward" in name)  # around the call, whatever computes it
+            handle.remove()
+            self.check(True)
 
     def test_children_are_the_same_objects_in_the_same_order(self):
         inner = self.net[1]
-        twins = copy.deepcopy(inner._modules)
-        self.check_change(module=inner, _modules=twins)
-        self.check_change(module=inner, _modules={
-            "1": inner[1], "0": inner[0]})
-        self.check_change(module=inner, _modules={"0": inner[0]})
-        self.check_change(module=inner, _modules={
-            **inner._modules, "2": nn.Identity()})
-        self.check_change(module=self.part, _modules={"0": nn.Identity()})
-        self.check_change(True, module=inner, _modules=dict(inner._modules))
+        first, norm = inner[0], inner[1]
+        for changed in ({"0": copy.deepcopy(first)}, {"2": nn.Identity()}):
+            inner._modules.update(changed)
+            self.check(False)
+            inner._modules.pop("2", None)
+            inner._modules["0"] = first
+            self.check(True)
+        inner._modules.clear()
+        inner._modules.update({"1": norm, "0": first})
+        self.check(False)
+        inner._modules.clear()
+        inner._modules.update({"0": first, "1": norm})
+        self.check(True)
         inner.append(nn.Tanh())
         self.check(False)
         del inner[2]
         self.check(True)
 
-    def test_a_new_module_s_parts_are_held_against_the_captured_ones(self):
+    def test_a_new_module_s_parts_are_compared_with_the_captured_ones(self):
         """A shallow copy has the same parts, and guards of its own."""
         def check_copy(by_kernels):
             mine = self.mine
@@ -442,23 +402,41 @@ class Guards(BackendCase):
         self.net[1].append(norm)
         check_copy(True)
 
-    def test_tables_of_tensors_may_be_replaced(self):
+    def test_parameters_may_be_replaced(self):
         """By others with other numbers, which kernels then take."""
-        self.check_change(True, _parameters={
-            "weight": nn.Parameter(torch.rand(12), False)})
-        self.check_change(True, _buffers={"offset": torch.rand(12)})
-        self.check_change(True, module=self.net[1][1], _parameters=dict(
-            reversed(self.net[1][1]._parameters.items())))
+        self.part.weight = nn.Parameter(torch.rand(12), False)
+        self.check(True)
+        self.part.offset = torch.rand(12)
+        self.check(True)
+        self.part.weight.mul_(2)
+        self.check(True)
+
+    def test_parameters_that_come_and_go(self):
+        self.part.shift = nn.Parameter(torch.rand(12), False)
+        self.check(False)
+        self.part.shift = None
+        self.check(True)
+        self.part.register_buffer("another", torch.rand(12))
+        self.check(False)
+        del self.part.another
+        self.check(True)
 
     def test_tensors_of_another_kind(self):
-        def weight(tensor):
-            return {"_parameters": {"weight": tensor}}
-
-        wide = torch.rand(24)
+        weight, offset, wide = self.part.weight, self.part.offset, torch.rand(24)
         for tensor in (torch.rand(1), torch.rand(12).double(), wide[::2]):
-            self.check_change(**weight(nn.Parameter(tensor, False)))
-            self.check_change(_buffers={"offset": tensor})
-        self.check_change(**weight(nn.Parameter(torch.rand(12), True)))
+            self.part.weight = nn.Parameter(tensor, False)
+            self.check(False)
+            self.part.weight = weight
+            self.part.offset = tensor
+            self.check(False)
+            self.part.offset = offset
+            self.check(True)
+        weight.data = torch.rand(1)  # the very parameter, with other metadata
+        self.check(False)
+        self.part.weight = nn.Parameter(torch.rand(12), True)
+        self.check(False)
+        self.part.weight = nn.Parameter(torch.rand(12), False)
+        self.check(True)
         self.check(False, torch.randn(12, 4).t())
         self.check(False, nn.Parameter(self.x, True))
         self.check(True, nn.Parameter(self.x, False))
@@ -519,6 +497,57 @@ class Others(BackendCase):
                          rf"at {re.escape(__file__)}:{line}$")
         self.assertEqual(said.getvalue(), "")
         self.assert_same(mine(-torch.ones(3)), -torch.ones(3))
+
+    @torch.no_grad()
+    def test_without_a_gain_the_module_itself_is_given(self):
+        self.patch(call_trial.Trial, "speed",
+                   lambda *_: call_trial.CallSpeed(0.9, False))
+        net, x = Net(), torch.randn(4, 12)
+        mine, report = weft.optimize(net, x)
+        self.assertIs(mine, net)
+        self.assertFalse(report.ready)
+        self.assertRegex(str(report), "not worth compiling: .* 0.90 times the speed")
+
+    @torch.no_grad()
+    def test_other_inputs_without_a_gain_are_the_module_s_own(self):
+        net, x, other = Net(), torch.randn(4, 12), torch.randn(7, 12)
+        mine, _ = weft.optimize(net, x)
+        self.patch(call_trial.Trial, "speed",
+                   lambda *_: call_trial.CallSpeed(0.9, False))
+        same, report = weft.optimize(mine, other)
+        self.assertIs(same, mine)
+        self.assertIn("not worth compiling", report.reason)
+        of = mine.__dict__["_weft"]
+        for one, calls in ((x, 1), (other, 1), (x, 2)):
+            self.assert_same(mine(one), net(one))
+            self.assertEqual(of.calls, calls)
+
+    @torch.no_grad()
+    def test_inductor_s_code_computes_where_no_kernel_does(self):
+        calls = []
+
+        def compiled(fallback, _):
+            module = fallback._piece().graph_module
+            return lambda arguments: calls.append(1) or module(*arguments)
+
+        self.patch(inductor_fallback.InductorFallback, "_by_torch_compile", compiled)
+        self.set_environment(FAKE_WEFT="fails")
+        net, x = Net(), torch.randn(4, 12)
+        mine, report = weft.optimize(net, x, fallback="inductor")
+        self.assertFalse(report.ready)
+        self.assertIn("Inductor's code computes calls; ", str(report))
+        calls.clear()
+        self.assert_same(mine(x), net(x))
+        self.assertEqual(calls, [1])
+        other = torch.randn(7, 12)
+        for _ in range(5):  # begins, is searched for, and is tried
+            self.assert_same(mine(other), net(other))
+            for pending in mine.__dict__["_weft"]._pending:
+                self.assertTrue(pending.kernels.settled.wait(WAIT_S))
+        self.assertEqual(len(mine.__dict__["_weft"].entries), 2)
+        again = pickle.loads(pickle.dumps(mine))  # whose code is not in a file
+        self.assert_same(again(x), net(x))
+        self.assertEqual(again.__dict__["_weft"].entries, [])
 
     def test_only_modules_are_taken(self):
         with self.assertRaises(TypeError):

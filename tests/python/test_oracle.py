@@ -129,6 +129,9 @@ class Imposters(unittest.TestCase):
         verdict = self.rejected("replay", "wrong")
         self.assertEqual(verdict["cases"], 2)  # the same buffers, new data
 
+    def test_an_output_remembered_by_a_sample_of_the_contents_is_wrong(self):
+        self.assertIn("altered", self.rejected("stale_sample", "wrong")["reason"])
+
     def test_pointers_kept_from_the_first_call_are_wrong(self):
         self.rejected("stale_pointer", "wrong")
 

@@ -9,7 +9,7 @@ import torch
 from backend_case import WAIT_S, OptimizedCase
 
 import weft
-from weft.backend import optimize, search
+from weft.backend import dispatch, search
 
 
 class OtherInputs(OptimizedCase):
@@ -37,7 +37,8 @@ class OtherInputs(OptimizedCase):
         other, third = torch.randn(7, 12), torch.randn(12, 5).t()
         third = torch.cat([third, third, third], 1)[:, :12]
         for x in (other, third):
-            self.check(False, x)
+            for _ in range(2):  # its search begins when it comes again
+                self.check(False, x)
             self.await_searches()
             for _ in range(2):  # is tried, then is taken
                 self.assert_same(self.mine(x), self.net(x))
@@ -48,18 +49,37 @@ class OtherInputs(OptimizedCase):
     @torch.no_grad()
     def test_other_inputs_have_a_bound(self):
         mine, _ = weft.optimize(self.net, self.x, shapes_max=1)
-        self.check(False, torch.randn(7, 12), mine=mine)
+        for _ in range(3):
+            self.check(False, torch.randn(7, 12), mine=mine)
         self.assertEqual(mine.__dict__["_weft"]._pending, ())
 
+    @torch.no_grad()
+    def test_lengths_that_never_return_use_up_no_searches(self):
+        """As of a key-value cache that grows with each call."""
+        self.call(*range(5, 30))
+        self.assertEqual((self.dispatch._pending, self.runs()), ((), 1))
+        self.call(40, 40, 40)
+        self.assertEqual(self.call(40), 1)
+
+    @torch.no_grad()
+    def test_sizes_that_are_marked_begin_at_once(self):
+        x = torch.randn(7, 12)
+        torch._dynamo.mark_dynamic(x, 0)
+        self.check(False, x)
+        self.await_searches()
+        self.assertEqual(self.runs(), 2)
+
     def test_inputs_with_gradients_are_not_learned(self):
-        self.check(False, torch.randn(7, 12))
+        for _ in range(3):
+            self.check(False, torch.randn(7, 12))
         self.assertEqual(self.dispatch._pending, ())
 
     @torch.no_grad()
     def test_other_inputs_that_find_nothing_stay_the_module_s_own(self):
         self.set_environment(FAKE_WEFT="fails")
         x = torch.randn(7, 12)
-        self.check(False, x)
+        for _ in range(2):
+            self.check(False, x)
         self.await_searches()
         for _ in range(2):
             self.check(False, x)
@@ -67,21 +87,21 @@ class OtherInputs(OptimizedCase):
         self.check(True)
 
     def test_inputs_that_came_once_hold_up_no_others(self):
-        self.call(5)
-        self.call(6, 6)  # begins, and is tried
+        self.call(5, 5)
+        self.call(6, 6, 6)  # begins when it comes again, and is tried
         self.assertEqual(self.call(*[6] * 10), 10)
         self.call(5)  # is tried
         self.assertEqual(self.call(5, 6, 4), 3)
         self.assertEqual(self.dispatch._pending, ())
 
     def test_inputs_that_alternate_get_kernels_each(self):
-        self.call(5, 6, 5, 6)
+        self.call(5, 6, 5, 6, 5, 6)
         self.assertEqual(self.call(5, 6, 5, 6), 4)
 
     def test_of_many_inputs_the_first_get_kernels(self):
         """Of four kinds by default, that of optimize() included."""
         many = [5, 6, 7, 8, 9]
-        self.call(*many, *many)
+        self.call(*many, *many, *many)
         self.assertEqual(self.call(*many, *many), 6)
         self.assertEqual(self.runs(), 4)
         self.assertEqual(len(self.dispatch.entries), 4)
@@ -95,17 +115,17 @@ class OtherInputs(OptimizedCase):
             return real(*words)
 
         with mock.patch.object(search, "search", slow):
-            for size in (5, 6, 6):
+            for size in (5, 5, 6, 6):
                 self.check(False, torch.randn(size, 12))
             self.assertEqual(len(self.dispatch._pending), 1)
             went_on.set()
             self.await_searches()
-        self.call(6, 6)
+        self.call(6, 6, 6)
         self.assertEqual(self.call(6), 1)
 
     def test_one_kind_is_captured_at_a_time_whoever_calls(self):
         """torch.export is not for two threads."""
-        real, inside = optimize._begin, threading.Barrier(2)
+        real, inside = dispatch.begin_search, threading.Barrier(2)
 
         def slow(*words):
             with contextlib.suppress(threading.BrokenBarrierError):
@@ -118,7 +138,8 @@ class OtherInputs(OptimizedCase):
                                  self.net(kinds[number]))
 
         kinds = [torch.randn(7, 12), torch.randn(9, 12)]
-        with mock.patch.object(optimize, "_begin", slow):
+        self.call(7, 9)
+        with mock.patch.object(dispatch, "begin_search", slow):
             self.assertEqual(self.in_threads(2, work), [])
         self.assertTrue(inside.broken)  # no two met there
 

@@ -15,6 +15,8 @@ sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
 from llm_case import KERNEL  # noqa: E402
+from weft.candidate import allocations, python_kernel  # noqa: E402
+from weft.expect.reference import TensorSpec  # noqa: E402
 from weft.oracle import oracle  # noqa: E402
 
 import torch  # noqa: E402
@@ -89,6 +91,82 @@ class PythonCandidate(unittest.TestCase):
             self.assertFalse(verdict["correct"], text)
             self.assertEqual(verdict["kind"], kind, verdict)
             self.assertIn(words, verdict["reason"])
+
+
+FILE = """
+import torch
+from torch import empty_like
+
+def scratch_and_result(x):
+    scratch = torch.empty(4, 4)
+    y = torch.empty(16)
+    scratch.copy_(x); y.copy_(scratch.view(16))
+    return y.view(4, 4)
+
+def like(x):
+    return empty_like(x).copy_(x)
+
+def zeros(x):
+    return torch.zeros(4, 4).add_(x)
+
+def another_shape_each_call(x, calls=[]):
+    calls.append(1)
+    y = torch.empty(4, 4) if len(calls) == 1 else torch.empty(2, 8)
+    return y.copy_(x.view(y.shape)).view(4, 4)
+
+def an_input(x):
+    return x
+"""
+
+
+class ResultMemory(unittest.TestCase):
+    """Where the results of a file lie, from the second call on."""
+
+    def setUp(self):
+        for name in (*allocations.EMPTY, *allocations.ZEROS):
+            self.addCleanup(setattr, torch, name, getattr(torch, name))
+        self.counted = allocations.Allocations()
+        self.counted.of_file("the_file")
+        self.file = {"__name__": "the_file"}
+        exec(FILE, self.file)
+
+    def is_in_place(self, name):
+        """Whether the second call's result is. Both results must be right."""
+        for seed in (1, 2):
+            x, output = torch.full((4, 4), float(seed)), torch.full((4, 4), -1.0)
+            self.counted.begin([output])
+            results = [self.file[name](x)]
+            self.counted.learn(results)
+            is_there = results[0].data_ptr() == output.data_ptr()
+            python_kernel.copy_out(results, [output])
+            self.assertEqual(output.tolist(), x.tolist())
+        return is_there
+
+    def test_a_result_is_allocated_where_it_is_compared(self):
+        for name in ("scratch_and_result", "like", "zeros"):
+            with self.subTest(name):
+                self.setUp()
+                self.assertTrue(self.is_in_place(name))
+
+    def test_any_other_result_is_copied(self):
+        for name in ("another_shape_each_call", "an_input"):
+            with self.subTest(name):
+                self.setUp()
+                self.assertFalse(self.is_in_place(name))
+
+    def test_allocations_of_other_modules_are_not_counted(self):
+        self.counted.begin([torch.empty(4, 4)])
+        torch.empty(4, 4)
+        self.assertEqual(self.counted._made, [])
+
+
+class TouchedBytes(unittest.TestCase):
+    def test_only_elements_count(self):
+        for shape, stride, elements in (
+                ((4, 8), (8, 1), 32), ((4, 8), (64, 1), 32), ((4, 8), (0, 1), 8),
+                ((4, 8), (1, 1), 11), ((0, 8), (8, 1), 0), ((), (), 1)):
+            spec = TensorSpec("x", torch.float32, shape, stride)
+            self.assertEqual(spec.touched_bytes, 4 * elements, (shape, stride))
 
 
 if __name__ == "__main__":

@@ -274,11 +274,6 @@ class InThePiece(BackendCase):
         self.assertEqual(kernels.framework._recording.replays, 1 + 3)
         self.assertIn("replayed as a CUDA graph", self.told())
 
-    def test_inductor_s_code_may_be_replayed(self):
-        self.set_environment(FAKE_WEFT="fails")
-        kernels, = self.called(fallback="inductor").values()
-        self.assertIsInstance(kernels.framework, Replayed)
-
     def test_a_replay_that_fails_is_given_up(self):
         self.set_environment(FAKE_WEFT="fails")
 

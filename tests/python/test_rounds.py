@@ -93,6 +93,28 @@ class Budget(unittest.TestCase):
         unsteady = [(2e-6, 2e-6), (2.2e-6, 2.2e-6)] * 200
         self.assertGreater(self.count(3.0, candidate=unsteady), 200)
 
+    def test_an_unsure_lead_is_timed_for_longer(self):
+        def sequence(fast_s):
+            # A third of the first rounds is slow: their interval contains 1.
+            each = [(fast_s, fast_s)] * 2 + [(2e-3, 2e-3)]
+            return each * 5 + [(fast_s, fast_s)] * 400
+
+        small, large = rounds.ROUNDS_UNDECIDED
+        for fast_s, count in ((1e-3 / 1.05, small), (1e-3 / 9.2, large),
+                              (1e-3, None)):
+            made = self.made(0.01, candidate=sequence(fast_s), compared=16)
+            if count is None:  # not a lead
+                self.assertLess(len(made._clocks["candidate"]), small)
+                continue
+            self.assertEqual(len(made._clocks["candidate"]), count)
+            over = made._over("eager")
+            self.assertEqual(over["low"] > 1, count == large, over)
+
+    def test_the_time_for_an_unsure_lead_is_bounded(self):
+        each = [(1e-4, 1e-4)] * 2 + [(2e-3, 2e-3)]
+        count = self.count(0.05, [4.0] * 80, candidate=each * 100, compared=16)
+        self.assertLess(count, rounds.ROUNDS_UNDECIDED[0])
+
     def test_what_would_be_charged_is_looked_at_for_longer(self):
         charged = OffClock(0.0004)  # by what an honest one may have, too
         self.assertEqual(self.count(0.05, off_clock=charged, compared=16),

@@ -262,12 +262,11 @@ class Gradcheck(TrainingCase):
         beside = result["gradient of linear.bias"].abs()
         self.assertLess(beside[:8].max(), beside[8:].max() / 1000)
 
-    def test_a_tied_weight_is_held_by_the_name_that_a_step_knows(self):
+    def test_a_tied_weight_has_the_name_that_a_step_knows(self):
         model, step, _ = self.captured(TIED)
         found = [torch.ones(2)] * len(step.wanted)
-        named = gradients._by_name(step, found, found)
-        self.assertEqual(set(named), set(dict(model.named_parameters())))
-        self.assertEqual(float(named["first.weight"][0].sum()), 4)
+        self.assertEqual(list(gradients._by_name(step, found, found)),
+                         list(dict(model.named_parameters())))
 
     def test_what_a_half_format_rounds_in_each_operator_is_not_lost(self):
         _, step, _ = self.captured(HALVES)

@@ -1,5 +1,5 @@
-"""Kernels that are slower in the program than who computes without them, and
-Inductor as that: what a call takes, and what it comes to."""
+"""Kernels that are slower in the program than who computes without them: what a call
+takes, and what it comes to."""
 
 import itertools
 import unittest
@@ -9,9 +9,8 @@ import torch
 from backend_case import BackendCase, Net
 from torch import nn
 
-from weft.backend import agreement, inductor_fallback, trial
+from weft.backend import agreement, trial
 from weft.backend.composed_module import ComposedModule, Constants
-from weft.backend.inductor_fallback import LaidOtherwise, compiled_graph
 
 
 class Trial(unittest.TestCase):
@@ -178,20 +177,6 @@ class InThePiece(BackendCase):
         self.assertNotIn("tried", " ".join(self.reasons()))
         self.assertEqual(self.states(), ["ready"])
 
-    def test_where_inductor_rounds_otherwise_eager_decides(self):
-        """A step where a value stands at the boundary of two."""
-        net = Net().eval()
-        x = torch.randn(5, 12)
-        with torch.no_grad():
-            mine = self.compiled(net, fallback="inductor")
-            expected = net(x)
-            with mock.patch.object(
-                    inductor_fallback, "compiled_graph",
-                    lambda *_: lambda arguments: [expected * 1.05]):
-                self.assert_same(mine(x), expected * 1.05)
-            self.assert_same(mine(x), expected)
-        self.assertEqual(self.states("inference"), ["ready"], self.reasons())
-
 
 class Precision(unittest.TestCase):
     def test_products_in_tf32_keep_as_many_bits_as_halves(self):
@@ -204,172 +189,6 @@ class Precision(unittest.TestCase):
                       agreement.difference(expected, far, "tf32"))
         wide = [one.double() for one in expected], [one.double() for one in got]
         self.assertIn("an error of", agreement.difference(*wide, "tf32"))
-
-
-class Chain(nn.Module):
-    """Many parameters, little work; a convolution, whose results Inductor likes
-    to lay out in another way."""
-
-    def __init__(self):
-        super().__init__()
-        self.filters = nn.Conv2d(3, 8, 3, padding=1)
-        self.scales = nn.ParameterList(
-            [nn.Parameter(torch.rand(8, 1, 1)) for _ in range(20)])
-
-    def forward(self, x):
-        y = self.filters(x)
-        for scale in self.scales:
-            y = torch.tanh(y * scale)
-        return y, y.mean((2, 3)), y.transpose(1, 2)
-
-
-class Fallback(BackendCase):
-    def setUp(self):
-        super().setUp()
-        self.set_environment(FAKE_WEFT="fails")
-
-    def test_it_computes_what_eager_does_and_lays_it_out_so(self):
-        net = Chain().eval()
-        x = torch.randn(2, 3, 9, 7)
-        with torch.no_grad():
-            mine = self.compiled(net, fallback="inductor")
-            for _ in range(2):
-                for got, expected in zip(mine(x), net(x), strict=True):
-                    self.assert_same(got, expected)
-                    self.assertEqual(got.stride(), expected.stride())
-        self.assertEqual(self.fallback_reasons(), [""])
-
-    def test_dynamo_is_not_asked_a_second_time(self):
-        net = Chain().eval()
-        with torch.no_grad(), mock.patch.object(
-                torch, "compile", wraps=torch.compile) as asked:
-            mine = self.compiled(net, fallback="inductor")
-            before = asked.call_count
-            mine(torch.randn(2, 3, 9, 7))
-            self.assertEqual(asked.call_count, before)
-
-    def test_gradients_are_eager_s(self):
-        net = Chain()
-        found = {}
-        for name, one in (("eager", net), (
-                "mine", self.compiled(net, fallback="inductor"))):
-            x = torch.linspace(-1, 1, 3 * 63).reshape(1, 3, 9, 7)
-            x.requires_grad_()
-            net.zero_grad()
-            sum(result.sum() for result in one(x)).backward()
-            found[name] = [x.grad, *[one.grad for one in net.parameters()]]
-        for got, expected in zip(found["mine"], found["eager"], strict=True):
-            self.assert_same(got, expected)
-        self.assertEqual(set(self.fallback_reasons()), {""})
-
-    def test_one_that_inductor_does_not_take_so_goes_by_torch_compile(self):
-        def refuses(*_):
-            raise RuntimeError("not as it is")
-
-        net, x = Net().eval(), torch.randn(5, 12)
-        with torch.no_grad(), mock.patch.object(
-                inductor_fallback, "compiled_graph", refuses):
-            self.assert_same(
-                self.compiled(net, fallback="inductor")(x), net(x))
-        self.assertEqual(self.fallback_reasons(), [""])
-
-    def test_one_that_comes_to_something_else_gives_way_to_eager(self):
-        """As PyTorch 2.11's does of T5 on an H200, where half of the numbers are
-        wrong, and others in every call."""
-        net, x = Net().eval(), torch.randn(5, 12)
-        for wrong in (torch.randn(5, 12), torch.full((5, 12), float("nan"))):
-            with torch.no_grad(), mock.patch.object(
-                    inductor_fallback, "compiled_graph",
-                    lambda *_, got=wrong: lambda arguments: [
-                        got[:, :1].expand_as(net(x)).contiguous()]):
-                mine = self.compiled(net, fallback="inductor")
-                for _ in range(2):
-                    self.assert_same(mine(x), net(x))
-            self.assertIn("comes to something else than eager",
-                          self.fallback_reasons()[-1])
-
-    def test_the_look_at_its_results_changes_nothing_twice(self):
-        class Counts(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.register_buffer("calls", torch.zeros(4))
-
-            def forward(self, x):
-                self.calls.add_(1)
-                return x * self.calls
-
-        net = Counts()
-        with torch.no_grad():
-            mine = self.compiled(net, fallback="inductor")
-            for number in (1, 2):
-                self.assert_same(mine(torch.ones(4)), torch.full((4,), float(number)))
-        self.assertEqual(set(self.fallback_reasons()), {""})
-
-    def test_results_in_another_layout_are_refused(self):
-        graph = torch.fx.experimental.proxy_tensor.make_fx(
-            lambda x: (x * 2,))(torch.randn(3, 4))
-        with mock.patch("torch._inductor.compile_fx.compile_fx_inner",
-                        lambda *_, **__: lambda arguments: [
-                            arguments[0].t().contiguous().t()]):
-            call = compiled_graph(graph, [torch.randn(3, 4)], True)
-            with self.assertRaisesRegex(LaidOtherwise, r"strides \(1, 3\)"):
-                call([torch.randn(3, 4)])
-
-    def test_what_draws_gets_inductor_s_own_numbers(self):
-        """The same as torch.compile alone, call by call."""
-        class Draws(nn.Module):
-            def forward(self, x):
-                return x + torch.rand_like(x)
-
-        found = {}
-        for name, one in (("theirs", torch.compile(Draws())),
-                          ("mine", self.compiled(Draws(), fallback="inductor"))):
-            torch.manual_seed(3)
-            with torch.no_grad():
-                first = one(torch.zeros(4, 8))
-                torch.manual_seed(3)
-                found[name] = [first, one(torch.zeros(4, 8))]
-        self.assertTrue(torch.equal(*found["mine"]))
-        for got, expected in zip(found["mine"], found["theirs"], strict=True):
-            self.assert_same(got, expected)
-
-    def test_the_first_call_computes_once(self):
-        calls = []
-        graph = torch.fx.experimental.proxy_tensor.make_fx(
-            lambda x: (x * 2,))(torch.randn(3, 4))
-        with mock.patch("torch._inductor.compile_fx.compile_fx_inner",
-                        lambda *_, **__: lambda arguments: [
-                            calls.append(1) or arguments[0] * 2]):
-            call = compiled_graph(graph, [torch.randn(3, 4)], True)
-            call([torch.randn(3, 4)])
-        self.assertEqual(len(calls), 1)
-
-    def test_inductor_finds_what_it_kept(self):
-        from torch._dynamo.utils import counters
-
-        graph = torch.fx.experimental.proxy_tensor.make_fx(
-            lambda x: (torch.tanh(x) * 0.375,))(torch.randn(3, 4))
-        self.set_environment(TORCHINDUCTOR_CACHE_DIR=self.folder)
-        counters.clear()
-        for _ in range(2):
-            compiled_graph(graph, [torch.randn(3, 4)], True)
-        self.assertEqual(counters["inductor"]["fxgraph_cache_bypass"], 0)
-        self.assertEqual(counters["inductor"]["fxgraph_cache_hit"], 1)
-
-    def test_threads_compile_beside_torch_compile(self):
-        x = torch.randn(5, 12)
-        nets = [Net().eval() for _ in range(6)]
-        compiled = [self.compiled(net, fallback="inductor") if number % 2
-                    else torch.compile(net) for number, net in enumerate(nets)]
-
-        def work(number):
-            with torch.no_grad():
-                self.assert_same(compiled[number](x), nets[number](x))
-
-        self.assertEqual(self.in_threads(6, work), [])
-
-    def fallback_reasons(self):
-        return [piece.fallback_reason for piece in self.pieces()]
 
 
 class OwnConstants(unittest.TestCase):

@@ -26,6 +26,7 @@ class Kernel:
 
     def __init__(self):
         self.worked, self.last_pid = {7: 100}, 9
+        self.running = set()
 
     def worked_ns(self, pid):
         if pid not in self.worked:
@@ -46,6 +47,8 @@ class OfProcesses(unittest.TestCase):
                     mock.patch.object(process, "main_thread_worked_ns",
                                       kernel.main_thread),
                     mock.patch.object(os, "listdir", kernel.listed),
+                    mock.patch.object(process, "is_stopped",
+                                      lambda pid: pid not in kernel.running),
                     mock.patch.object(work_clock, "_last_pid",
                                       lambda: kernel.last_pid)):
             one.start()
@@ -96,6 +99,26 @@ class OfProcesses(unittest.TestCase):
         for _ in range(20):
             self.assertEqual(self.messages(49, 0), 0)
             self.assertEqual(self.messages(2, 1_000_000), 0)
+
+    def slow_to_stop(self, runs_on):
+        """As messages(), of a process 8 that the stop reaches late."""
+        self.kernel.worked[8] = 500
+        self.kernel.last_pid += 1
+        told = 0
+        for _ in range(12):
+            self.kernel.running = {8}
+            self.clock.lap()
+            self.kernel.worked[8] += 1_000_000
+            self.kernel.running = {8} if runs_on else set()
+            told += self.clock.went_on()
+            self.kernel.last_pid += 1
+        return told
+
+    def test_who_ends_a_call_of_the_kernel_and_stops_is_no_cheat(self):
+        self.assertEqual(self.slow_to_stop(runs_on=False), 0)
+
+    def test_who_does_not_stop_is_seen(self):
+        self.assertGreater(self.slow_to_stop(runs_on=True), 2)
 
     def test_elsewhere_only_the_child_is_the_jobs(self):
         clock = work_clock.WorkClock(7, False)

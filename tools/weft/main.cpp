@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "messages/shown_text.hpp"
+#include "tools/weft/attached_command.hpp"
 #include "tools/weft/bench_command.hpp"
 #include "tools/weft/choices_command.hpp"
 #include "tools/weft/commands.hpp"
@@ -267,6 +268,23 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
       flags.run_words.insert(flags.run_words.end(), {"--accept", "both"});
     }
     code = bench_command(common, flags);
+  });
+}
+
+void add_attached(CLI::App& app, int& code) {
+  static AttachedFlags flags;
+  auto* attached = app.add_subcommand(
+      "attached", "Run another command of weft until standard input is closed");
+  attached->add_option("--remove", flags.remove,
+                       "Folder to remove once standard input was closed");
+  attached
+      ->add_option("--nice", flags.niceness, "Niceness added to the command's")
+      ->check(CLI::Range(0, 19));
+  attached->prefix_command();
+  attached->callback([attached, &code] {
+    flags.words = attached->remaining();
+    if (flags.words.empty()) throw CLI::RequiredError("a command of weft");
+    code = attached_command(flags);
   });
 }
 
@@ -554,6 +572,7 @@ int main(int argc, char** argv) {
   int code = 2;
   add_run(app, common, run_flags, code);
   add_eval(app, common, code);
+  add_attached(app, code);
   add_bench(app, common, code);
   add_choices(app, common, code);
   add_tune(app, common, code);

@@ -20,6 +20,9 @@ def compile(graph_module, example_inputs, *, options=None, mode=None):
         return graph_module.forward
     try:
         from weft.backend.dynamo import compile_graph
+        from weft.backend.status import lines_if_asked
+
+        lines_if_asked()
 
         return compile_graph(graph_module, example_inputs, options)
     except Exception as error:  # of a PyTorch that is made otherwise
@@ -32,3 +35,12 @@ def compile(graph_module, example_inputs, *, options=None, mode=None):
             sum(node.op.startswith("call_") for node in graph_module.graph.nodes),
             f"{type(error).__name__}: {first}"))
         return graph_module.forward
+
+
+def _check_options_early():
+    from weft.backend import early_options
+
+    early_options.install()
+
+
+_check_options_early()

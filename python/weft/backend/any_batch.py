@@ -19,7 +19,6 @@ import re
 import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils import _pytree as pytree
 
 from weft.backend.graph_call import _WeftSize
 from weft.backend.graph_source import Unsupported, source_of, view_chain
@@ -349,11 +348,11 @@ def asked_places(dynamic_batch, dynamic_dim):
     return [(None, dim) for dim in dims]
 
 
-def marked_places(args, kwargs):
+def marked_places(leaves):
     """[(leaf of the call, dimension)] that torch._dynamo.mark_dynamic() said are
     of any size: of those with the same size in the same dimension, the first."""
     places = {}
-    for i, leaf in enumerate(pytree.tree_leaves((args, kwargs))):
+    for i, leaf in enumerate(leaves):
         for dim in sorted(getattr(leaf, "_dynamo_dynamic_indices", ())):
             places.setdefault((dim, leaf.shape[dim]), (i, dim))
     return list(places.values())

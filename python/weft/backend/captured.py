@@ -1,35 +1,49 @@
 """A module captured for one kind of inputs, without Dynamo: its graph, where
-the graph's arguments are found, and what has to be as it was then."""
+the graph's arguments are found, and what has to be as it was then.
+
+The rule is torch.export's: the control flow of this call is frozen, and so is what
+forward() reads besides tensors. call_guards.py has what is compared at each call.
+"""
 
 import contextlib
 import dataclasses
+import enum
 import functools
 import inspect
-import itertools
 import logging
 import math
-import operator
 import os
 import re
 import traceback
+import types
 import warnings
+from typing import Any
 from unittest import mock
 
 import torch
 import torch.export._trace
-from torch.utils import _pytree as pytree
 
 import weft
-from weft.backend import aliases, any_batch, parts, surroundings
+from weft.backend import aliases, any_batch, call_structure
+from weft.backend.call_structure import Flattened, Structure, is_same_value
 from weft.backend.graph_source import Unsupported
+from weft.backend.module_guards import ModuleRecord
 from weft.capture import export
 
-Part = parts.Part  # of modules that were saved when it was in this file
 #: Of the inputs at a batch that is captured besides the program's own.
 SAMPLE_BYTES_MAX = 1 << 30
 #: Where code lies that is no model's.
 _NOT_THE_USERS = tuple(os.path.dirname(os.path.abspath(one.__file__)) + os.sep
                        for one in (torch, weft)) + ("<",)
+_TABLES = ("_parameters", "_buffers")
+#: Of names of parameters and buffers, as torch.export has them.
+STATE_PREFIX = "module."
+#: Leaves of a result that a graph gives, and those that are the same at each call.
+_GRAPH_RESULTS = (torch.Tensor, int, float, bool, str, type(None), torch.SymInt,
+                  torch.SymFloat, torch.SymBool)
+_CONSTANT_RESULTS = (complex, bytes, torch.dtype, torch.device, torch.layout,
+                     torch.memory_format, torch.Size, slice, range, type, enum.Enum,
+                     types.FunctionType)
 
 
 @dataclasses.dataclass
@@ -63,42 +77,36 @@ class Argument:
 class Captured:
     """What is known of a module's call with one kind of inputs."""
 
-    structure: object  # of (args, kwargs)
-    is_flat: bool  # args are tensors alone, and there are no kwargs
-    arguments: list
-    numbers: dict  # leaf of the call → its value, where it is no tensor
-    parts: list
-    result: object  # structure
+    structure: Structure  #: of (args, kwargs)
+    is_flat: bool  #: args are tensors alone, and there are no kwargs
+    arguments: list[Argument]
+    constants: dict[int, Any]  #: leaf of the call that is no tensor: its value
+    modules: list[ModuleRecord]
+    result: Structure  #: of (result, [attributes of each object in changed_objects])
     #: For each result of the graph: ("output", None), ("buffer", (owner, name))
     #: or ("input", leaf).
-    results: list
+    results: list[tuple[str, Any]]
+    result_constants: dict[int, Any]  #: leaf of the result that no graph gives
+    #: Numbers of the argument's plain objects whose attributes forward() sets.
+    changed_objects: list[int]
     #: Of each leaf the place of the first that is the very same tensor.
-    same: tuple = ()
+    same: tuple[int, ...]
     #: Pairs of (path, table, name) that are one tensor.
-    ties: tuple = ()
-    default_dtype: torch.dtype | None = None
-    #: What it may read besides; None: nothing, or it was saved before that was
-    #: looked at.
-    surroundings: object = None
-    #: Of each argument whether it wants a gradient, where forward() may ask that;
-    #: then it may ask, too, whether gradients are made: there were none.
-    wants: tuple | None = None
+    ties: tuple[tuple[tuple[str, str, str], tuple[str, str, str]], ...]
+    default_dtype: torch.dtype
     #: Why it is for these sizes alone, where any were asked for.
     one_size: str = ""
 
-    def __getstate__(self):
-        """Structures as examples of them, whose classes pickle knows."""
-        return {**vars(self), "structure": _example(self.structure),
-                "result": _example(self.result)}
+    @functools.cached_property
+    def tensors_max_one(self) -> bool:
+        """True if no two leaves of the call are tensors."""
+        return len(self.same) - len(self.constants) < 2
 
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        self.structure = pytree.tree_structure(self.structure)
-        self.result = pytree.tree_structure(self.result)
-
-
-def _example(structure):
-    return pytree.tree_unflatten(range(structure.num_leaves), structure)
+    @functools.cached_property
+    def is_one_result(self) -> bool:
+        """True if forward() gives one value of the graph and nothing besides."""
+        return (self.result == call_structure.flatten((0, [])).structure
+                and not self.result_constants)
 
 
 def same_as(leaves):
@@ -109,33 +117,116 @@ def same_as(leaves):
                  for i, leaf in enumerate(leaves))
 
 
-def capture(module, args, kwargs, its_parts):
-    """(Captured, the functional ATen graph) of a module of such parts, whose
-    kwargs are in_order(); Unsupported says why not."""
+def capture(module: torch.nn.Module, call: Flattened, records: list[ModuleRecord],
+            ) -> tuple[Captured, torch.fx.GraphModule]:
+    """(Captured, the functional ATen graph) of the call of a module with these
+    records. Unsupported says why not. Runs forward(), on tensors without data."""
+    recorder = _FlatCall(module, call)
     try:
-        with torch.no_grad(), _quietly() as warned:
-            program = torch.export.export(module, args, kwargs, strict=False)
+        with torch.no_grad(), _quietly() as warned, export.state_named_once():
+            program = torch.export.export(recorder, recorder.tensors, strict=False)
             is_written = aliases.is_result_written(program)
             program = program.run_decompositions({})
     except Exception as error:
-        raise Unsupported(
-            f"torch.export cannot capture it: {_explained(error)}") from None
+        raise Unsupported(recorder.noted.fault or (
+            f"torch.export cannot capture it: {_explained(error)}")) from None
     for warning in warned:
         if _assigned(str(warning.message)):
             raise Unsupported("the call changes the module itself: "
                               f"{_first_line(warning.message)}")
-    leaves, structure = pytree.tree_flatten((args, kwargs))
+    leaves = call.leaves
     arguments = _arguments(program, leaves)
     return Captured(
-        structure=structure,
-        is_flat=not kwargs and all(type(arg) is torch.Tensor for arg in args),
+        structure=call.structure,
+        is_flat=(not call.objects and all(type(one) is torch.Tensor for one in leaves)
+                 and call.structure == call_structure.flatten(
+                     (tuple(leaves), {})).structure),
         arguments=arguments,
-        numbers={i: leaf for i, leaf in enumerate(leaves)
-                 if not isinstance(leaf, torch.Tensor)},
-        parts=its_parts, result=program.call_spec.out_spec,
-        results=_results(program, arguments, is_written), same=same_as(leaves),
+        constants={i: leaf for i, leaf in enumerate(leaves)
+                   if not isinstance(leaf, torch.Tensor)},
+        modules=records, result=recorder.noted.result,
+        results=_results(program, arguments, is_written),
+        result_constants=recorder.noted.result_constants,
+        changed_objects=recorder.noted.changed_objects, same=same_as(leaves),
         ties=_ties(module),
         default_dtype=torch.get_default_dtype()), program.graph_module
+
+
+@dataclasses.dataclass
+class _Noted:
+    """What the last run of forward() showed."""
+
+    fault: str = ""  #: why no graph can stand for the call
+    result: Structure | None = None
+    result_constants: dict[int, Any] = dataclasses.field(default_factory=dict)
+    changed_objects: list[int] = dataclasses.field(default_factory=list)
+
+
+class _FlatCall(torch.nn.Module):
+    """A module's call as a function of the tensors among its arguments, which
+    torch.export takes; it notes the structure of what forward() gave."""
+
+    def __init__(self, module: torch.nn.Module, call: Flattened) -> None:
+        super().__init__()
+        self.module = module  # so state is named as in it, after STATE_PREFIX
+        self._call = call
+        self.tensors = tuple(one for one in call.leaves if isinstance(one, torch.Tensor))
+        self.noted = _Noted()  # torch.export takes attributes back that are set
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[Any, ...]:
+        try:
+            return self._run(tensors)
+        except Unsupported as error:
+            self.noted.fault = str(error)
+            raise
+
+    def _run(self, tensors: tuple[torch.Tensor, ...]) -> tuple[Any, ...]:
+        given = iter(tensors)
+        leaves = [next(given) if isinstance(one, torch.Tensor) else one
+                  for one in self._call.leaves]
+        objects: list[Any] = []
+        args, kwargs = call_structure.restore(self._call.structure, leaves, made=objects)
+        trees = [(args, kwargs), *map(vars, objects)]
+        before = [call_structure.flatten(tree, objects) for tree in trees]
+        tables = _tables_of(self.module)
+        result = self.module.forward(*args, **kwargs)
+        if _tables_of(self.module) != tables:
+            raise Unsupported("forward() sets a mode, or adds or removes parameters, "
+                              "buffers or parts of a module; a graph would not")
+        trees = [(args, kwargs), *map(vars, objects)]
+        changed = [_is_changed(then, tree, objects) for then, tree in zip(before, trees)]
+        if changed[0]:
+            raise Unsupported("forward() changes a list or dictionary that is its "
+                              "argument; a graph would not")
+        noted = self.noted
+        noted.changed_objects = [i for i, is_so in enumerate(changed[1:]) if is_so]
+        found = call_structure.flatten(
+            (result, [vars(objects[i]) for i in noted.changed_objects]), objects)
+        noted.result = found.structure
+        noted.result_constants = {i: leaf for i, leaf in enumerate(found.leaves)
+                                  if not isinstance(leaf, _GRAPH_RESULTS)}
+        for leaf in noted.result_constants.values():
+            if not isinstance(leaf, _CONSTANT_RESULTS) and not any(
+                    leaf is one for one in leaves):
+                raise Unsupported(
+                    f"forward() returns a {type(leaf).__name__}, whose tensors "
+                    "cannot be found; return tensors in tuples, lists, dicts or "
+                    "plain objects")
+        return tuple(leaf for leaf in found.leaves if isinstance(leaf, _GRAPH_RESULTS))
+
+
+def _tables_of(module: torch.nn.Module) -> list[tuple[Any, ...]]:
+    """Of each part its mode, and the names in its tables with whether one is None."""
+    return [(path, part.training, *(
+        (name, value is None) for table in (*_TABLES, "_modules")
+        for name, value in vars(part)[table].items()))
+        for path, part in module.named_modules(remove_duplicate=False)]
+
+
+def _is_changed(then: Flattened, tree: Any, known: list[Any]) -> bool:
+    now = call_structure.flatten(tree, known)
+    return now.structure != then.structure or not all(
+        map(is_same_value, now.leaves, then.leaves))
 
 
 def _assigned(warning):
@@ -152,7 +243,7 @@ def _ties(module):
     it alone. (What is below a part that is shared is so as long as that is.)"""
     first, ties = {}, []
     for path, part in module.named_modules():
-        for table in _TABLES.values():
+        for table in _TABLES:
             for name, value in part.__dict__[table].items():
                 place = path, table, name
                 if value is not None and id(value) in first:
@@ -161,19 +252,19 @@ def _ties(module):
     return tuple(ties)
 
 
-def capture_sizes(module, args, kwargs, captured, places):
+def capture_sizes(module, call, captured, places):
     """(sizes, what any_batch.source_for_any() takes) of a module captured so: for
     each place (position, dim) the size is that of this dimension of the leaf with
     that position (None: its first tensor), and of each leaf that has as many
     there. Marks what grows in `captured`. Unsupported says why not."""
-    leaves, structure = pytree.tree_flatten((args, kwargs))
+    leaves = call.leaves
     places = [_place(leaves, *place) for place in places]
     owners = _owners(leaves, places)
     old = tuple(leaves[i].shape[dim] for i, dim in places)
     growing = [i for i, owned in enumerate(owners) if owned]
     if not all(leaves[i].is_contiguous() for i in growing):
         raise Unsupported("an input that grows is not contiguous")
-    _check_any_size(module, args, kwargs, leaves, owners)
+    _check_any_size(module, call, owners)
 
     def resized(leaf, owned, sizes):
         for dim, symbol in owned.items():
@@ -194,9 +285,10 @@ def capture_sizes(module, args, kwargs, captured, places):
         for i, first in enumerate(captured.same):  # one stays one
             at.append(at[first] if first < i else resized(
                 leaves[i], owners[i], sizes))
-        one, graph = capture(module, *pytree.tree_unflatten(at, structure),
-                             captured.parts)
-        if one.results != captured.results:
+        one, graph = capture(module, dataclasses.replace(call, leaves=at),
+                             captured.modules)
+        if (one.results, one.result, one.changed_objects) != (
+                captured.results, captured.result, captured.changed_objects):
             raise Unsupported("it is another graph at another size")
         graphs[sizes] = graph, {
             i: any_batch.Look(tuple(argument.look[0]), argument.look[1])
@@ -249,19 +341,20 @@ def _owners(leaves, places):
     return owners
 
 
-def _check_any_size(module, args, kwargs, leaves, owners):
+def _check_any_size(module, call, owners):
     """Unsupported, where the model is another one at some sizes: samples cannot
     tell of a branch that is taken beyond all of them, and the exporter can."""
     symbols = [torch.export.Dim(name, min=2) for name in any_batch.NAMES]
     shapes = torch.export.ShapesCollection()
-    for leaf, owned in zip(leaves, owners):
+    for leaf, owned in zip(call.leaves, owners):
         if owned:
             shapes[leaf] = {dim: symbols[i] for dim, i in owned.items()}
+    recorder = _FlatCall(module, call)
     try:
         with torch.no_grad(), _quietly():
             torch.export.export(
-                module, args, kwargs, strict=False,
-                dynamic_shapes=shapes.dynamic_shapes(module, args, kwargs))
+                recorder, recorder.tensors, strict=False,
+                dynamic_shapes=shapes.dynamic_shapes(recorder, recorder.tensors))
     except Exception as error:
         raise Unsupported("torch.export cannot give it a size that is a symbol: "
                           f"{type(error).__name__}: {_first_line(error)}"
@@ -312,15 +405,16 @@ def _names(function):
 
 
 def _arguments(program, leaves):
-    arguments, leaf = [], 0
+    arguments, inputs = [], [i for i, one in enumerate(leaves)
+                             if isinstance(one, torch.Tensor)]
+    left = iter(inputs)
     for spec in program.graph_signature.input_specs:
         kind = spec.kind.name
         if kind == "USER_INPUT":
-            value = leaves[leaf]
-            arguments.append(Argument("input", leaf=leaf, look=look_of(value)))
-            leaf += 1
+            leaf = next(left)
+            arguments.append(Argument("input", leaf=leaf, look=look_of(leaves[leaf])))
         elif kind in ("PARAMETER", "BUFFER"):
-            owner, _, name = spec.target.rpartition(".")
+            owner, name = _place_of(spec.target)
             value = (program.state_dict.get(spec.target)
                      if spec.target in program.state_dict
                      else program.constants[spec.target])
@@ -334,9 +428,15 @@ def _arguments(program, leaves):
             raise Unsupported(f"forward() uses an object that is no tensor "
                               f"({kind.lower().replace('_', ' ')})")
     kinds = [one.kind for one in arguments]
-    if "input" in kinds[:len(kinds) - leaf]:
+    if "input" in kinds[:len(kinds) - len(inputs)]:
         raise Unsupported("torch.export does not give the inputs last")
     return arguments
+
+
+def _place_of(target: str) -> tuple[str, str]:
+    """(path of its module, name there) of a parameter or buffer of _FlatCall's."""
+    owner, _, name = target.removeprefix(STATE_PREFIX).rpartition(".")
+    return owner, name
 
 
 def _results(program, arguments, is_written):
@@ -351,7 +451,7 @@ def _results(program, arguments, is_written):
         if kind == "USER_OUTPUT":
             results.append(("output", None))
         elif kind == "BUFFER_MUTATION":
-            owner, _, name = spec.target.rpartition(".")
+            owner, name = _place_of(spec.target)
             results.append(("buffer", (owner, name)))
         elif kind == "USER_INPUT_MUTATION":
             results.append(("input", leaves[spec.target]))
@@ -371,140 +471,10 @@ def _results(program, arguments, is_written):
     return results
 
 
-def wants_of(arguments):
-    return tuple(getattr(one, "requires_grad", False) for one in arguments)
-
-
 def look_of(value):
     if not isinstance(value, torch.Tensor):
         return ()
     return (value.shape, value.stride(), value.dtype, value.device)
-
-
-class Bound:
-    """Captured, and the module whose call it may be: quick looks by way of the
-    modules' own dictionaries."""
-
-    def __init__(self, captured, module):
-        self.captured = captured
-        self.modules = dict(module.named_modules(remove_duplicate=False))
-        self._parts = None  # of a module that has other parts
-        if parts.are_of_one_kind(captured.parts, self.modules):
-            self._parts = parts.PartGuards(captured.parts, self.modules)
-            self._find_arguments()
-        self._surroundings = captured.surroundings and surroundings.Guards(
-            captured.surroundings, self.modules)
-        #: (guards of the last tensors that fitted, whether one of them wants
-        #: a gradient): one object, for threads that call with others.
-        self._known = (None, False)
-
-    def _find_arguments(self):
-        """Of each, where it is: the module's attributes, the name of the table
-        among them, and its name there. So are constants: inputs follow."""
-        self._owners, self._tables, self._names, self._leaves = [], [], [], []
-        constants = {}
-        for i, one in enumerate(self.captured.arguments):
-            if one.kind == "input":
-                self._leaves.append(one.leaf)
-                continue
-            if one.kind == "constant":
-                place = {"constants": constants}, "constants", i
-                constants[i] = one.value
-            else:
-                place = (vars(self.modules[one.owner]),
-                         _TABLES[one.kind], one.name)
-            self._owners.append(place[0])
-            self._tables.append(place[1])
-            self._names.append(place[2])
-        looks = [bool(one.look) for one in self.captured.arguments]
-        self._are_tensors = None if all(looks) else looks
-        places = {"buffer": {}, "input": {}}
-        for i, one in enumerate(self.captured.arguments):
-            if one.kind in places:
-                key = one.leaf if one.kind == "input" else (one.owner, one.name)
-                places[one.kind][key] = i
-        self._written = [places[kind][of] for kind, of in self.captured.results
-                         if kind in places and of in places[kind]]
-        self._ties = [[(vars(self.modules[path]), table, name)
-                       for path, table, name in tie]
-                      for tie in self.captured.ties]
-
-    def parts_fit(self):
-        """Whether modules, modes, hooks and settings are as they were."""
-        return (self._parts is not None and self._parts.fit()
-                and self.captured.default_dtype in (
-                    None, torch.get_default_dtype())
-                and (self._surroundings is None or self._surroundings.fit())
-                and (not self._ties or all(
-                    a[of].get(x) is b[to].get(y)
-                    for (a, of, x), (b, to, y) in self._ties)))
-
-    def are_the_same(self, leaves):
-        """Whether the leaves are one tensor, or several, where they were."""
-        then = self.captured.same
-        if not then or len(then) == 1:  # saved before it was looked at
-            return True
-        return same_as(leaves) == then
-
-    def gathered(self, leaves):
-        """(the graph's arguments of that call, whether one of them wants a
-        gradient), or (None, False) where they are others."""
-        if self._parts is None:
-            return None, False
-        tables = map(operator.getitem, self._owners, self._tables)
-        found = [*map(dict.get, tables, self._names),
-                 *[leaves[leaf] for leaf in self._leaves]]
-        tensors = (found if self._are_tensors is None else
-                   list(itertools.compress(found, self._are_tensors)))
-        if self.captured.wants is not None and self.captured.wants != wants_of(found):
-            return None, False
-        guards, wants_gradient = self._known
-        is_known = guards is not None and guards.check(*tensors)
-        if not is_known and not self._tensors_fit(found):
-            return None, False
-        if self._written and self._shares_what_is_written(found):
-            return None, False
-        if is_known:
-            return found, wants_gradient
-        wants_gradient = any(one.requires_grad for one in tensors)
-        self._known = (_guards_of(tensors), wants_gradient)
-        return found, wants_gradient
-
-    def _shares_what_is_written(self, found):
-        """Whether forward() would write into another argument, too."""
-        tensors = [(i, one) for i, one in enumerate(found)
-                   if isinstance(one, torch.Tensor)]
-        spans = sorted(aliases.span_of(one) for _, one in tensors)
-        if all(a[1] <= b[0] for a, b in itertools.pairwise(spans)):
-            return False  # each has memory of its own
-        return any(i != j and aliases.overlap(found[j], other)
-                   for j in self._written for i, other in tensors)
-
-    def _tensors_fit(self, found):
-        for one, value in zip(self.captured.arguments, found):
-            if not one.fits(value) or (
-                    one.look and type(value) not in _TENSORS):
-                return False
-        return True
-
-
-#: Of a module, by the kind of an argument.
-_TABLES = {"parameter": "_parameters", "buffer": "_buffers"}
-_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-
-
-def _guards_of(tensors):
-    """What PyTorch's compiler compares tensors with, in C++: all of them in the
-    time of a few looks. None where this PyTorch has none; they know no tensor
-    twice."""
-    kind = getattr(torch._C._dynamo.guards, "TensorGuards", None)
-    if kind is None or len({id(one) for one in tensors}) != len(tensors):
-        return None
-    try:
-        return kind(*tensors, dynamic_dims_sizes=None,
-                    dynamic_dims_strides=None)
-    except Exception:  # made otherwise in another PyTorch: the slow look stays
-        return None
 
 
 def _first_line(error):

@@ -9,11 +9,28 @@ import re
 
 import torch
 
+from weft.backend import improvement, incumbent
+from weft.backend.options import log, told
 from weft.backend.piece import Piece
 
 
 def compile_graph(graph_module, example_inputs, options):
-    """What Dynamo calls instead of the graph."""
+    """What Dynamo calls instead of the graph: Inductor's code, in which kernels are
+    inserted region by region, or pieces, whose graphs are searched whole."""
+    if options.fallback == "inductor" and not incumbent.why_not(
+            graph_module, example_inputs):
+        try:
+            return incumbent.compile_graph(graph_module, example_inputs, options,
+                                           improvement.adopt)
+        except Exception as error:
+            if type(error).__name__.endswith("RestartAnalysis"):
+                raise
+            log.info("Inductor's entry point did not take a graph: %s", told(error))
+    return _pieces_of(graph_module, example_inputs, options)
+
+
+def _pieces_of(graph_module, example_inputs, options):
+    """One piece for each graph that AOTAutograd makes."""
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import (
         min_cut_rematerialization_partition,

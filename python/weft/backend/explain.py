@@ -9,7 +9,8 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from weft import backend
-from weft.backend import captured, piece as pieces, program
+from weft.backend import captured, piece as pieces, program, whole_program
+from weft.backend.notebook import Shown
 from weft.backend.options import is_disabled
 from weft.backend.recheck import rechecks
 
@@ -20,7 +21,28 @@ _known_breaks = weakref.WeakKeyDictionary()
 
 
 @dataclasses.dataclass
-class GraphReport:
+class RegionReport(Shown):
+    """A region of a graph that Inductor compiles, with its repetitions."""
+
+    operators: str
+    kind: str
+    count: int  # equal regions: repeated layers
+    seconds: float  # of one call, in the incumbent's profile, all repetitions
+    roofline_s: float
+    state: str  # "waiting", "searching", "none", "verified", "slower", "generated"
+    reason: str = ""
+    gain: float = 0.0  # the call's time without it over that with it; 0: not timed
+    verdict: str = ""
+
+    def __str__(self) -> str:
+        gain = f", gain {self.gain:.3f}×" if self.gain else ""
+        text = (f"{self.seconds * 1e6:9.1f} µs, roofline {self.roofline_s * 1e6:.1f} µs, "
+                f"{self.count} × {self.operators} ({self.kind}): {self.state}{gain}")
+        return "; ".join(filter(None, (text, self.reason, self.verdict)))
+
+
+@dataclasses.dataclass
+class GraphReport(Shown):
     """One graph of this process, for one set of sizes."""
 
     role: str  # "inference", "forward", "backward", "optimize"
@@ -34,6 +56,10 @@ class GraphReport:
     path: str = ""
     verdict: str = ""  # the full one on kernels that an earlier process found
     replay: str = ""  # whether its calls are a CUDA graph's, or why not
+    #: Regions of a graph that Inductor compiles whole, the largest hope first.
+    regions: list[RegionReport] = dataclasses.field(default_factory=list)
+    #: How many times as long the incumbent takes as what computes now.
+    speedup: float = 1.0
 
     def __str__(self):
         sizes = f" sizes {self.sizes}" if self.sizes else ""
@@ -43,11 +69,11 @@ class GraphReport:
         for line in (self.reason, self.summary, self.replay, self.verdict,
                      self.path):
             text += f"\n    {line}" if line else ""
-        return text
+        return "\n".join([text, *(f"    {one}" for one in self.regions)])
 
 
 @dataclasses.dataclass
-class Explanation:
+class Explanation(Shown):
     """`breaks`: where Dynamo leaves the model for Python, and why."""
 
     graphs: list
@@ -96,7 +122,26 @@ def _graphs():
                 piece.role, count, "framework",
                 piece.fallback_reason or "it has not been called yet", "",
                 piece.calls, 0))
-    return found
+    return found + [_whole(one) for one in whole_program.all_programs()]
+
+
+def _whole(one: whole_program.WholeProgram) -> GraphReport:
+    """The report on a graph that Inductor compiles whole."""
+    regions = [RegionReport(
+        candidate.group.first.operators(), candidate.group.first.kind.value,
+        len(candidate.group.regions), candidate.time.seconds,
+        candidate.time.roofline_s, candidate.state, candidate.reason, candidate.gain,
+        rechecks.told(candidate.found.kernel.composed)
+        if candidate.found and candidate.found.kernel else "")
+        for candidate in one.candidates]
+    count = sum(node.op == "call_function" for node in one.request.module.graph.nodes)
+    # Until its first call it has no search, as a piece has none.
+    state = "framework" if one.state == "new" else one.state
+    return GraphReport(
+        one.role, count, state, one.reason or (
+            "it has not been called yet" if one.state == "new" else ""),
+        one.summary, one.calls, one.calls_with_kernels,
+        replay=one.replay, regions=regions, speedup=one.speedup)
 
 
 def _dispatch_notes(model):

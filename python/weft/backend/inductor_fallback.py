@@ -1,19 +1,18 @@
-"""A captured graph by PyTorch's own compiler, called with a list: what users
-have without weft, and so what computes until kernels are verified.
-
-What Dynamo and AOTAutograd have looked at already is handed to Inductor as it
-is: torch.compile around it would check each argument of every call once more,
-which took 0.3 ms for 160 parameters (2026-11-27, two cores).
+"""A captured graph by torch.compile, called with a list: what computes graphs with
+symbolic sizes until kernels are verified. Other graphs are compiled as
+incumbent.py says, without a second look at their arguments.
 """
 
-import contextlib
 import weakref
 
 import torch
 
 from weft.backend import agreement, contest
 from weft.backend.options import log, told
-from weft.backend.tracing import traced, tracing
+from weft.expect import tolerance
+
+#: Seconds that the reference of the first call's check may take.
+SECONDS_MAX = 5.0
 
 
 class InductorFallback:
@@ -34,14 +33,10 @@ class InductorFallback:
 
     def __call__(self, arguments):
         if self._compiled is None:
-            self._compiled = self._compile(arguments)
+            self._compiled = self._by_torch_compile(arguments)
         try:
             results = self._compiled(arguments)
             return results if self._is_seen else self._seen(results, arguments)
-        except LaidOtherwise as error:
-            log.info("Inductor did not take the graph as it is: %s", error)
-            self._compiled = self._by_torch_compile(arguments)
-            return self(arguments)
         except Exception as error:
             if self._compiled is self._eager:
                 raise
@@ -65,7 +60,10 @@ class InductorFallback:
             return results
         try:
             expected = list(self._eager(arguments))
-            why = agreement.distance(expected, list(results))
+            why = agreement.Check(
+                piece.graph_module, arguments, "tf32", piece.state,
+                factor=tolerance.INDUCTOR_FACTOR,
+                seconds_max=SECONDS_MAX).why_not(expected, list(results))
         except Exception as error:  # no room for both, say
             log.info("Inductor's results were not compared: %s", told(error))
             return results
@@ -74,20 +72,6 @@ class InductorFallback:
         self._give_up("Inductor's code comes to something else than eager, which "
                       f"computes instead: {why}")
         return expected
-
-    def _compile(self, arguments):
-        piece = self._piece()
-        # What draws needs Inductor's own numbers, sizes its guards.
-        if piece.options.mode in (None, "default") and not piece.draws \
-                and not _has_sizes(arguments):
-            try:
-                with tracing:
-                    return compiled_graph(piece.graph_module, arguments,
-                                          piece.role == "inference")
-            except Exception as error:
-                log.info("Inductor did not take the graph as it is: %s: %s",
-                         type(error).__name__, str(error)[:1000])
-        return self._by_torch_compile(arguments)
 
     def _by_torch_compile(self, arguments):
         piece = self._piece()
@@ -99,62 +83,5 @@ class InductorFallback:
         return lambda arguments: compiled(*arguments)
 
 
-class LaidOtherwise(Exception):
-    """A result lies in memory otherwise than the graph's own."""
-
-
 def _has_sizes(arguments):
     return any(isinstance(one, (int, torch.SymInt)) for one in arguments)
-
-
-def compiled_graph(module, arguments, is_inference):
-    """A function of a list of tensors like these; its first call raises
-    LaidOtherwise where results do not lie in memory as the graph's own do."""
-    from torch._inductor.compile_fx import compile_fx_inner
-    from torch._inductor.decomposition import select_decomp_table
-    from torch._inductor.fx_passes.joint_graph import joint_graph_passes
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    # With an environment of shapes, though none is a symbol: what Inductor keeps
-    # from one process to the next goes by it.
-    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
-    with torch.no_grad(), mode:
-        fakes = [mode.from_tensor(one, static_shapes=True)
-                 if isinstance(one, torch.Tensor) else one for one in arguments]
-        graph = traced(
-            module, fakes, decomposition_table=select_decomp_table())
-    results = graph.graph.find_nodes(op="output")[0]
-    strides = [one.meta["val"].stride() if isinstance(one, torch.fx.Node)
-               and isinstance(one.meta["val"], torch.Tensor) else None
-               for one in results.args[0]]
-    with _tracing_in(mode):
-        graph = joint_graph_passes(graph)
-        results = graph.graph.find_nodes(op="output")[0]
-        results.meta["user_visible_output_idxs"] = list(range(len(strides)))
-        results.meta["original_output_strides"] = strides
-        compiled = compile_fx_inner(graph, fakes, is_inference=is_inference)
-    is_checked = False
-
-    def call(arguments):
-        nonlocal is_checked
-        # Inductor empties the list that it is called with.
-        found = compiled(list(arguments))
-        if not is_checked:
-            for one, stride in zip(found, strides, strict=True):
-                if stride is not None and one.stride() != stride:
-                    raise LaidOtherwise(
-                        f"strides {one.stride()} instead of {stride}")
-            is_checked = True
-        return found
-
-    return call
-
-
-@contextlib.contextmanager
-def _tracing_in(mode):
-    """Inductor looks there for the mode that its inputs are fake in."""
-    from torch._guards import TracingContext, tracing as under
-
-    with under(TracingContext(mode)), torch.no_grad():
-        yield

@@ -1,11 +1,12 @@
 """What a user may ask of weft from their own code."""
 
 import dataclasses
+import importlib.util
 import logging
 import os
 import sys
 
-FALLBACKS = ("eager", "inductor")
+FALLBACKS = ("auto", "eager", "inductor")
 TARGETS = ("auto", "cpu", "gpu", "cuda", "triton")
 #: Who may be asked for kernels, as the program's roster has them.
 SEEDS = ("library", "compiler", "inductor", "llm")
@@ -26,7 +27,8 @@ class Options:
 
     #: Seconds that the search for one graph's kernels may take.
     budget_s: float = 60.0
-    #: Who computes until kernels are verified, and where none wins.
+    #: Who computes until kernels are verified, and where none wins; "auto" of
+    #: torch.compile's dict: Inductor on a GPU, else eager.
     fallback: str = "eager"
     #: Whether the first call waits for the search.
     wait: bool = False
@@ -47,6 +49,9 @@ class Options:
     replay_mb: int | None = None
     #: Whether composed modules of earlier processes are used, and kept.
     cache: bool = True
+    #: Whether a forked process, or one of multiprocessing, may start a search. None:
+    #: as WEFT_WORKER_SEARCHES says, else it may not.
+    worker_searches: bool | None = None
     mode: str | None = None
 
     def __post_init__(self):
@@ -55,6 +60,8 @@ class Options:
         _check("mode", self.mode, MODES)
         _check_flag("wait", self.wait)
         _check_flag("cache", self.cache)
+        if self.worker_searches is not None:
+            _check_flag("worker_searches", self.worker_searches)
         _check_seeds(self.seeds)
         _check_range("budget_s", self.budget_s, 1, BUDGET_S_MAX)
         _check_range("trial_s", self.trial_s, 0, 60)
@@ -73,13 +80,55 @@ class Options:
 
 def options_from(given, mode=None):
     """Options of torch.compile's dict; ValueError names what is not known."""
-    known = [field.name for field in dataclasses.fields(Options)
-             if field.name != "mode"]
+    known = [field.name for field in dataclasses.fields(Options)]
     for name in given or {}:
         if name not in known:
             raise ValueError(f"weft has no option '{name}': it knows "
                              + ", ".join(known))
-    return Options(**(given or {}), mode=mode)
+    options = Options(**{"fallback": "auto", "mode": mode, **_from_environment(),
+                         **(given or {})})
+    if options.fallback == "auto":
+        return dataclasses.replace(options, fallback=_default_fallback())
+    return options
+
+
+def _from_environment() -> dict[str, object]:
+    """Options that variables such as WEFT_BUDGET_S set; ValueError names one whose
+    text is no value."""
+    found: dict[str, object] = {}
+    for field in dataclasses.fields(Options):
+        variable = "WEFT_" + field.name.upper()
+        text = os.environ.get(variable, "")
+        if text and field.name in FROM_ENVIRONMENT:
+            try:
+                found[field.name] = FROM_ENVIRONMENT[field.name](text)
+            except ValueError as error:
+                raise ValueError(f"{variable} is {text!r}: {error}") from None
+    return found
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in FLAGS:
+        raise ValueError("it is one of " + ", ".join(FLAGS))
+    return FLAGS[text.lower()]
+
+
+def _default_fallback():
+    """Inductor, where the program has a GPU and Triton. On a processor Inductor's code
+    takes seconds to build for each graph; there it is used if it is asked for."""
+    import torch
+
+    has_triton = importlib.util.find_spec("triton") is not None
+    return "inductor" if has_triton and torch.cuda.is_available() else "eager"
+
+
+FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False,
+         "no": False}
+#: Options that the environment may set, and how their text is read.
+FROM_ENVIRONMENT = {
+    "budget_s": float, "fallback": str, "wait": _flag, "target": str,
+    "variants": int, "seeds": str, "shapes_max": int, "trial_s": float,
+    "replay_mb": int, "cache": _flag}
 
 
 def _check(name, value, known):

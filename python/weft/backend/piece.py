@@ -7,8 +7,8 @@ weft.explain(), and the call returns what the framework computes.
 
 import atexit
 import os
-import queue
 import threading
+import time
 import weakref
 
 import torch
@@ -18,25 +18,23 @@ from weft.backend import (
     any_batch,
     composed_module,
     contest,
-    program,
     search,
 )
 from weft.backend.graph_source import Unsupported, source_of
 from weft.backend.inductor_fallback import InductorFallback
 from weft.backend.options import CUDA_GRAPHS, is_disabled, log, told
+from weft.backend.random_state import random_states, set_random_states
 from weft.backend.recheck import rechecks
+from weft.backend.recurring_sizes import RecurringSizes
 from weft.backend.replay import Replayed
+from weft.backend.searches import Searches
 from weft.backend.tracing import traced, tracing
 
-#: Searches that may wait for their turn; further graphs stay the framework's.
-WAITING_MAX = 256
-#: Beyond the search, for building what was found.
-GRACE_S = 120.0
 DECLINED_MAX = 16
 #: In the place of sizes: kernels for every batch.
 ANY = "any batch"
-FORKED = ("the process was forked while its parent searched: the next call begins "
-          "a search here")
+FORKED = ("the process was forked while its parent searched: the next call looks for "
+          "what the parent found")
 
 _pieces = weakref.WeakSet()
 _number = 0
@@ -50,11 +48,15 @@ def all_pieces():
 class Kernels:
     """What one graph has for one set of sizes, and how far it is.
 
-    states: "searching"; "forked" (the search was the parent process's; the next
-    call begins another); "loaded" (verified by the search, not yet tried on the
+    states: "searching"; "forked" (the search is the parent process's; the next
+    call looks for its result); "loaded" (verified by the search, not yet tried on the
     user's data); "ready"; "framework" (it stays there; `reason` says why)."""
 
     def __init__(self):
+        #: time.monotonic() when it was begun to write the graph down.
+        self.begun_s = time.monotonic()
+        #: Seconds of the budget that this took.
+        self.spent_s = 0.0
         self.state = "searching"
         self.reason = ""
         self.summary = ""
@@ -127,6 +129,7 @@ class Piece:
         self.fallback_reason = ""
         self._lock = threading.Lock()
         self._sizes = _symbolic_positions(graph_module)
+        self._other_sizes = RecurringSizes()
         self._batches = batches
         self.draws = graph_draws(graph_module)
         self._symbolic = (any_batch.Symbolic(graph_module) if self._sizes
@@ -251,6 +254,8 @@ class Piece:
                 return self.kernels[key]
             counted = [one for one in self.kernels.values()
                        if not one.is_refused]
+            if counted and not self._other_sizes.recurs(key):
+                return None  # a length that may never come again
             if len(counted) >= self.options.shapes_max:
                 self.fallback_reason = (
                     f"it was called with more than {self.options.shapes_max} "
@@ -272,17 +277,26 @@ class Piece:
         return self._begin(arguments) if kernels.is_refused else kernels
 
     def _begin_again(self, kernels):
-        """The search that the parent process had under way."""
+        """Looks for the result of the search that the parent process had under
+        way."""
         with self._lock:
             if kernels.state != "forked" or is_disabled():
                 return
             kernels.state, kernels.reason = "searching", ""
+            kernels.begun_s = time.monotonic()
         self._search(kernels)
 
     def _search(self, kernels):
+        kernels.spent_s = time.monotonic() - kernels.begun_s
         _searches.add(self, kernels)
-        if self.options.wait:
-            kernels.settled.wait(search.limit_s(self.options) + GRACE_S)
+        if not self.options.wait:
+            return
+        budget_s = (self.options.budget_s + search.late_s(self.options)
+                    + search.END_S)
+        if not kernels.settled.wait(max(0.0, kernels.begun_s + budget_s
+                                        - time.monotonic())):
+            kernels.reason = (f"its budget_s of {self.options.budget_s:g} is over, and "
+                              "the search has not ended: its kernels are taken later")
 
     def after_fork(self):
         self._lock = threading.Lock()
@@ -342,6 +356,7 @@ class Piece:
                 return self.framework(arguments)
             kernels.state = "searching"  # no second thread tries
         composed = kernels.composed
+        random = random_states(arguments) if self.draws else None
         try:
             got = self._computed_without_draws(kernels, arguments)
         except composed_module.Withdrawn as error:
@@ -358,7 +373,7 @@ class Piece:
                            f"framework failed with {failure}")
             return self.framework(arguments)
         try:
-            why = self._why_not(kernels, arguments, list(expected), got)
+            why = self._why_not(kernels, arguments, list(expected), got, random)
         except Exception as error:
             why = told(error)
         if why:
@@ -369,16 +384,28 @@ class Piece:
                 rechecks.begin(kernels, composed, self.options)
         return expected
 
-    def _why_not(self, kernels, arguments, expected, got):
+    def _why_wrong(self, kernels, arguments, expected, got, random):
+        """"" if the kernels' results `got` pass the last check. `expected`: the
+        fallback's; `random`: what the generators were before."""
+        eager = expected
+        if self.options.fallback != "eager":
+            # Near to Inductor's own results, which have been checked, is enough.
+            why = agreement.difference(expected, got, kernels.precision)
+            if not why or self.draws:  # Inductor draws other numbers than eager
+                return why
+            eager = list(self.graph_module(*arguments))
+        return agreement.Check(
+            self.graph_module, arguments, kernels.precision, self.state,
+            random).why_not(eager, got)
+
+    def _why_not(self, kernels, arguments, expected, got, random):
         """"" where what the kernels came to is right, and as fast to have."""
-        why = agreement.difference(expected, got, kernels.precision)
-        if why and self.options.fallback != "eager" and not self.draws:
-            # Another compiler may round otherwise; what counts is eager.
-            why = agreement.difference(list(self.graph_module(*arguments)), got,
-                                       kernels.precision)
+        why = self._why_wrong(kernels, arguments, expected, got, random)
         if why:
-            return ("on the program's own data the kernels came to something "
-                    f"else: {why}")
+            why = ("internal disagreement: the search verified the kernels, but on "
+                   f"the program's own data they came to something else: {why}")
+            log.warning("%s; this graph stays with the fallback", why)
+            return why
         if self.draws:
             return ""
         try:
@@ -424,94 +451,24 @@ class Piece:
             set_random_states(random)
 
 
-class _Searches:
-    """One thread that searches for one graph after the other, so that the
-    user's program keeps most of the machine."""
-
-    def __init__(self):
-        self._queue = queue.Queue(WAITING_MAX)
-        self._thread = None
-        self._lock = threading.Lock()
-        self._ends = threading.Event()
-
-    def add(self, piece, kernels):
-        with self._lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._work, name="weft-search", daemon=True)
-                self._thread.start()
-        try:
-            self._queue.put_nowait((weakref.ref(piece), kernels))
-        except queue.Full:
-            kernels.settle("framework", f"{WAITING_MAX} graphs wait for their "
-                           "search already")
-
-    def end(self):
-        self._ends.set()
-        program.end_all()
-
-    def _work(self):
-        while not self._ends.is_set():
-            piece, kernels = self._queue.get()
-            piece = piece()
-            if piece is not None:
-                self._find(piece.options, kernels)
-            del piece, kernels
-
-    def _find(self, options, kernels):
-        begun = _calls_by_now()
-        try:
-            outcome = search.known(kernels.source, options)
-            if outcome is None:
-                with rechecks.paused():
-                    outcome = search.search(kernels.source, options,
-                                            self._ends)
-            kernels.summary = outcome.summary
-            if not outcome.from_store:
-                kernels.summary += _told_of_calls(_calls_by_now() - begun)
-            kernels.from_store = outcome.from_store
-            kernels.needs_verdict = outcome.from_store
-            kernels.path = outcome.path
-            kernels.precision = search.precision_in(outcome.path)
-            if not outcome.has_kernels:
-                kernels.settle("framework", outcome.reason)
-                return
-            kernels.composed = composed_module.ComposedModule(
-                kernels.source, outcome.path)
-            kernels.settle("loaded")
-        except search.OneBatch as error:
-            kernels.refuse(str(error))
-        except (search.SearchFailed, program.ProgramMissing,
-                composed_module.Withdrawn) as error:
-            kernels.settle("framework", str(error))
-        except Exception as error:
-            kernels.settle("framework", "the search failed with "
-                           + told(error))
-
-
 def _calls_by_now():
     return sum(piece.calls for piece in all_pieces())
 
 
-def _told_of_calls(count):
-    """What one has to know of a search's times: the device was not its own."""
-    return (f"; the program made {count} calls meanwhile, so no time is of a "
-            "machine that was left alone" if count > 0 else "")
-
-
-_searches = _Searches()
+_searches = Searches(_calls_by_now)
 
 
 def _after_fork():
     """In a child process: a queue and a thread of its own, once a call needs
     them. Most children (who load data, say) call no graph, and search for none."""
-    _searches.__init__()
+    global _searches
+    _searches = Searches(_calls_by_now)
     for piece in all_pieces():
         piece.after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork)
-atexit.register(_searches.end)
+atexit.register(lambda: _searches.end())
 atexit.register(rechecks.end)  # before it: the last that is registered is first
 
 
@@ -566,17 +523,3 @@ def _framework_of(piece):
     if piece.options.fallback != "inductor":
         return eager
     return InductorFallback(piece, eager)
-
-
-def random_states(arguments):
-    """Of the generators that a graph on these tensors may draw from."""
-    devices = {one.device for one in arguments
-               if isinstance(one, torch.Tensor) and one.device.type == "cuda"}
-    return torch.get_rng_state(), [
-        (device, torch.cuda.get_rng_state(device)) for device in devices]
-
-
-def set_random_states(states):
-    torch.set_rng_state(states[0])
-    for device, state in states[1]:
-        torch.cuda.set_rng_state(state, device)

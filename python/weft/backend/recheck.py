@@ -91,7 +91,7 @@ class Rechecks:
         """At the end of the process; what is not judged then, the next does."""
         self._ends.set()
 
-    def run(self, words, limit_s, answer):
+    def run(self, words, limit_s, answer, removed):
         """(exit code, end of standard error, seconds) as program.run() has
         them; the code is None too if the process ends."""
         while True:
@@ -103,7 +103,7 @@ class Rechecks:
                 if self._ends.is_set():
                     return None, "", 0
                 begin = time.monotonic()
-                code, said = program.run(words, limit_s, self, answer)
+                code, said = program.run(words, limit_s, self, answer, removed)
                 seconds = time.monotonic() - begin
                 gave_way = code is None and self._is_wanted.is_set()
             if not gave_way or self._ends.is_set():
@@ -227,7 +227,8 @@ class _Task:
         words = ["eval", problem, candidate, "--target", self.options.target,
                  "--json", "--no-timing"]
         with tempfile.TemporaryFile("w+", encoding="utf-8") as answer:
-            code, said, seconds = turns.run(words, limit_s, answer)
+            code, said, seconds = turns.run(words, limit_s, answer,
+                                            os.path.dirname(candidate))
             answer.seek(0)
             lines = answer.read().splitlines()
         log.info("full verdict of %.1f s ended with %s %s", seconds, code, said)

@@ -13,7 +13,7 @@ import torch
 
 from weft.backend.optimize import is_optimized
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save(module, path):
@@ -38,13 +38,20 @@ def _told(module):
 
 
 def load(path):
-    """The module; ValueError if the file is none of ours, or not whole."""
+    """The module; ValueError if weft.save() of this format did not write the file, or
+    if it is not whole."""
     if isinstance(path, (str, os.PathLike)):
         with open(path, "rb") as file:
             if not zipfile.is_zipfile(file):  # the end is what tells
                 raise ValueError(f"{path} was not written by weft.save(), or is "
                                  "not whole")
-    kept = torch.load(path, weights_only=False)
+    try:
+        kept = torch.load(path, weights_only=False)
+    except (AttributeError, ModuleNotFoundError) as error:
+        if "weft.backend" not in str(error):
+            raise  # the module's own class is not there
+        raise ValueError(f"{path} was written by another version of weft: call "
+                         "weft.optimize and weft.save again") from None
     if not isinstance(kept, dict) or kept.get("weft") != FORMAT:
         raise ValueError(f"{path} was not written by weft.save()")
     return kept["module"]

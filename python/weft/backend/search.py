@@ -1,5 +1,6 @@
 """The search for one graph's kernels, as a run of the weft program."""
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib.util
@@ -8,9 +9,12 @@ import os
 import platform
 import shutil
 import time
+import typing
 
-from weft.backend import program, store, workspace
-from weft.backend.options import log
+from weft.backend import program, store, turns, workspace
+from weft.backend.graph_source import Source
+from weft.backend.options import Options, log
+from weft.backend.turns import Event
 
 #: Of the budget, for timing one kernel and the best one.
 TIMING_SHARE, FINAL_SHARE = 0.01, 0.03
@@ -18,6 +22,8 @@ TIMING_MS, FINAL_MS = (50, 1500), (100, 4000)
 #: A run ends by itself when its budget is over, with the best so far; but its
 #: last check of a large module may take longer. So much later it is stopped.
 LATE_SHARE, LATE_S = 1.0, 60.0
+#: To end a search that was stopped, and to build what was found.
+END_S = 120.0
 #: Kernels tried for a subgraph, by the seconds that there are.
 VARIANTS = ((60, 2), (180, 4), (float("inf"), 6))
 #: A run takes Inductor's code for each subgraph besides, where its budget times
@@ -61,18 +67,21 @@ def key_of(source, options):
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def known(source, options):
-    """The Outcome of an earlier process's search, or None: there is none, or
-    its time was over before it was done, and it is worth another."""
+def known(source: Source, options: Options,
+          since: float = float("inf")) -> Outcome | None:
+    """The Outcome of another process's search, or None: there is none, or
+    its time was over before it was done, and it is worth another. What was stored
+    after `since` (time.time()) is taken as it is: this process waited for it."""
     workspace.sweep()
     found = store.find(key_of(source, options)) if options.cache else None
     if found is None:
         return None
     path, about = found
-    if not about.get("has_kernels") and "inductor" in (
+    is_awaited = about.get("stored", 0) >= since
+    if not is_awaited and not about.get("has_kernels") and "inductor" in (
             set(_seeds(options)) - set(about.get("seeds", ()))):
         return None  # there was too little time to ask it
-    if about.get("cut_short") and (
+    if not is_awaited and about.get("cut_short") and (
             about.get("budget_s", 0) < options.budget_s
             or not about.get("has_kernels") and _tries(about) < TRIES_MAX):
         return None
@@ -87,12 +96,43 @@ def _tries(about):
     return tries if isinstance(tries, int) else 1
 
 
-def search(source, options, cancelled=None):
+def found(source: Source, options: Options, ends: Event | None = None,
+          spent_s: float = 0.0, around: typing.Callable[
+              [], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+          ) -> Outcome:
+    """The Outcome of another process's search, or of this one's; SearchFailed,
+    OneBatch. One process on this machine searches for a graph, the others wait for its
+    end. `around` is entered for a search of this process's."""
+    def searched() -> Outcome:
+        with around():
+            return search(source, options, ends, spent_s)
+
+    outcome = known(source, options)
+    if outcome is not None:
+        return outcome
+    since, may_search = time.time(), turns.may_search(options)
+    if not options.cache:  # nothing of another process is taken
+        if not may_search:
+            raise SearchFailed(turns.WORKER)
+        return searched()
+    with turns.turn(key_of(source, options), not may_search, ends) as is_ours:
+        outcome = known(source, options, since)
+        if outcome is None and not is_ours:
+            raise SearchFailed(turns.WORKER)
+        return outcome or searched()
+
+
+def search(source, options, cancelled=None, spent_s: float = 0.0):
     """The Outcome of a run of weft on that source; SearchFailed says why there
-    is none. Blocks for limit_s() at most, and some seconds."""
-    is_kept = bool(os.environ.get("WEFT_KEEP_RUNS"))
-    with workspace.made("run-", is_kept) as folder:
-        return _search(source, options, cancelled, folder)
+    is none. Of the budget, `spent_s` seconds are gone already. Blocks until the
+    budget is over, or as much longer as late_s() says."""
+    with workspace.made("run-", _keeps_runs()) as folder:
+        return _search(source, options, cancelled, folder, spent_s)
+
+
+def _keeps_runs() -> bool:
+    """Whether run directories stay, for a person to look at."""
+    return bool(os.environ.get("WEFT_KEEP_RUNS"))
 
 
 def precision_in(path):
@@ -103,12 +143,17 @@ def precision_in(path):
     return found if isinstance(found, str) else ""
 
 
-def limit_s(options):
+def limit_s(options: Options) -> float:
     """When a search is stopped that goes on beyond its budget."""
-    return options.budget_s * (1 + LATE_SHARE) + LATE_S
+    return options.budget_s + late_s(options)
 
 
-def _search(source, options, cancelled, folder):
+def late_s(options: Options) -> float:
+    """So much later than its budget a search is stopped, and waited for."""
+    return options.budget_s * LATE_SHARE + LATE_S
+
+
+def _search(source, options, cancelled, folder, spent_s):
     problem = os.path.join(folder, "problem.py")
     with open(problem, "w", encoding="utf-8") as file:
         file.write(source.text)
@@ -116,7 +161,9 @@ def _search(source, options, cancelled, folder):
     begin = time.monotonic()
     code, told = program.run(
         ["run", problem, "--out", run, "--fast-sync", "-q",
-         *_words(options, source.any_size)], limit_s(options), cancelled)
+         *_words(options, source.any_size)],
+        max(1.0, options.budget_s - spent_s) + late_s(options), cancelled,
+        removed="" if _keeps_runs() else folder)
     seconds = time.monotonic() - begin
     log.info("search of %.1f s ended with %s %s", seconds, code, told)
     if code is None:
@@ -126,16 +173,20 @@ def _search(source, options, cancelled, folder):
     result = _result(run)
     if code == 2 and source.any_size:
         raise OneBatch(told)
-    if code != 0 or result is None:
+    is_cut_short = result is not None and any(
+        "budget" in reason for reason in (
+            result["summary"], *(one.get("reason", "") for one in result["subgraphs"])))
+    if result is None or code != 0 and not (code == 1 and is_cut_short):
         raise SearchFailed(told or f"weft run ended with the code {code}")
-    reason = _why_none(result) or _too_slow(result, options)
+    reason = (_why_none(result) or _too_slow(result, options) if code == 0
+              else result["summary"])
     shutil.copyfile(problem, os.path.join(run, "problem.py"))
     summary = result["summary"]
     about = {"has_kernels": not reason, "summary": summary, "reason": reason,
              "seconds": round(seconds, 1), "budget_s": options.budget_s,
+             "stored": time.time(),
              "seeds": _seeds(options, source.any_size),
-             "cut_short": any("budget" in one.get("reason", "")
-                              for one in result["subgraphs"])}
+             "cut_short": is_cut_short}
     earlier = store.find(key_of(source, options))
     about["tries"] = _tries(earlier[1]) + 1 if earlier else 1
     path = store.keep(key_of(source, options), run, about)

@@ -14,7 +14,7 @@ import typing
 import torch
 from torch.utils import _pytree as pytree
 
-from weft.backend.parts import is_counted
+from weft.backend.module_guards import is_counted
 
 
 #: So many copies of all results are overwritten, up to so many bytes.

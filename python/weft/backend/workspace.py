@@ -19,6 +19,7 @@ LOCK = "in-use"
 UNLOCKED_S = 24 * 3600.0
 
 _swept = set()  # by this process
+_locks: set[int] = set()
 
 
 def _path():
@@ -41,10 +42,12 @@ def made(prefix, is_kept=False):
         yield _new(prefix)
         return
     path, lock = _made(prefix)
+    _locks.add(lock)
     try:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+        _locks.discard(lock)
         os.close(lock)
 
 
@@ -108,3 +111,12 @@ def _sweep_unlocked(path):
         if (os.path.basename(path).startswith("verdict-")
                 and time.time() - os.stat(path).st_mtime > UNLOCKED_S):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _leave_locks() -> None:
+    """In a child process, which would hold the folder of a parent that is gone."""
+    while _locks:
+        os.close(_locks.pop())
+
+
+os.register_at_fork(after_in_child=_leave_locks)

@@ -1,5 +1,7 @@
 """report.md of a bench: what a person wants to know first stands first."""
 
+from typing import Any
+
 from weft.bench import score
 from weft.bench.progress import are_left, duration
 from weft.bench.records import NO_NETWORK
@@ -154,6 +156,8 @@ def _section(title, rows):
     bases = [(name, words) for name, words in _BASES
              if score.ratios(rows, name)]
     lines = [f"## {title}", ""]
+    if bases:
+        lines += _both_columns(rows)
     if not bases:
         verified = score.fast_p(rows, "over_eager", 0)
         return "\n".join([*lines, f"* fast_0 (verified): {verified:.2f} of "
@@ -185,6 +189,28 @@ def _section(title, rows):
               "ratio does not hold 1.", "", _floors(rows), _kernels(rows),
               _near(rows), _tf32(rows), _against_itself(rows), _clocks(rows)]
     return "\n".join(line for line in lines if line is not None) + "\n"
+
+
+def _both_columns(rows: list[dict[str, Any]]) -> list[str]:
+    """Generated kernels only, and the best of all implementations."""
+    columns = [[found for row in rows if (found := function(row))]
+               for function in (score.generated, score.best)]
+    lines = ["| | generated kernels only | best of all |", "|---|---|---|",
+             "| results | " + " | ".join(
+                 f"{len(found)} of {len(rows)}" for found in columns) + " |"]
+    for words, name in (("eager", "over_eager"),
+                        ("torch.compile", "over_compile")):
+        lines.append(f"| geometric mean over {words} | " + " | ".join(
+            _number(score.geometric_mean(
+                [ratio for one in found if (ratio := getattr(one, name))]),
+                "{:.3f}×") for found in columns) + " |")
+    chosen = [one.by for one in columns[1]]
+    counts = ", ".join(f"{name} {chosen.count(name)}" for name in (
+        score.WEFT, score.COMPILE, score.EAGER))
+    return [*lines, "", "A module that is slower than eager, beyond the spread, is "
+            "not a result. Generated kernels: without Inductor's code. Best of all: "
+            "the fastest of weft's module, torch.compile and eager, as they were "
+            f"timed beside each other ({counts}).", ""]
 
 
 def _floors(rows):
@@ -294,6 +320,8 @@ def _every(rows):
         verdict = row["verdict"]
         if row["discriminating"] is False:
             verdict += ", not discriminating"
+        if row["verified"] and score.slower_than_eager(row):
+            verdict += ", slower than eager: no result"
         error = ("–" if row["max_error"] is None else
                  f"{row['max_error']:.1e} ({row['tolerance']:.1e})")
         kernels = ("–" if row["kernels_ours"] is None else

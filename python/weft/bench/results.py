@@ -4,6 +4,7 @@ import csv
 import io
 import os
 import shutil
+from typing import Any
 
 from weft.bench import kernelbench, plots, report, score
 from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, \
@@ -27,6 +28,7 @@ COLUMNS = (
     "near_eager", "compile_near_eager", "near_reason", "near_module",
     "near_us", "near_over_eager", "near_over_eager_low", "near_over_eager_high",
     "near_over_compile", "near_over_compile_low", "near_over_compile_high",
+    "generated_over_eager", "best", "best_over_eager", "best_over_compile",
 )
 
 _SIDES = (("ours", "candidate"), ("eager", "eager"), ("compile", "compile"),
@@ -69,6 +71,7 @@ def row(problem, record, result):
     _add_times(made, timing)
     _add_nearness(made, result)
     _add_kernels(made, result)
+    _add_best(made)
     return made
 
 
@@ -129,6 +132,16 @@ def _add_nearness(made, result):
             made["near_" + name] = told["ratio"]
             made[f"near_{name}_low"] = told["low"]
             made[f"near_{name}_high"] = told["high"]
+
+
+def _add_best(made: dict[str, Any]) -> None:
+    """Which implementation is the fastest, and generated kernels alone."""
+    if own := score.generated(made):
+        made["generated_over_eager"] = own.over_eager
+    if found := score.best(made):
+        made["best"] = found.by
+        made["best_over_eager"] = found.over_eager
+        made["best_over_compile"] = found.over_compile
 
 
 def _add_kernels(made, result):

@@ -4,8 +4,10 @@ A row counts with a speedup only when it is verified: that of a wrong kernel
 is none.
 """
 
+import dataclasses
 import math
 import statistics
+from typing import Any
 
 from weft.bench.records import NO_NETWORK
 
@@ -13,6 +15,19 @@ from weft.bench.records import NO_NETWORK
 #: was composed beside it.
 OWN_MODULE, NEAR_MODULE = "own", "near"
 THRESHOLDS = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
+#: The seed generator whose code is Inductor's.
+INDUCTOR = "inductor"
+#: What may be the fastest implementation of a problem.
+WEFT, COMPILE, EAGER = "weft", "torch.compile", "eager"
+
+
+@dataclasses.dataclass(frozen=True)
+class Speedups:
+    """One implementation of a problem, over both baselines of its run."""
+
+    by: str  #: WEFT, COMPILE or EAGER
+    over_eager: float
+    over_compile: float | None  #: None: torch.compile was not timed
 
 
 def run_ones(rows):
@@ -74,3 +89,42 @@ def beyond_spread(rows, name):
     faster = sum(1 for row in other if row[name + "_low"] > 1)
     slower = sum(1 for row in other if row[name + "_high"] < 1)
     return faster, slower, len(counted) - faster - slower
+
+
+def slower_than_eager(row: dict[str, Any]) -> bool:
+    """Whether kernels made the module slower than eager, beyond the spread."""
+    return bool(row["over_eager"]) and not is_eager(row) and (
+        row["over_eager_high"] < 1)
+
+
+def delivered(row: dict[str, Any]) -> Speedups | None:
+    """The module with kernels of any seed generator. A module that is wrong, was not
+    timed or is slower than eager is not a result."""
+    if (not row["verified"] or not row["over_eager"] or is_eager(row)
+            or slower_than_eager(row)):
+        return None
+    return Speedups(WEFT, row["over_eager"], row["over_compile"])
+
+
+def generated(row: dict[str, Any]) -> Speedups | None:
+    """The same by KernelBench's rules: without Inductor's code."""
+    parts = row["result"]["subgraphs"] if row["result"] else []
+    if any(part["ours"] and part.get("origin") == INDUCTOR for part in parts):
+        return None
+    return delivered(row)
+
+
+def best(row: dict[str, Any]) -> Speedups | None:
+    """The fastest of the module, torch.compile and eager, as they were timed beside
+    each other. None: nothing was timed."""
+    if not row["eager_us"]:
+        return None
+    compiled = None
+    if row["over_eager"] and row["over_compile"]:
+        compiled = row["over_eager"] / row["over_compile"]
+    found = [Speedups(EAGER, 1.0, compiled and 1 / compiled)]
+    if compiled:
+        found.append(Speedups(COMPILE, compiled, 1.0))
+    if module := delivered(row):
+        found.insert(0, module)  # where several are as fast
+    return max(found, key=lambda one: one.over_eager)

@@ -199,10 +199,14 @@ class ModelRunner:
         return {"ns": time.perf_counter_ns() - start}
 
     def _row(self, call):
-        """forward() so many times, as a loop of a person's calls it."""
+        """forward() so many times, as a loop of a person's calls it; `reads`:
+        with each result copied out, whose layout an earlier export checked."""
         forward = self._forwards[call.get("function", "eager")]
+        reads = call.get("reads", False)
         for _ in range(call["calls"]):
             self._forward(forward)
+            if reads:
+                self._put_results(self._result)
         return {}
 
     def _ran(self, call):

@@ -10,6 +10,7 @@ from functools import partial
 import torch
 
 from weft.build import built_code, triton_interpreter
+from weft.candidate.allocations import Allocations
 from weft.candidate.harness import tensor_at
 from weft.problem import operator_trace
 
@@ -20,8 +21,9 @@ _BUILD_FOLDERS = ("WEFT_KERNEL_CACHE", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR
 
 
 class PythonKernel:
-    """The file's function, called on the buffers; results are copied out, which
-    counts as part of its time."""
+    """The file's function, called on the buffers. Its results are allocated where
+    they are compared (allocations.py). A result that is not, such as one that C++
+    allocates, is copied there, and the copy counts as part of the kernel's time."""
 
     described = {}
 
@@ -35,6 +37,8 @@ class PythonKernel:
         for name in _BUILD_FOLDERS:
             os.environ[name] = job["kernel_cache"]
         triton_interpreter.mend()
+        self._allocations = Allocations()
+        self._allocations.of_file(NAME)
         # A file, because Triton reads a kernel's source again.
         spec = importlib.util.spec_from_file_location(NAME, job["source"])
         module = importlib.util.module_from_spec(spec)
@@ -50,6 +54,7 @@ class PythonKernel:
         ]
 
     def run(self, call):
+        self._allocations.pays = call.get("allocates", False)
         sets = [self._sets[index] for index in call["sets"]]
         if call.get("flush"):
             return self._clock.time(
@@ -76,8 +81,12 @@ class PythonKernel:
         copy_out(self._called(inputs, outputs), outputs)
 
     def _called(self, inputs, outputs):
+        self._allocations.begin(outputs)
         results = self._function(*inputs)
-        return results if isinstance(results, (tuple, list)) else (results,)
+        if not isinstance(results, (tuple, list)):
+            results = (results,)
+        self._allocations.learn(results)
+        return results
 
 
 def refuse_the_frameworks(function, inputs):

@@ -44,6 +44,9 @@ class WorkClock:
         #: Nanoseconds by then, of each process and of the child's first thread.
         self._seen = {child: process.worked_ns(child)}
         self._answering = process.main_thread_worked_ns(child)
+        #: Processes that had not stopped when that was read: a long call of the
+        #: kernel's ends before a stop takes effect.
+        self._stopping = set()
         self._last_pid = -1
         #: How often that was asked, and somebody had worked.
         self._looks = self._went_on = 0
@@ -54,9 +57,10 @@ class WorkClock:
         is_all = last_pid == self._last_pid
         self._last_pid = last_pid
         until = time.monotonic() + STOPPING_S
+        self._stopping = set()
         for pid in before if is_all else {*before, *self._others()}:
-            if pid != self._child:  # whose stop was waited for
-                process.await_stop(pid, until)
+            if pid != self._child and not process.await_stop(pid, until):
+                self._stopping.add(pid)  # (the child's stop was waited for)
             try:
                 self._seen[pid] = process.worked_ns(pid)
             except ProcessLookupError:
@@ -69,10 +73,14 @@ class WorkClock:
     def went_on(self):
         """Whether some of them work while all stand still: a timer of its own may
         wake a process. To be asked after each look, before they go on. (A new one
-        there cannot be: another would have had to begin it.)"""
+        there cannot be: another would have had to begin it.) A process that was
+        still about to stop, and has stopped since, only ended a call of the
+        kernel's: dozens that load PyTorch take longer to stop than STOPPING_S."""
         self._looks += 1
-        self._went_on += any(_worked_since(pid, ns) > STILL_NS
-                             for pid, ns in self._seen.items())
+        self._went_on += any(
+            _worked_since(pid, ns) > STILL_NS
+            and not (pid in self._stopping and process.is_stopped(pid))
+            for pid, ns in self._seen.items())
         return (self._went_on >= WENT_ON_MIN
                 and self._went_on > WENT_ON_SHARE * self._looks)
 

@@ -167,7 +167,8 @@ class Stopwatch:
         try:
             yield
         finally:
-            self.seconds[name] = round(time.perf_counter() - begin, 4)
+            spent = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+            self.seconds[name] = round(spent, 4)
 
 
 def capture(problem_path, device="cpu", mode="as-is", is_first=True):
@@ -277,18 +278,16 @@ def place_of(device):
 def capture_steps(problem_path, watch, place, lock, mode="as-is",
                   is_first=True):
     """The graph; the device is used with a share of its lock."""
-    import torch
-
-    from weft.capture import (
-        any_batch,
-        check as capture_check,
-        export as capture_export,
-        graph as capture_graph,
-    )
-    from weft.expect import tf32
+    from weft.capture import any_batch, export as capture_export, matching
     from weft.problem import kept_state
 
-    with lock.shared(), lock.for_at_most(SHARE_S):
+    @contextlib.contextmanager
+    def on_device():
+        with lock.shared(), lock.for_at_most(SHARE_S):
+            yield
+            settle(place)
+
+    with on_device():
         with watch.step("load"):
             problem = problems.load_problem(problem_path, mode)
             model = problems.build_model(problem, device=place)
@@ -300,24 +299,11 @@ def capture_steps(problem_path, watch, place, lock, mode="as-is",
         with watch.step("eager"):
             expected = state.eager_run()
             state.check_calls_in_a_row()
-            settle(place)
     with watch.step("export"):
         program = capture_export.export(problem, model, state.inputs)
         if is_first and any_batch.sizes_of(problem) is not None:
             any_batch.check(problem, model, state.inputs)
-    with watch.step("write"):
-        graph = capture_graph.graph_of(program, model, inputs, problem.path)
-        graph["parts"] = state.parts
-        graph["training"] = model.training
-    with watch.step("check"), lock.shared(), lock.for_at_most(SHARE_S):
-        got = state.graph_run(graph)
-        has_tf32 = tf32.is_allowed(torch.device(place)) and tf32.convolves(
-            node["target"] or "" for node in graph["nodes"])
-        capture_check.compare_runs(
-            expected, got, problem.path, has_tf32,
-            lambda is_off: state.swayed_run(is_off, has_tf32))
-        settle(place)
-    return graph
+    return matching.matching_graph(state, program, expected, watch, on_device)
 
 
 def settle(place):
@@ -445,11 +431,17 @@ class State:
         from weft.capture import check as capture_check
 
         self.restore()
-        with torch.no_grad(), problems.blaming(
-                self.problem.path, "capture_differs", "the captured graph",
-                "see the details"):
-            outputs, mutated = capture_check.run_graph(
-                graph, self.model, pytree.tree_leaves(self.inputs), self.place)
+        try:
+            with torch.no_grad():
+                outputs, mutated = capture_check.run_graph(
+                    graph, self.model, pytree.tree_leaves(self.inputs),
+                    self.place)
+        except (ProblemError, MemoryError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            if problems.is_out_of_memory(error):
+                raise
+            raise capture_check.GraphFailed(error) from error
         names = {node["name"]: node["target"] for node in graph["nodes"]
                  if node["kind"] == "input"}
         mutated = {names.get(target, target): value

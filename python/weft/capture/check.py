@@ -8,7 +8,9 @@ draw other numbers than the model.
 
 import operator
 import os
+import traceback
 
+from weft.problem import problem as problems
 from weft.problem.problem import ProblemError
 
 # How far two float32 computations of one model may differ: operators taken
@@ -186,25 +188,48 @@ def quantized(node):
         line=int(line or 0))
 
 
-def unsteady(difference):
-    """Where a model's second run from the same state differs from its first."""
-    return ProblemError(
-        "capture_differs", "the model does not give the same twice, from the "
-        f"same inputs, buffers and random state: {difference.what}; make forward() "
-        "deterministic, or look for state that it keeps elsewhere",
-        code="failed")
+class Unsteady(ProblemError):
+    """A model's second run from the same state differs from its first."""
+
+    def __init__(self, difference):
+        super().__init__(
+            "capture_differs", "two calls of the model differ, from the same "
+            f"inputs, buffers and random state: {difference.what}; make forward() "
+            "deterministic, or look for state that it keeps outside of buffers",
+            code="failed")
 
 
 class Mismatch(ProblemError):
-    """`what` differs between the model and its graph."""
+    """`what` differs between the model and its graph, though two calls of the
+    model agree."""
 
     def __init__(self, what):
         super().__init__(
-            "capture_differs", "the captured graph does not compute what the "
-            f"model does: {what}; forward() must depend on nothing but its inputs, "
-            "parameters, buffers and torch's random generator, which it must "
-            "neither seed nor draw from in vain", code="failed")
+            "capture_differs", problems.internal_error(
+                f"the captured graph does not compute what the model does: {what}"),
+            code="failed")
         self.what = what
+
+
+class OtherDraws(ProblemError):
+    """The graph leaves another state of the random generator than the model."""
+
+    def __init__(self):
+        super().__init__(
+            "capture_differs", "the captured graph draws other random numbers than "
+            "the model: forward() must neither seed torch's generator nor draw "
+            "numbers that it does not use", code="failed")
+
+
+class GraphFailed(ProblemError):
+    """The graph's run raised `error`, and the model's did not."""
+
+    def __init__(self, error):
+        super().__init__(
+            "capture_differs", problems.internal_error(
+                f"the captured graph raised {type(error).__name__}: "
+                f"{problems.short(error)}"),
+            code="failed", details="".join(traceback.format_exception(error)))
 
 
 def compare(expected, got, what, has_tf32=False, scale_min=0.0, swayed=None):
@@ -260,10 +285,10 @@ def compare_runs(expected, got, source, has_tf32, sway=None):
             try:
                 _compare_values(expected, sway(False), has_tf32)
             except Mismatch as difference:
-                raise unsteady(difference) from None
+                raise Unsteady(difference) from None
             _compare_values(expected, got, has_tf32, sway(True))
         if not all(map(torch.equal, expected[2], got[2])):
-            raise Mismatch("it draws other random numbers")
+            raise OtherDraws
     except ProblemError as error:
         error.file = os.path.basename(source)
         raise

@@ -69,6 +69,8 @@ SHIELDED = ("dropout", "alpha_dropout", "feature_dropout",
 SHIELD = "weft_capture"
 
 _shield = None
+#: Operators of define_kept() → the ATen operators that they stand for.
+_kept = {}
 
 
 def decomposition_table():
@@ -241,7 +243,32 @@ def prune(graph):
 
 def unshielded(target):
     """The ATen name of a call, with shielded ones named back."""
-    return str(target).replace(SHIELD + ".", "aten.", 1)
+    return str(_kept.get(target, target)).replace(SHIELD + ".", "aten.", 1)
+
+
+def original(target):
+    """The ATen operator that a shielded operator stands for; others as they are."""
+    import torch
+
+    name = unshielded(target)
+    if name == str(target):
+        return target
+    _, packet, overload = name.split(".")
+    return getattr(getattr(torch.ops.aten, packet), overload)
+
+
+def define_kept(operator, signature, made, tags):
+    """A new operator that stands for a call of `operator`. `signature`: the text
+    of its schema after the name. `made`: returns tensors like the call's results."""
+    import torch
+
+    define_shield()
+    name = f"kept_{len(_kept)}"
+    _shield.define(name + signature, tags=tags)
+    _shield.impl(name, made, "CompositeExplicitAutograd")
+    defined = getattr(torch.ops, SHIELD).__getattr__(name).default
+    _kept[defined] = operator
+    return defined
 
 
 def define_shield():

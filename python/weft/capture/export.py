@@ -3,8 +3,10 @@
 import contextlib
 import io
 import re
+import sys
 import traceback
 import types
+from unittest import mock
 
 from weft.capture import decompositions
 from weft.problem import problem as problems
@@ -39,10 +41,32 @@ REASONS = (
 
 
 def export(problem, model, inputs):
-    """The decomposed, functional program of model(*inputs)."""
+    """The exported program of model(*inputs), before it is decomposed."""
     import torch
 
     refuse_scripted(problem, model)
+    with explaining(problem, model, inputs):
+        program = torch.export.export(model, tuple(inputs), strict=False)
+        decompositions.shield_random_calls(program.graph)
+        return program
+
+
+def decompose(problem, model, inputs, program):
+    """The functional program of core ATen operators that `program` is. Leaves
+    `program` as it is."""
+    with explaining(problem, model, inputs):
+        decomposed = program.run_decompositions(
+            decompositions.decomposition_table())
+        decompositions.prune(decomposed.graph)
+        return decomposed
+
+
+@contextlib.contextmanager
+def explaining(problem, model, inputs):
+    """Within it the exporter runs as capture needs it; what it raises becomes a
+    ProblemError."""
+    import torch
+
     # What the model prints was printed by its eager run already, and the
     # exporter prints its graph before some of its errors.
     quiet = io.StringIO()
@@ -50,13 +74,9 @@ def export(problem, model, inputs):
         with torch.no_grad(), contextlib.redirect_stdout(quiet), \
                 contextlib.redirect_stderr(quiet), \
                 decompositions.shapes_of_lstm(), data_as_detach(), \
-                buffers_written_once(), without_value_checks():
-            program = torch.export.export(model, tuple(inputs), strict=False)
-            decompositions.shield_random_calls(program.graph)
-            program = program.run_decompositions(
-                decompositions.decomposition_table())
-            decompositions.prune(program.graph)
-            return program
+                buffers_written_once(), without_value_checks(), \
+                state_named_once():
+            yield
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -66,15 +86,15 @@ def export(problem, model, inputs):
 
 
 def shared_is_written(problem, model, inputs):
-    """The ProblemError for a model that writes into memory of two names."""
+    """The ProblemError for a model that writes into memory of two tensors."""
     from weft.capture import shared_writes
 
     line, names = shared_writes.find(problem, model, inputs)
     who = " and ".join(names) or "two of its buffers or arguments"
     return ProblemError(
-        "unsupported", f"Model.forward cannot be captured: it writes into memory "
-        f"that {who} share: give each its own, with clone()",
-        file=problem.name, line=line)
+        "unsupported", "Model.forward cannot be captured: it writes into memory "
+        f"that two tensors share ({who}), and torch.export supports this only for "
+        "one tensor with two names", file=problem.name, line=line)
 
 
 def refuse_scripted(problem, model):
@@ -122,6 +142,28 @@ def buffers_written_once():
         yield
     finally:
         setattr(tracing, name, known)
+
+
+@contextlib.contextmanager
+def state_named_once():
+    """The exporter sees one name, the first, of a parameter or buffer with several
+    (a shared module, tied weights). It cannot follow writes into a buffer that it
+    knows by two names."""
+    import torch
+
+    def patched(name):
+        known = getattr(torch.nn.Module, name)
+
+        def named(self, prefix="", recurse=True, remove_duplicate=True):
+            # Other callers need all names: _reparametrize_module, other threads.
+            caller = sys._getframe(1).f_globals.get("__name__", "")
+            is_exporter = caller.startswith(("torch.export", "torch._export"))
+            return known(self, prefix, recurse, remove_duplicate or is_exporter)
+
+        return mock.patch.object(torch.nn.Module, name, named)
+
+    with patched("named_parameters"), patched("named_buffers"):
+        yield
 
 
 @contextlib.contextmanager

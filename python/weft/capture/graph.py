@@ -27,6 +27,26 @@ def graph_of(program, model, inputs, path):
     return Writer(program, model, inputs, path).graph()
 
 
+class NoAtenOperator(ProblemError):
+    """A decomposition has an operator that the graph cannot have."""
+
+
+class Lines:
+    """Lines of the problem file `path`."""
+
+    def __init__(self, path):
+        self.path = os.path.abspath(path)
+
+    def line_of(self, node):
+        """Line of the problem file that made that node, or 0."""
+        line = 0
+        for text in (node.meta.get("stack_trace") or "").splitlines():
+            text = text.strip()
+            if text.startswith(f'File "{self.path}", line '):
+                line = int(text.split(", line ")[1].split(",")[0])
+        return line
+
+
 class Writer:
     """Turns the nodes of one exported program into JSON, in order."""
 
@@ -35,6 +55,7 @@ class Writer:
         self.signature = program.graph_signature
         self.model = model
         self.path = os.path.abspath(path)
+        self.line_of = Lines(path).line_of
         self.input_targets = input_targets(program, model, inputs)
 
     def graph(self):
@@ -64,19 +85,11 @@ class Writer:
         }
 
     def unsupported(self, node, reason, advice="write it in operators on "
-                    "dense tensors of fixed shape", kind="unsupported"):
-        return ProblemError(
+                    "dense tensors of fixed shape", kind="unsupported",
+                    error=ProblemError):
+        return error(
             kind, f"{reason}: {advice}", file=os.path.basename(self.path),
             line=self.line_of(node))
-
-    def line_of(self, node):
-        """Line of the problem file that made that node, or 0."""
-        line = 0
-        for text in (node.meta.get("stack_trace") or "").splitlines():
-            text = text.strip()
-            if text.startswith(f'File "{self.path}", line '):
-                line = int(text.split(", line ")[1].split(",")[0])
-        return line
 
     def entry(self, node, kind, target, values, is_tuple=False):
         line = self.line_of(node)
@@ -152,7 +165,8 @@ class Writer:
         target = call_target(node.target)
         if target is None:
             raise self.unsupported(
-                node, f"{node.target} is no ATen operator")
+                node, f"{node.target} is not an ATen operator",
+                error=NoAtenOperator)
         value = node.meta.get("val")
         is_tuple = isinstance(value, (tuple, list))
         values = [self.value(node, part)

@@ -110,15 +110,7 @@ class Device:
 
     def free_bytes(self):
         """What a computation here may still take."""
-        if self.is_cuda:
-            free, _ = torch.cuda.mem_get_info(self.torch)
-            held = torch.cuda.memory_reserved(self.torch)
-            return free + held - torch.cuda.memory_allocated(self.torch)
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-        return 0
+        return free_bytes(self.torch)
 
     def is_short(self):
         """Whether others have left so little of it that the framework computes
@@ -218,3 +210,16 @@ def bytes_at(address, size_bytes, device):
     capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     wrapped = capsule(ctypes.addressof(made), b"dltensor", None)
     return torch.utils.dlpack.from_dlpack(wrapped)
+
+
+def free_bytes(device: torch.device) -> int:
+    """The memory that a computation on that device may still take, in bytes."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        held = torch.cuda.memory_reserved(device)
+        return free + held - torch.cuda.memory_allocated(device)
+    with open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 0

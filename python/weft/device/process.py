@@ -110,16 +110,22 @@ def _parent(pid):
         return 0
 
 
-def await_stop(pid, until):
-    """Returns when that process stands still or is gone, or it is that late."""
-    while time.monotonic() < until:
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                if file.read().rpartition(b")")[2].split()[0] in b"TtZX":
-                    return
-        except OSError:
-            return
+def is_stopped(pid: int) -> bool:
+    """Whether that process is stopped, dead or gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in b"TtZX"
+    except OSError:
+        return True
+
+
+def await_stop(pid: int, until: float) -> bool:
+    """is_stopped(), as soon as it is true, or at that monotonic time."""
+    while not is_stopped(pid):
+        if time.monotonic() >= until:
+            return False
         time.sleep(0.0001)
+    return True
 
 
 def resident_bytes(pid):

@@ -10,39 +10,22 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from weft.expect import error_sums, slices
-from weft.problem.widen import FLOATING, widen
+from weft.expect import error_sums, slices, tolerance
 from weft.expect.slices import Slices
+from weft.expect.tolerance import (
+    FLOAT32_FLOOR_MAX,
+    TF32_NEAR_MAX,
+    roundoff_floor,
+)
+from weft.problem.widen import FLOATING, widen
 
-#: A candidate may err this many times as much as the framework itself does …
-FRAMEWORK_FACTOR = 8.0
-#: … and all elements together, by their root mean square, only so many times:
-#: one that falls to the other side of a threshold proves nothing about the
-#: rest. (bfloat16 errs 8 times as much as TF32, TF32 2^13 times float32.)
-FRAMEWORK_RMS_FACTOR = 4.0
-#: Whose elements err so much together is held to nothing: FRAMEWORK_FACTOR times
-#: it is nearly the output's own size. (One may have crossed a threshold.)
+#: If eager's RMS error is this large, its largest error bounds nothing: times the
+#: factor, it is nearly as large as the output. (One may have crossed a threshold.)
 LOST_ERROR = 0.1
-#: Where the user asked for TF32: so many times what that costs …
-TF32_FACTOR = 4.0
-TF32_RMS_FACTOR = 2.0
-#: … or this many units of roundoff, times the root of the reduction length:
-#: rounding errors of a sum in another order grow so (Higham, 2002, §4.2).
-ROUNDOFF_UNITS = 32.0
 #: Of TF32's error, by the root of the mean square: who has so much of it used it
 #: too, where it is more than float32's rounding.
 TF32_SHARE = 0.25
 TF32_SHOWN_MIN = 2.0**-18
-#: The second bound stops here for float32, whatever the length: rounding
-#: an output to 10 bits of mantissa (TF32, float16) errs by 2^-11 at its worst.
-FLOAT32_FLOOR_MAX = 2.0**-14
-#: What TF32 may cost, where that is known of other data only.
-TF32_NEAR_MAX = 2.0**-7
-#: Of a half format, all elements' errors together may be so many times the
-#: framework's, or so many units: what is computed in float32 and rounded once
-#: has 0.09, of two bits less 0.3.
-HALF_RMS_FACTOR = 2.0
-HALF_RMS_UNITS = 0.25
 
 
 @dataclass
@@ -109,8 +92,11 @@ class Finding:
     beyond: float = 0.0
 
 
-def expect(name, framework, wide, reduction_length=1):
-    """The expectation for one output, with its tolerance worked out."""
+def expect(name, framework, wide, reduction_length=1, rounding=None):
+    """The expectation for one output, with its tolerance worked out.
+
+    `rounding`: the dtype that rounds most on the way to it; None: its own.
+    """
     made = Expected(name, framework.contiguous(), None)
     # Where values decide on the shape, float64 may have come to another.
     if wide is not None and wide.shape == framework.shape:
@@ -120,21 +106,18 @@ def expect(name, framework, wide, reduction_length=1):
     made.scale = _rms(made.truth, made.framework)
     if made.wide is not None:
         made.lost_scale = min(made.scale, _rms_where_lost(made))
-        made.framework_error, together = _errors_of(made.framework, made)
+        made.framework_error, together = errors_of(made.framework, made)
         made.framework_rms = together
+    factors = tolerance.FACTORS[rounding or framework.dtype]
     floor = roundoff_floor(framework.dtype, reduction_length)
-    made.tolerance = max(FRAMEWORK_FACTOR * made.framework_error, floor)
+    made.tolerance = max(factors.peak * made.framework_error, floor)
     if made.framework_error <= slices.UNSURE:
         made.slices = slices.of(made.truth, made.framework, _is_told(made),
-                                floor, FRAMEWORK_FACTOR)
-    if made.wide is None:
-        return made
-    if framework.dtype.itemsize == 2:
+                                floor, tolerance.SLICE_FACTOR)
+    if made.wide is not None:
         made.rms_tolerance = max(
-            HALF_RMS_FACTOR * together,
-            HALF_RMS_UNITS * torch.finfo(framework.dtype).eps)
-    else:
-        made.rms_tolerance = max(FRAMEWORK_RMS_FACTOR * together, floor)
+            factors.rms * together,
+            tolerance.rms_floor(framework.dtype, reduction_length))
     return made
 
 
@@ -262,24 +245,12 @@ def allow(made, lossy):
         return
     if made.rms_tolerance == math.inf:
         made.rms_tolerance = made.tolerance
-    peak, together = _errors_of(lossy.contiguous(), made)
+    peak, together = errors_of(lossy.contiguous(), made)
     made.tf32_rms = max(made.tf32_rms or 0.0, together)
     if made.slices is not None:
-        slices.widen(made.slices, lossy, made.truth, TF32_RMS_FACTOR)
-    made.tolerance = max(made.tolerance, TF32_FACTOR * peak)
-    made.rms_tolerance = max(made.rms_tolerance, TF32_RMS_FACTOR * together)
-
-
-def roundoff_floor(dtype, reduction_length):
-    """Normalised error that any honest order of operations may have."""
-    eps = torch.finfo(dtype).eps
-    floor = ROUNDOFF_UNITS * eps * math.sqrt(max(1, reduction_length))
-    if dtype == torch.float32:
-        return min(floor, FLOAT32_FLOOR_MAX)
-    if dtype == torch.float64:
-        return floor
-    # Half formats: inputs and outputs round, sums are kept in float32.
-    return 4 * eps
+        slices.widen(made.slices, lossy, made.truth, tolerance.TF32.rms)
+    made.tolerance = max(made.tolerance, tolerance.TF32.peak * peak)
+    made.rms_tolerance = max(made.rms_tolerance, tolerance.TF32.rms * together)
 
 
 def _rms(truth, framework):
@@ -298,8 +269,8 @@ def _root(total, count):
     return math.sqrt(total / count) if total > 0.0 else 1.0
 
 
-def _errors_of(result, made):
-    """(the largest error, the root of their mean square)."""
+def errors_of(result, made):
+    """(the largest error, the root of their mean square), as normalised numbers."""
     worst, total, count = error_sums.errors(result, made.truth, made.scale)
     return worst, math.sqrt(total / max(1, count))
 

@@ -5,7 +5,10 @@ framework's; of large ones on a device in one pass each (error_kernels.py),
 which the steps would take ten.
 """
 
+import contextlib
+import contextvars
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -19,8 +22,26 @@ CHUNK = 1 << 20
 DEVICE_CHUNK = 1 << 26
 #: … or, where one pass does it, show early that something is wrong.
 KERNEL_CHUNK = 1 << 28
+#: … or no more than this, in a program that may have little memory to spare.
+_limit: contextvars.ContextVar[int | None] = contextvars.ContextVar(
+    "elements at once", default=None)
 #: A square beyond float64 counts as this number's.
 LARGEST = 1e140
+
+
+@contextlib.contextmanager
+def limited(elements: int) -> Iterator[None]:
+    """Within it, no more elements are compared at once, by PyTorch's operators."""
+    token = _limit.set(elements)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def elements_at_once(is_cuda: bool) -> int:
+    """How many elements are compared in one step."""
+    return _limit.get() or (DEVICE_CHUNK if is_cuda else CHUNK)
 
 
 @dataclass
@@ -117,7 +138,8 @@ def place_of_worst(got, made, elements=None):
 def kernels_for(*tensors):
     """None where the steps are as good, or know better what is wrong."""
     first = tensors[0]
-    if not first.is_cuda or first.numel() <= DEVICE_CHUNK:
+    if (not first.is_cuda or first.numel() <= DEVICE_CHUNK
+            or _limit.get() is not None):
         return None
     if not error_kernels.takes(tensors):
         return None
@@ -127,7 +149,7 @@ def kernels_for(*tensors):
 def chunks(*tensors, size=None):
     """Tensors of one size, flat, in pieces that cost no memory to speak of."""
     flat = [t.reshape(-1) for t in tensors]
-    size = size or (DEVICE_CHUNK if flat[0].is_cuda else CHUNK)
+    size = size or elements_at_once(flat[0].is_cuda)
     for start in range(0, flat[0].numel(), size):
         yield [t[start : start + size] for t in flat]
 

@@ -87,8 +87,9 @@ class PassingCases:
     def __init__(self, reference, seed, device, is_large=True):
         """is_large: each fills a good part of the device, so they are few."""
         self.is_large = is_large
-        distributions = (
-            inputs.FEW_DISTRIBUTIONS if is_large else inputs.DISTRIBUTIONS)
+        distributions = (*(
+            inputs.FEW_DISTRIBUTIONS if is_large else inputs.DISTRIBUTIONS),
+            inputs.ALTERED)
         self.reference = reference
         self.count = len(distributions)
         self.framework_error = 0.0
@@ -134,7 +135,8 @@ class PassingCases:
     def _tells_nothing(self, number, made):
         """Whether a finite case has no finite answer, or the second lacks one
         of an output that had none before."""
-        if not made.finite or made.distribution == inputs.INSIDE_EVERY_DOMAIN:
+        tells_as_it_is = inputs.INSIDE_EVERY_DOMAIN, inputs.ALTERED[0]
+        if not made.finite or made.distribution in tells_as_it_is:
             return False
         lacking = {one.name for one in made.outputs if not _has_finite(one)}
         if number == 0 and len(lacking) < len(made.outputs):
@@ -157,13 +159,19 @@ class PassingCases:
             with lap("memory"):
                 self._device.give_back()
         distribution, finite = self._distributions[number]
-        # Each from a seed of its own, so that it can be made again.
-        seed = (self._seed * self.count + number) % (1 << 63)
-        generator = self._device.generator(seed)
         with lap("expectations"):
             with lap("inputs"):
-                storages = self._maker.storages(distribution, generator)
+                storages = self._storages(number)
             return Case(distribution, finite, storages, expect(storages))
+
+    def _storages(self, number):
+        """Each case's inputs, from a random seed of its own: it can be made again."""
+        seed = (self._seed * self.count + number) % (1 << 63)
+        generator = self._device.generator(seed)
+        chosen = self._distributions[number]
+        if chosen == inputs.ALTERED:
+            return self._maker.altered(self._storages(0), generator)
+        return self._maker.storages(chosen[0], generator)
 
     @property
     def like(self):
@@ -263,7 +271,7 @@ def _bytes_of_cases(reference):
     """Of all of them: inputs, and results of the framework's and in float64."""
     specs = (*reference.inputs, *reference.outputs)
     wide = sum(_WIDE_BYTES * spec.elements for spec in reference.outputs)
-    return len(inputs.DISTRIBUTIONS) * (
+    return (len(inputs.DISTRIBUTIONS) + 1) * (
         wide + sum(spec.storage_bytes for spec in specs))
 
 
@@ -284,6 +292,10 @@ def make_cases(reference, seed, device=HOST):
             if _is_beyond(case):
                 case = maker.case(inputs.MILDER[distribution], True, generator)
             cases.append(case)
+        device.make_way()
+        name, finite = inputs.ALTERED
+        storages = maker.altered(cases[0].storages, generator)
+        cases.append(Case(name, finite, storages, maker.expect(storages)))
     controls = Controls()
     with lap("controls"):
         for case in cases:
@@ -365,6 +377,17 @@ class CaseMaker:
     def case(self, distribution, finite, generator):
         storages = self.storages(distribution, generator)
         return Case(distribution, finite, storages, self.expect(storages))
+
+    def altered(self, storages, generator):
+        """These with few elements changed, where the reference accepts them."""
+        made = [inputs.mixed(storage, generator) for storage in storages]
+        try:
+            self._try(made)
+        except torch.OutOfMemoryError:
+            raise
+        except (IndexError, RuntimeError):  # integers that fit each other no more
+            return [storage.clone() for storage in storages]
+        return made
 
     def views(self, storages):
         return [s.view(t) for s, t in zip(self.reference.inputs, storages)]

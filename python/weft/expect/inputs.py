@@ -29,6 +29,9 @@ DISTRIBUTIONS = (
 
 #: Of tensors that fill a good part of a device: what finds most.
 FEW_DISTRIBUTIONS = (("edges", True), ("wide", True), ("special", False))
+#: After them: the first case with few elements changed, in the buffers where that
+#: case ran last. A result remembered by a sample of the contents is wrong there.
+ALTERED = ("altered", True)
 #: Instead of those that are finite where they have no finite answer: a sum of
 #: logarithms, say, is nan for any tensor with a negative number.
 INSIDE_EVERY_DOMAIN = "uniform"
@@ -355,6 +358,15 @@ def altered(tensor, generator):
     values = 3 * torch.randn(
         len(where), generator=generator, device=generator.device)
     flat[where] = values.to(tensor.dtype)
+    return made
+
+
+def mixed(storage, generator):
+    """A flat copy with one element in ALTERED_SHARE replaced by another's value: a
+    reference that takes the first takes the copy, whatever its domain."""
+    made = storage.clone()
+    if made.numel():
+        _mix(made, generator)
     return made
 
 

@@ -48,6 +48,15 @@ class TensorSpec:
             count *= n
         return count
 
+    @property
+    def touched_bytes(self):
+        """Bytes of the elements: what a call must move at least. An expanded
+        dimension is there once, and gaps between elements do not count."""
+        count = 1
+        for n, step in zip(self.shape, self.stride):
+            count *= n if step else min(n, 1)
+        return min(count, self.storage_elements) * self.dtype.itemsize
+
     def view(self, storage):
         """The tensor over a flat storage of `storage_elements` elements."""
         return torch.as_strided(storage, self.shape, self.stride)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from weft.expect.error_sums import CHUNK, DEVICE_CHUNK, LARGEST, kernels_for
+from weft.expect.error_sums import LARGEST, elements_at_once, kernels_for
 
 #: A slice of fewer elements may be small by accident, as one element is whose
 #: terms cancel: its error over its size says nothing.
@@ -278,7 +278,7 @@ def _sums(shape, squares):
 def _in_steps(squares, count, width):
     """(sums of each row, sums of each column), in one pass."""
     device = squares.tensors[0].device
-    step = max(1, (DEVICE_CHUNK if device.type == "cuda" else CHUNK) // width)
+    step = max(1, elements_at_once(device.type == "cuda") // width)
     rows = torch.zeros(count, dtype=torch.float64, device=device)
     columns = torch.zeros(width, dtype=torch.float64, device=device)
     for first in range(0, count, step):

@@ -55,6 +55,22 @@ class TermsTrace(operator_trace.Recorder):
         return result
 
 
+def length_of_graph(graph_module: torch.fx.GraphModule) -> int:
+    """The same of all calls of a traced graph, by the shapes that it notes."""
+    total = 0
+    for node in graph_module.graph.nodes:
+        if node.op != "call_function" or not isinstance(
+                node.target, torch._ops.OpOverload):
+            continue
+        args = torch.fx.map_arg(node.args, lambda one: one.meta.get("val"))
+        try:
+            told = _told(node.target, args, node.meta.get("val"))
+            total += UNTOLD if told is None else int(told)
+        except Exception:  # a size that is a symbol
+            return UNTOLD
+    return min(max(1, total), UNTOLD)
+
+
 def terms(name, args, shapes, results):
     """What an element of its results is the sum of; None: it is none of those
     that sum.

@@ -206,7 +206,7 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
             case = cases.quick_case(chosen)
         got = run_case(slot, sets[which].bind(arena), which, case, limits)
         verdict.cases = number + 1
-        again = first if number == cases.count else None
+        again = first if number > 0 and chosen == 0 else None
         reason = _reason(got, again, case, verdict, cases.maker.expect_scaled)
         if reason and case.is_near:
             del case  # before the next is made: it may fill half a device
@@ -241,12 +241,14 @@ def is_of_tf32(got, wants, reference, allow):
 
 
 def _schedule(count):
-    """(buffer set, case), the first case twice: see docs/verdict.md."""
+    """(buffer set, case), the first case twice: see docs/verdict.md. The last case
+    is the altered one, which must follow the first case in the same buffers."""
     yield 0, 0
-    for number in range(1, count):
+    for number in range(1, count - 1):
         # Case 1 runs in the first buffers again, with other contents.
         yield (number - 1) % 2, number
     yield 1, 0
+    yield 1, count - 1
 
 
 def run_case(slot, buffers, which, case, limits):

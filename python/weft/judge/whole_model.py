@@ -171,7 +171,7 @@ class WholeModel:
     @property
     def bytes_floor(self):
         """What one call reads and writes at least."""
-        return sum(place.spec.storage_bytes
+        return sum(place.spec.touched_bytes
                    for key in ("inputs", "state", "outputs")
                    for place in self.places[key])
 

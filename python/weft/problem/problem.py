@@ -119,6 +119,12 @@ def short(error):
     return text
 
 
+def internal_error(what):
+    """The message for a fault of weft's own."""
+    return (f"internal error: {what}. This is a fault of weft, not of the model: "
+            "report it, with the problem file and the details")
+
+
 def last_line_in(path, error):
     """Line of the innermost frame of `error` or its causes in `path`, or 0."""
     seen = set()

@@ -33,13 +33,14 @@ ROUNDS_HIDDEN = 100
 COMPARED_MIN = 16
 #: … while the rounds for it, beyond the budget, take no more than this.
 COMPARED_S = 120.0
-#: So many before a lead over eager counts as noise: of fewer, one slow call
-#: widens the interval over 1.
-ROUNDS_UNDECIDED = 12
-#: … while that takes no more than this.
-EXTENSION_S = 5.0
-#: Such a lead, at least.
-LEAD_MIN = 1.02
+#: Rounds that decide whether a lead over eager is noise, if the budget's rounds
+#: do not: of fewer, one slow call widens the interval over 1. The second number
+#: is for a lead that is still unsure after the first, and is large.
+ROUNDS_UNDECIDED = (12, 60)
+#: Limit of the time for each, beyond the budget, in seconds.
+EXTENSIONS_S = (5.0, 15.0)
+#: Least lead for each.
+LEADS_MIN = (1.02, 1.1)
 #: Share of the rounds whose outputs are compared, chosen at random.
 CHECKED_SHARE = 0.25
 #: … while comparing has taken less than this share of the time so far.
@@ -113,7 +114,7 @@ class Rounds:
         # One of the first rounds is always compared; which, nobody knows.
         lucky = dice.randrange(ROUNDS_MIN)
         is_examined = True
-        is_extended = False
+        extensions = 0
         for number in range(-self._bench.warm_rounds, ROUNDS_MAX):
             if number == 0:  # what it takes to warm up is not its budget's
                 start = time.monotonic()
@@ -134,12 +135,13 @@ class Rounds:
             # be found in a short timing, too.
             lacks = (is_enough and self._outputs_checked < COMPARED_MIN
                      and spent < budget_s + COMPARED_S)
-            if is_enough and not is_extended:
-                is_extended = self._has_unsure_lead()
             # Once begun, to the end: to stop at the first good interval
             # would be to choose it.
-            goes_on = (is_extended and number < ROUNDS_UNDECIDED
-                       and spent < budget_s + EXTENSION_S)
+            goes_on = self._is_within(extensions, number, spent - budget_s)
+            if (is_enough and not goes_on and extensions < len(LEADS_MIN)
+                    and self._has_unsure_lead(LEADS_MIN[extensions])):
+                extensions += 1
+                goes_on = self._is_within(extensions, number, spent - budget_s)
             if is_enough and not in_doubt and not goes_on and not lacks:
                 break
             # Rounds below 0 warm caches and threads, and are not counted.
@@ -196,10 +198,16 @@ class Rounds:
                         and found.most_s > self._honest_s(is_quiet=True))
         return (says_half or say_quietest) and not self._is_meant(found)
 
-    def _has_unsure_lead(self):
-        """Whether it is faster than eager, but not beyond noise."""
+    def _has_unsure_lead(self, lead_min):
+        """Whether it is faster than eager by so much, but not beyond noise."""
         over = self._over("eager")
-        return over["low"] <= 1.0 and over["ratio"] > LEAD_MIN
+        return over["low"] <= 1.0 and over["ratio"] > lead_min
+
+    @staticmethod
+    def _is_within(extensions, number, beyond_s):
+        """Whether the last extension begun lasts: all rounds are pooled."""
+        return (extensions > 0 and number < ROUNDS_UNDECIDED[extensions - 1]
+                and beyond_s < EXTENSIONS_S[extensions - 1])
 
     def _warm_up(self):
         """A baseline that has given its memory up takes it again before it is

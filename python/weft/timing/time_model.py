@@ -45,7 +45,7 @@ class ModelBench:
         #: What was expected of the first compared call, less the tensors.
         self._like = None
         self.bytes_written = sum(
-            place.spec.storage_bytes for place in whole.places["outputs"])
+            place.spec.touched_bytes for place in whole.places["outputs"])
         self.bytes_floor = whole.bytes_floor
 
     def _must_draw(self, generator):
@@ -206,11 +206,19 @@ class ModelBench:
             return baseline.call(BASELINE_WALL_MS, steps=["run"],
                                  function=party, **self._flush)
 
-    def in_a_row(self, process, party, numbers):
+    @property
+    def reads_rows(self):
+        """Whether a row whose results are read says something: on the host
+        off_clock() knows what an export takes."""
+        return bool(self._flush) and not self.is_large
+
+    def in_a_row(self, process, party, numbers, reads=False):
         """Seconds of so many calls without a pause, for each of these numbers, on
-        the last round's inputs."""
+        the last round's inputs. `reads`: with each call's results copied out."""
         how = {} if party == "candidate" else {"function": party}
         wall_ms = self._wall_ms if party == "candidate" else BASELINE_WALL_MS
+        if reads:
+            how["reads"] = True
         self._load(process, wall_ms, False)
         process.call(wall_ms, steps=["row"], calls=1, **how)  # warms up
         return [process.call(wall_ms, steps=["row"], calls=number, **how)[1]

@@ -159,7 +159,10 @@ class Timer:
             # After a module's timing a run is over.
             self._slot.dismiss(keep=is_right, more=job["kind"] != "model")
         try:
-            return {**row.lower(rounds.report()), "built": built,
+            timing = rounds.report()
+            timing["rejected"] = timing["rejected"] or row.untimed_work(
+                timing, bench.bytes_written)
+            return {**row.lower(timing), "built": built,
                     "lacks_float64": bench.lacks_float64}
         except TooBusy as busy:
             raise NotTimed(str(busy)) from None
@@ -300,7 +303,7 @@ class SubgraphBench:
         self._base = self._maker.storages("normal", generator)
         self.calls = self._batch()
         specs = self.reference.inputs + self.reference.outputs
-        self.bytes_floor = sum(s.storage_bytes for s in specs)
+        self.bytes_floor = sum(s.touched_bytes for s in specs)
         self._order = list(range(self.calls))
         self._kept = {}
         #: What was expected of a check's data, or of the first compared call's,
@@ -308,7 +311,7 @@ class SubgraphBench:
         self._like = like or []
         #: Whatever the algorithm: an input may rightly be read in part.
         self.bytes_written = sum(
-            s.storage_bytes for s in self.reference.outputs)
+            s.touched_bytes for s in self.reference.outputs)
         size = BufferSet.bytes_needed(self.reference.inputs, self.reference.outputs)
         self.is_large = device.is_large(size)
         #: Of a call's message on a device, where caches are emptied.

@@ -157,7 +157,7 @@ def _of_model(model, step, values):
             step.captured.structure)
         with WideCasts():
             result = torch.func.functional_call(
-                wide, state, args, kwargs, tie_weights=False)
+                wide, state, args, kwargs)
         return tuple(one for one in pytree.tree_leaves(result)
                      if isinstance(one, torch.Tensor) and one.requires_grad)
 
@@ -195,19 +195,10 @@ def lost(step):
 
 
 def _by_name(step, found, truth):
-    """{name: (gradient, in float64)}: tied weights have one, by the first of
-    their names, as named_parameters() has it."""
-    names, gradients = {}, {}
-    for i, one, wide in zip(step.wanted, found, truth):
-        if one is None or one.numel() == 0:
-            continue
-        argument = step.arguments[i]
-        name = names.setdefault(
-            (argument.data_ptr(), argument.shape, argument.stride()),
-            _name(step.captured.arguments[i]))
-        before = gradients.get(name, (0, 0))
-        gradients[name] = before[0] + one, before[1] + wide
-    return gradients
+    """{name: (gradient, in float64)}"""
+    return {_name(step.captured.arguments[i]): (one, wide)
+            for i, one, wide in zip(step.wanted, found, truth)
+            if one is not None and one.numel()}
 
 
 def _gradients(step, arguments, tangents):

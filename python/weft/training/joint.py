@@ -50,8 +50,7 @@ def capture(model, inputs):
     captured, graph = captures.capture(
         model, inputs, {}, parts.parts_of(model))
     check_results(captured, graph)
-    arguments = _apart([_argument(model, one, inputs)
-                        for one in captured.arguments])
+    arguments = [_argument(model, one, inputs) for one in captured.arguments]
     wanted = [i for i, one in enumerate(arguments) if one.requires_grad]
     if not wanted:
         raise Unsupported(
@@ -100,18 +99,6 @@ def _argument(model, one, inputs):
     return value.detach().requires_grad_(value.requires_grad)
 
 
-def _apart(arguments):
-    """A parameter under two names (tied weights) as two leaves: each has its
-    share of the gradient, and autograd adds up what ModelNew gives for both."""
-    seen, apart = set(), []
-    for one in arguments:
-        if id(one) in seen:
-            one = one.detach().requires_grad_(one.requires_grad)
-        seen.add(id(one))
-        apart.append(one)
-    return apart
-
-
 def _joint(graph, arguments, wanted):
     """(a graph of forward's arguments and of gradients, which results have
     one, and of which shape and dtype)."""
@@ -135,13 +122,40 @@ def _joint(graph, arguments, wanted):
         with torch.no_grad():
             tangents = [torch.zeros_like(one) for one, has
                         in zip(graph(*arguments), differentiable) if has]
-        return make_fx(joint, tracing_mode="fake")(
-            arguments, tangents), differentiable, [
-                (tuple(one.shape), one.dtype) for one in tangents]
+        traced = make_fx(joint, tracing_mode="fake")(arguments, tangents)
+        if mutable_calls(traced):
+            traced = _functional(traced, arguments, tangents)
+        return traced, differentiable, [
+            (tuple(one.shape), one.dtype) for one in tangents]
     except Exception as error:
         raise Unsupported("its gradients cannot be captured: "
                           f"{type(error).__name__}: "
                           f"{str(error).strip()[:300]}") from None
+
+
+def _functional(
+        joint: torch.fx.GraphModule, arguments: list[torch.Tensor],
+        tangents: list[torch.Tensor]) -> torch.fx.GraphModule:
+    """The same graph of operators that write into nothing, as AOTAutograd has it:
+    formulas of derivatives may write into tensors that they made."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    # The partition knows the arguments of both passes by these names.
+    def functional(primals: list[torch.Tensor],
+                   tangents: list[torch.Tensor]) -> object:
+        return torch.func.functionalize(joint, remove="mutations")(
+            primals, tangents)
+
+    with torch.no_grad():
+        return make_fx(functional, tracing_mode="fake",
+                       _allow_non_fake_inputs=True)(arguments, tangents)
+
+
+def mutable_calls(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """Calls of operators that write into an operand."""
+    return [node for node in graph.graph.nodes
+            if isinstance(node.target, torch._ops.OpOverload)
+            and node.target._schema.is_mutable]
 
 
 def _cut(joint, count):
@@ -153,10 +167,9 @@ def _cut(joint, count):
     for node in list(joint.graph.nodes):
         if node.target is torch.ops.aten.detach.default:
             node.replace_all_uses_with(node.args[0])
-        schema = getattr(node.target, "_schema", None)
-        if schema is not None and schema.is_mutable:
-            raise Unsupported("its gradients are computed by an operator that "
-                              f"writes into its operands ({node.target})")
+    if calls := mutable_calls(joint):
+        raise Unsupported("its gradients are computed by an operator that "
+                          f"writes into its operands ({calls[0].target})")
     joint.graph.eliminate_dead_code()
     joint.recompile()
     return min_cut_rematerialization_partition(

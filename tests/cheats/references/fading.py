@@ -8,7 +8,8 @@ BATCH, STEPS, WIDTH = 16, 96, 1024
 
 class Model(nn.Module):
     def forward(self, x):
-        fade = torch.pow(0.5, torch.arange(STEPS, dtype=torch.float32)).reshape(1, STEPS, 1)
+        steps = torch.arange(STEPS, dtype=torch.float32, device=x.device)
+        fade = torch.pow(0.5, steps).reshape(1, STEPS, 1)
         return torch.nn.functional.gelu(x) * fade
 
 

@@ -1,0 +1,37 @@
+"""The generators that a graph may draw from: read, set, and left as they were."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+#: The state of the processor's generator, and of each GPU's.
+States = tuple[torch.Tensor, list[tuple[torch.device, torch.Tensor]]]
+
+
+def random_states(arguments: Sequence[Any]) -> States:
+    """Of the generators that a graph on these tensors may draw from."""
+    devices = {one.device for one in arguments
+               if isinstance(one, torch.Tensor) and one.device.type == "cuda"}
+    return torch.get_rng_state(), [
+        (device, torch.cuda.get_rng_state(device)) for device in devices]
+
+
+def set_random_states(states: States) -> None:
+    """Makes them what random_states() has returned."""
+    torch.set_rng_state(states[0])
+    for device, state in states[1]:
+        torch.cuda.set_rng_state(state, device)
+
+
+@contextlib.contextmanager
+def kept(arguments: Sequence[Any], is_drawn: bool) -> Iterator[None]:
+    """Leaves the generators as they were before. They are not touched if nothing
+    is drawn: another thread may be drawing from them."""
+    before = random_states(arguments) if is_drawn else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            set_random_states(before)

@@ -1,0 +1,134 @@
+"""Inserts generated modules into a decomposed graph as opaque operators.
+
+An operator's name has a hash of all that it computes by: Inductor's caches know an
+operator by its name alone."""
+
+import copy
+import hashlib
+import operator
+import threading
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import fx
+
+from weft.regions.extraction import Extracted
+from weft.regions.regions import Region, Role, region_nodes, role_of
+
+NAMESPACE = "weft_region"
+#: Version of the way to insert; part of each operator's name.
+MECHANISM = 1
+
+Kernel = Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]
+Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device]
+
+_library: torch.library.Library | None = None
+_kernels: dict[str, Kernel] = {}
+_lock = threading.Lock()
+
+
+class NotInserted(Exception):
+    """Why a region cannot become an operator."""
+
+
+def operator_for(key: str, text: str, kernel: Kernel, layouts: Sequence[Layout],
+                 inputs_count: int) -> torch._ops.OpOverload:
+    """The operator that computes a region by `kernel`, a function of a list of
+    `inputs_count` tensors. Registered once for a region's key and a module's text;
+    a later kernel of the same name replaces the earlier one. `layouts`: shape, strides,
+    dtype and device of each result."""
+    global _library
+    spelled = f"{MECHANISM}\n{key}\n{text}\n{list(layouts)!r}"
+    name = "r" + hashlib.sha256(spelled.encode()).hexdigest()[:24]
+    with _lock:
+        is_known = name in _kernels
+        _kernels[name] = kernel
+        if not is_known:
+            _library = _library or torch.library.Library(NAMESPACE, "FRAGMENT")
+            _register(_library, name, list(layouts), inputs_count)
+    return getattr(getattr(torch.ops, NAMESPACE), name).default
+
+
+def _register(library: torch.library.Library, name: str, layouts: list[Layout],
+              inputs_count: int) -> None:
+    given = ", ".join(f"Tensor a{i}" for i in range(inputs_count))
+    is_one = len(layouts) == 1
+    made = "Tensor" if is_one else "(" + ", ".join(["Tensor"] * len(layouts)) + ")"
+    # The kernel was verified for the strides that the graph records.
+    tags = [getattr(torch.Tag, "needs_exact_strides",
+                    torch.Tag.needs_fixed_stride_order)]
+    library.define(f"{name}({given}) -> {made}", tags=tags)
+
+    def run(*arguments: torch.Tensor) -> object:
+        found = _kernels[name](list(arguments))
+        return found[0] if is_one else tuple(found)
+
+    def fake(*arguments: torch.Tensor) -> object:
+        made = tuple(torch.empty_strided(shape, stride, dtype=dtype, device=device)
+                     for shape, stride, dtype, device in layouts)
+        return made[0] if is_one else made
+
+    library.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
+
+
+def layouts_of(extracted: Extracted) -> list[Layout]:
+    """Layouts of the results, as the graph records them."""
+    return [(tuple(one.shape), tuple(one.stride()), one.dtype, one.device)
+            for one in (node.meta["val"] for node in extracted.results)]
+
+
+def copied(module: fx.GraphModule) -> tuple[fx.GraphModule, dict[fx.Node, fx.Node]]:
+    """(a copy that shares the module's tensors, {node: its copy})."""
+    graph = copy.deepcopy(module.graph)
+    made = fx.GraphModule(module, graph)
+    made.meta = dict(module.meta)
+    return made, dict(zip(module.graph.nodes, made.graph.nodes, strict=True))
+
+
+def with_inserted(module: fx.GraphModule, replaced: Sequence[
+        tuple[Region, Extracted, torch._ops.OpOverload]]) -> fx.GraphModule:
+    """A copy of the module in which each region, of which none overlaps another, is
+    one call of its operator."""
+    made, copies = copied(module)
+    graph = made.graph
+    now: dict[fx.Node, fx.Node] = {}  # a replaced result → what replaced it
+    for region, extracted, target in replaced:
+        arguments = tuple(now.get(copies[node], copies[node])
+                          for node in extracted.inputs)
+        values = tuple(node.meta["val"] for node in extracted.inputs)
+        results = [node.meta["val"] for node in extracted.results]
+        with graph.inserting_before(copies[region.nodes[-1]]):
+            call = graph.call_function(target, arguments)
+            call.meta["val"] = results[0] if len(results) == 1 else tuple(results)
+            # Without it Inductor's exact strides would be no constraint.
+            call.meta["eager_input_vals"] = (values, {})
+            call.meta["stack_trace"] = region.nodes[0].meta.get("stack_trace", "")
+            for number, node in enumerate(extracted.results):
+                one = call
+                if len(results) > 1:
+                    one = graph.call_function(operator.getitem, (call, number))
+                    one.meta["val"] = results[number]
+                now[copies[node]] = one
+                _replace_outside(copies[node], one, {
+                    copies[inner] for inner in region_nodes(region)})
+    _sort(graph)
+    graph.eliminate_dead_code()
+    graph.lint()
+    made.recompile()
+    return made
+
+
+def _replace_outside(node: fx.Node, by: fx.Node, inside: set[fx.Node]) -> None:
+    """Readers outside of the region, and views inside that outside nodes read, take
+    `by` in the place of the node."""
+    node.replace_all_uses_with(
+        by, delete_user_cb=lambda user: user is not by and (
+            user not in inside or role_of(user) is Role.VIEW), propagate_meta=False)
+
+
+def _sort(graph: fx.Graph) -> None:
+    """Moves nodes behind what they read, and leaves all others in their order."""
+    from torch._inductor.pattern_matcher import stable_topological_sort
+
+    stable_topological_sort(graph)
