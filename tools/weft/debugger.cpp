@@ -4,7 +4,6 @@
 #include <charconv>
 #include <sstream>
 
-#include "messages/shown_text.hpp"
 #include "tools/weft/story.hpp"
 
 namespace weft {
@@ -216,7 +215,7 @@ Result<Debugger::Answer> Debugger::roles(const Words&) {
   if (!now) return std::unexpected(now.error());
   Answer answer{.data = now->roles};
   for (const Address& role : now->roles) {
-    answer.text += (answer.text.empty() ? "" : "\n") + terminal_line(role);
+    answer.text += (answer.text.empty() ? "" : "\n") + role;
   }
   return answer;
 }
