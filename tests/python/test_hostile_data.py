@@ -243,7 +243,7 @@ class HostileSettings(WeftCase):
         self.assertEqual(self.config()[0]["run.budget_usd"], "0.5")
         self.write("weft.toml", "")
         told, _ = self.config(WEFT_RUN_BUDGET_USD="9")
-        self.assertEqual(told["run.budget_usd"], "2.0")
+        self.assertEqual(float(told["run.budget_usd"]), 2.0)
         told, said = self.config("--budget-usd", "9", "--budget-s", "7")
         self.assertEqual(float(told["run.budget_usd"]), 2.0)
         self.assertEqual(told["run.budget_s"], "7")
@@ -311,12 +311,12 @@ class PageClients(WeftCase):
         ask = f"GET /runs.json HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n\r\n".encode()
         one.sendall(ask + ask)
         told = b""
-        while told.count(b"HTTP/1.1 200") < 2:
-            more = one.recv(65536)
-            self.assertTrue(more, told)
-            told += more
-        one.sendall(ask)
-        self.assertTrue(one.recv(65536).startswith(b"HTTP/1.1 200"))
+        for count in (2, 3):
+            while told.count(b"HTTP/1.1 200") < count:
+                more = one.recv(65536)
+                self.assertTrue(more, told)
+                told += more
+            one.sendall(ask)
 
 
 class MachineLimits(WeftCase):
