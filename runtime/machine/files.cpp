@@ -1,7 +1,5 @@
 #include "runtime/machine/files.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,9 +8,6 @@
 #include <fstream>
 #include <sstream>
 #include <system_error>
-
-#include "runtime/machine/fd.hpp"
-#include "runtime/machine/untrusted_files.hpp"
 
 namespace weft {
 namespace {
@@ -23,8 +18,6 @@ Error cannot(const char* verb, const fs::path& file, const std::string& why) {
   return {ErrorCode::missing,
           std::string("cannot ") + verb + " " + file.string() + ": " + why};
 }
-
-constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 /// Where `file` is written before it is renamed. Each writer has a name of its
 /// own: with one for all, two threads that write the same file would truncate
@@ -85,79 +78,6 @@ Result<std::string> read_file(const fs::path& file) {
                 "cannot read " + file.string() + ": " + std::strerror(errno));
   }
   return bytes.str();
-}
-
-Result<void> write_file_beneath(const fs::path& folder, const fs::path& file,
-                                std::string_view bytes) {
-  const auto refused = [&] {
-    return std::unexpected(
-        cannot("write", folder / file, std::strerror(errno)));
-  };
-  std::error_code error;
-  fs::create_directories(folder, error);
-  Fd at(open(folder.c_str(), kFolder));
-  for (const fs::path& part : file.parent_path()) {
-    if (!at) return refused();
-    mkdirat(at.number(), part.c_str(), 0777);
-    at = part == ".." ? Fd(-1) : Fd(openat(at.number(), part.c_str(), kFolder));
-  }
-  if (!at) return refused();
-  const std::string name = file.filename();
-  const std::string part = part_of(name).string();
-  const Fd out(openat(at.number(), part.c_str(),
-                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                      0666));
-  if (!out) return refused();
-  bool is_whole = true;
-  while (is_whole && !bytes.empty()) {
-    const ssize_t done = write(out.number(), bytes.data(), bytes.size());
-    if (done > 0) bytes.remove_prefix(static_cast<std::size_t>(done));
-    is_whole = done > 0 || errno == EINTR;
-  }
-  is_whole = is_whole && renameat(at.number(), part.c_str(), at.number(),
-                                  name.c_str()) == 0;
-  if (is_whole) return {};
-  const int code = errno;
-  unlinkat(at.number(), part.c_str(), 0);
-  errno = code;
-  return refused();
-}
-
-Result<std::string> read_file_beneath(const fs::path& folder,
-                                      const fs::path& file,
-                                      std::int64_t bytes_max) {
-  const auto refused = [&](const std::string& why) {
-    return fail(ErrorCode::wrong_input,
-                "cannot read " + file.string() + ": " + why);
-  };
-  Fd at(open(folder.c_str(), kFolder));
-  for (const fs::path& part : file.parent_path()) {
-    if (!at) break;
-    at = part == ".." ? Fd(-1) : Fd(openat(at.number(), part.c_str(), kFolder));
-  }
-  if (!at) return refused(std::strerror(errno));
-  // Whoever opens a pipe to read from it waits for a writer.
-  const Fd in(openat(at.number(), file.filename().c_str(),
-                     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat about{};
-  if (!in || fstat(in.number(), &about) != 0) {
-    return refused(std::strerror(errno));
-  }
-  if (!S_ISREG(about.st_mode)) return refused("it is no regular file");
-  if (about.st_size > bytes_max) {
-    return refused("it has " + std::to_string(about.st_size) +
-                   " bytes, more than " + std::to_string(bytes_max));
-  }
-  std::string bytes(static_cast<std::size_t>(about.st_size), '\0');
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t got =
-        read(in.number(), bytes.data() + done, bytes.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return refused("it ended before its size");
-    done += static_cast<std::size_t>(got);
-  }
-  return bytes;
 }
 
 }  // namespace weft

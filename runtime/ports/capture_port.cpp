@@ -12,9 +12,9 @@
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/machine/toolchain.hpp"
-#include "runtime/machine/untrusted_files.hpp"
 #include "runtime/sandbox/gpu_sandbox.hpp"
 #include "runtime/store/sha256.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 namespace {

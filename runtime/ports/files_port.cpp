@@ -1,7 +1,7 @@
 #include "runtime/ports/files_port.hpp"
 
 #include "messages/untrusted.hpp"
-#include "runtime/machine/untrusted_files.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 namespace fs = std::filesystem;

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/machine/files.hpp"
-#include "runtime/machine/untrusted_files.hpp"
 #include "runtime/ports/oracle_process.hpp"
 #include "runtime/store/library.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 namespace {

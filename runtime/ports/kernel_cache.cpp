@@ -7,9 +7,9 @@
 #include "runtime/machine/either_stop.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/toolchain.hpp"
-#include "runtime/machine/untrusted_files.hpp"
 #include "runtime/sandbox/gpu_sandbox.hpp"
 #include "runtime/store/sha256.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 namespace {

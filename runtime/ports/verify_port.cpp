@@ -9,10 +9,10 @@
 #include "messages/untrusted.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"
-#include "runtime/machine/untrusted_files.hpp"
 #include "runtime/ports/gpu_probe.hpp"
 #include "runtime/ports/oracle_answers.hpp"
 #include "runtime/ports/oracle_process.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 namespace {

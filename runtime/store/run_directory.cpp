@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "runtime/llm/utf8.hpp"
-#include "runtime/machine/untrusted_files.hpp"
 #include "runtime/store/scratch_sweep.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 namespace {

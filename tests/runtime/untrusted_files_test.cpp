@@ -1,4 +1,4 @@
-#include "runtime/machine/untrusted_files.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "runtime/machine/stopwatch.hpp"
-#include "runtime/machine/untrusted_files.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 extern char** environ;
 

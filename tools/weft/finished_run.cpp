@@ -7,7 +7,7 @@
 #include "messages/untrusted.hpp"
 #include "messages/vocabulary.hpp"
 #include "runtime/journal/journal_files.hpp"
-#include "runtime/machine/untrusted_files.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 

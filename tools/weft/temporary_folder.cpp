@@ -5,7 +5,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "runtime/machine/untrusted_files.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 
