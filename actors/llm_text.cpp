@@ -1,7 +1,6 @@
 #include "actors/llm_text.hpp"
 
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "compiler/text/python_lexer.hpp"
@@ -98,47 +97,6 @@ Result<std::string> python_file_in(std::string_view answer,
   }
   return fail(ErrorCode::wrong_input,
               "no code block of the answer defines " + std::string(name));
-}
-
-Result<void> is_plain_reference(std::string_view python) {
-  static const std::set<std::string_view> modules = {"torch", "math", "nn", "F",
-                                                     "functional"};
-  static const std::set<std::string_view> beyond = {
-      "open",        "exec",          "eval",
-      "compile",     "globals",       "locals",
-      "vars",        "getattr",       "setattr",
-      "delattr",     "input",         "hub",
-      "load",        "save",          "utils",
-      "ops",         "classes",       "jit",
-      "_C",          "from_file",     "library",
-      "package",     "serialization", "multiprocessing",
-      "distributed", "cpp_extension", "breakpoint",
-      "builtins"};
-  static const std::set<std::string_view> own = {"__init__", "__call__"};
-  bool is_import = false;
-  for (const PythonToken& one : python_tokens(python)) {
-    if (one.kind == PythonTokenKind::newline) is_import = false;
-    const auto word = python.substr(one.begin, one.end - one.begin);
-    if (one.kind == PythonTokenKind::text &&
-        word.find_first_of("fF") < word.find_first_of("\"'")) {
-      // An f-string's braces hold code; a reference needs none.
-      return fail(ErrorCode::wrong_input, "the file has a formatted string");
-    }
-    if (one.kind != PythonTokenKind::name) continue;
-    if (word == "import" || word == "from") {
-      is_import = true;
-      continue;
-    }
-    const bool is_dunder = word.starts_with("__") && !own.contains(word);
-    const bool is_foreign =
-        is_import && word != "as" && !modules.contains(word);
-    if (beyond.contains(word) || is_dunder || is_foreign) {
-      return fail(ErrorCode::wrong_input,
-                  "the file names '" + std::string(word) +
-                      "': a reference imports torch and math, and computes");
-    }
-  }
-  return {};
 }
 
 std::string near_duplicate_key(std::string_view python) {

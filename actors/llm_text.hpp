@@ -15,11 +15,6 @@ namespace weft {
 Result<std::string> python_file_in(std::string_view answer,
                                    std::string_view name = "kernel_function");
 
-/// Whether a reference that nobody has read yet may run outside of a sandbox:
-/// it imports torch and math alone, and names nothing that reaches beyond them.
-/// wrong_input names the first thing that it may not.
-Result<void> is_plain_reference(std::string_view python);
-
 /// The same for texts that differ in spaces, comments and empty lines only.
 std::string near_duplicate_key(std::string_view python);
 

@@ -10,6 +10,7 @@
 #include "compiler/choices/choices.hpp"
 #include "compiler/compose/parts_source.hpp"
 #include "compiler/loops/scalar.hpp"
+#include "messages/shown_text.hpp"
 
 namespace weft {
 namespace {
@@ -94,11 +95,11 @@ std::string precision_words(const std::string& precision) {
 
 std::string machine_lines(const Report& report) {
   const Machine& machine = report.run.machine;
-  std::string text = "* Machine: " + machine.name + ", " +
+  std::string text = "* Machine: " + markdown_line(machine.name) + ", " +
                      std::to_string(machine.cores) + " cores";
   for (const Gpu& gpu : machine.gpus) {
-    text += "; " + gpu.name + " (" + gpu.arch + ", " + std::to_string(gpu.sms) +
-            " multiprocessors)";
+    text += "; " + markdown_line(gpu.name) + " (" + gpu.arch + ", " +
+            std::to_string(gpu.sms) + " multiprocessors)";
   }
   if (copy_gbps(report.machine) > 0) {
     text += ", a copy moves " + number(copy_gbps(report.machine), "%.1f") +
@@ -165,11 +166,11 @@ std::string near_line(const NearEager& found) {
                      std::to_string(found.draws) + " draws, " +
                      number(found.tolerance, "%.0e") +
                      "): " + near_word(found.outcome);
-  if (!found.reason.empty()) text += ": " + found.reason;
+  if (!found.reason.empty()) text += ": " + markdown_line(found.reason);
   if (!found.compiled.empty()) {
     text += "; torch.compile's module: " + near_word(found.compiled);
     if (!found.compiled_reason.empty() && found.compiled_reason != found.reason)
-      text += ": " + found.compiled_reason;
+      text += ": " + markdown_line(found.compiled_reason);
   }
   return text + "\n";
 }
@@ -258,7 +259,7 @@ std::string whole_section(const Report& report) {
   const Timing& timing = report.timing;
   std::string text = "## The whole model\n\n";
   text += "* Verdict: " + verdict_word(verdict);
-  if (!verdict.reason.empty()) text += ": " + verdict.reason;
+  if (!verdict.reason.empty()) text += ": " + markdown_line(verdict.reason);
   text += "\n* Error against float64: " + number(verdict.max_error, "%.3g") +
           " (the framework's own " + number(verdict.framework_error, "%.3g") +
           ", tolerance " + number(verdict.tolerance, "%.3g") + "), " +
@@ -267,7 +268,8 @@ std::string whole_section(const Report& report) {
   text += times_table("ModelNew", timing, model_speedup(report));
   for (const std::string& error :
        {timing.compile_error, timing.compile_autotune_error}) {
-    if (!error.empty()) text += "\ntorch.compile failed: " + error + "\n";
+    if (!error.empty())
+      text += "\ntorch.compile failed: " + markdown_line(error) + "\n";
   }
   return text + clock_words(timing) + "\n";
 }
@@ -312,12 +314,12 @@ std::string subgraph_section(const Report& report, const Plan& plan) {
             " | " + speedup(timing.over_eager) + " | " +
             speedup(timing.over_compile) + " | " +
             percent(bandwidth_share(timing, report.machine)) + " | " +
-            variant_words(done.best.seed) + " |\n";
+            markdown_line(variant_words(done.best.seed)) + " |\n";
   }
   text += "\n";
   for (const SubgraphDone& done : report.subgraphs) {
     if (done.reason.empty()) continue;
-    text += "* " + done.subgraph + ": " + done.reason + "\n";
+    text += "* " + done.subgraph + ": " + markdown_line(done.reason) + "\n";
   }
   return text + "\n";
 }
@@ -330,7 +332,7 @@ std::string extern_section(const Report& report, const Plan& plan) {
     text += "For these there is no code, so --no-extern cannot hold.\n\n";
   }
   for (const auto& [name, count] : externs) {
-    text += "* " + name + " × " + std::to_string(count) + "\n";
+    text += "* " + markdown_line(name) + " × " + std::to_string(count) + "\n";
   }
   if (report.stand_ins == 0) return text;
   text +=
@@ -340,7 +342,9 @@ std::string extern_section(const Report& report, const Plan& plan) {
     const Node* call = plan.model.find(name);
     if (call == nullptr) continue;
     text += "* " + call->target + " for the attention" +
-            (call->source.empty() ? "" : " that ends at " + call->source) +
+            (call->source.empty()
+                 ? ""
+                 : " that ends at " + markdown_line(call->source)) +
             "\n";
   }
   return text;
@@ -489,10 +493,12 @@ std::string summary_line(const Report& report) {
 }
 
 std::string report_markdown(const Report& report, const Plan& plan) {
-  std::string text = "# " + report.run.problem_name + "\n\n" +
-                     summary_line(report) + "\n\n" + machine_lines(report) +
-                     mode_line(report, plan) + "\n" + whole_section(report);
-  for (const std::string& note : report.notes) text += "* " + note + "\n";
+  std::string text = "# " + markdown_line(report.run.problem_name) + "\n\n" +
+                     markdown_line(summary_line(report)) + "\n\n" +
+                     machine_lines(report) + mode_line(report, plan) + "\n" +
+                     whole_section(report);
+  for (const std::string& note : report.notes)
+    text += "* " + markdown_line(note) + "\n";
   if (!report.notes.empty()) text += "\n";
   text += near_section(report);
   text += subgraph_section(report, plan);

@@ -24,9 +24,6 @@ Result<std::string> reference_in(const LlmChoice& choice, Blobs& blobs) {
                   std::string("the file does not define ") + needed);
     }
   }
-  if (const auto plain = is_plain_reference(*file); !plain) {
-    return std::unexpected(plain.error());
-  }
   return file;
 }
 

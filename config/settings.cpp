@@ -3,14 +3,18 @@
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <sstream>
 #include <system_error>
+
+#include "config/folder_settings.hpp"
 
 namespace weft {
 namespace {
@@ -99,6 +103,22 @@ Result<std::string> read_bytes(const fs::path& file) {
   return bytes;
 }
 
+/// Whether a file that came with somebody's files may set that: nothing that
+/// costs money, loosens a limit, or names files to read, to write or to send.
+bool may_lie_in_folder(std::string_view name, const Setting& setting) {
+  static constexpr std::string_view own[] = {
+      "run.llm",        "run.llm_groups",      "run.llm_fuses",
+      "run.rounds",     "run.samples",         "run.search",
+      "run.prompts",    "run.no_llm_cache",    "run.library",
+      "run.memory_gib", "run.capture_seconds", "run.call_seconds"};
+  if (name.starts_with("llm.")) return false;
+  if (std::ranges::find(own, name) != std::end(own)) return false;
+  if (name != "run.seeds") return true;
+  return std::ranges::none_of(setting.values, [](std::string_view value) {
+    return value.contains("llm");
+  });
+}
+
 }  // namespace
 
 std::string Setting::shown() const {
@@ -143,7 +163,30 @@ SettingsFiles settings_files(const Environment& environment,
   return files;
 }
 
+bool is_budget(std::string_view name) {
+  static constexpr std::string_view budgets[] = {
+      "run.budget_s", "run.budget_usd", "run.budget_tokens",
+      "run.subgraph_budget_usd", "run.subgraph_budget_tokens"};
+  return std::ranges::find(budgets, name) != std::end(budgets);
+}
+
+bool is_lower(const Setting& one, const Setting& other) {
+  const auto number = [](const Setting& setting) -> double {
+    const std::string text = setting.shown();
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    return text.empty() || *end != '\0' ? std::nan("") : value;
+  };
+  return number(one) < number(other);
+}
+
 Result<Settings> read_settings(const SettingsFiles& files) {
+  std::vector<std::string> ignored;
+  return read_settings(files, ignored);
+}
+
+Result<Settings> read_settings(const SettingsFiles& files,
+                               std::vector<std::string>& remarks) {
   Settings all;
   std::error_code error;
   for (const fs::path& file : {files.user, files.folder, files.named}) {
@@ -161,7 +204,18 @@ Result<Settings> read_settings(const SettingsFiles& files) {
     for (auto& [name, setting] : *settings) {
       // Who names the file himself trusts it.
       setting.from_folder = file == files.folder && file != files.named;
-      all[name] = std::move(setting);
+      if (setting.from_folder && !may_lie_in_folder(name, setting)) {
+        remarks.push_back(setting.origin + ": " + name + " is ignored: " +
+                          "this file may have come with somebody's files. "
+                          "Set it in " +
+                          files.user.string() +
+                          ", or name the file with --config");
+        continue;
+      }
+      const auto before = all.find(name);
+      const bool holds = before != all.end() && is_budget(name) &&
+                         is_lower(before->second, setting);
+      if (!holds) all[name] = std::move(setting);
     }
   }
   return all;
@@ -183,7 +237,11 @@ void take_environment(Settings& settings, const std::string& name,
   const std::string variable = variable_of(name);
   std::string value = environment(variable);
   if (value.empty()) return;
-  settings[name] = {Setting::Kind::text, {std::move(value)}, variable, false};
+  Setting setting{Setting::Kind::text, {std::move(value)}, variable, false};
+  const auto before = settings.find(name);
+  const bool holds = before != settings.end() && is_budget(name) &&
+                     is_lower(before->second, setting);
+  if (!holds) settings[name] = std::move(setting);
 }
 
 }  // namespace weft

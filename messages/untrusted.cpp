@@ -1,13 +1,18 @@
 #include "messages/untrusted.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <string>
+#include <utility>
 
 namespace weft {
 namespace {
 
 constexpr std::size_t kPathBytesMax = 4000;
 constexpr std::size_t kNameBytesMax = 255;
+constexpr std::size_t kHashLength = 64;
+constexpr std::int64_t kYearMs = std::int64_t{366} * 24 * 3600 * 1000;
 
 /// The value for a message, which may be shown in a terminal.
 std::string quoted(std::string_view text) {
@@ -56,6 +61,70 @@ Result<void> check_path_inside(std::string_view path) {
       return refused(path, "is not a path inside the run directory");
     }
     from = end + 1;
+  }
+  return {};
+}
+
+Result<void> check_hash(std::string_view hash) {
+  const bool is_hex = std::ranges::all_of(hash, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+  });
+  if (is_hex && hash.size() == kHashLength) return {};
+  return refused(hash, "is no content hash");
+}
+
+Result<void> check_range(std::string_view what, std::int64_t value,
+                         std::int64_t least, std::int64_t most) {
+  if (value >= least && value <= most) return {};
+  return fail(ErrorCode::wrong_input,
+              std::string(what) + " is " + std::to_string(value) +
+                  ", which is not between " + std::to_string(least) + " and " +
+                  std::to_string(most));
+}
+
+Result<void> check_start(const RunStart& start) {
+  constexpr std::int64_t kib = 1024;
+  constexpr std::int64_t tib = kib * kib * kib * kib;
+  constexpr int cores_max = 1 << 14;
+  constexpr int list_max = 1024;
+  const RunOptions& options = start.options;
+  const Machine& machine = start.machine;
+  if (start.graph.empty() || !start.problem_name.empty()) {
+    if (const auto name = check_file_name(start.problem_name); !name) {
+      return name;
+    }
+  }
+  const struct {
+    const char* what;
+    std::int64_t value, least, most;
+  } numbers[] = {
+      {"jobs", options.jobs, 1, 256},
+      {"variants_max", options.variants_max, 0, 100'000},
+      {"capture_ms", options.capture_ms, 1, kYearMs},
+      {"call_ms", options.call_ms, 1, kYearMs},
+      {"memory_bytes", options.memory_bytes, kib * kib, 64 * tib},
+      {"timing_ms", options.timing_ms, 0, kYearMs},
+      {"final_timing_ms", options.final_timing_ms, 0, kYearMs},
+      {"device", options.device, 0, list_max},
+      {"budget_ms", options.budget_ms, 0, 100 * kYearMs},
+      {"the number of seed generators", std::ssize(options.seeds), 0, list_max},
+      {"the number of devices", std::ssize(options.devices), 0, list_max},
+      {"the number of choices", std::ssize(options.choices), 0, 100'000},
+      {"the number of dimensions", std::ssize(options.dynamic_more), 0,
+       list_max},
+      {"cores", machine.cores, 1, cores_max},
+      {"vector_bytes", machine.vector_bytes, 1, 4096},
+      {"l1_bytes", machine.l1_bytes, 0, tib},
+      {"l2_bytes", machine.l2_bytes, 0, tib},
+      {"the number of GPUs", std::ssize(machine.gpus), 0, list_max},
+      {"vocabulary", start.vocabulary, 1, 1'000'000},
+  };
+  for (const auto& one : numbers) {
+    const auto good = check_range(one.what, one.value, one.least, one.most);
+    if (!good) return good;
+  }
+  for (const auto& [name, value] : options.choices) {
+    if (!std::isfinite(value)) return refused(name, "is no finite number");
   }
   return {};
 }

@@ -1,10 +1,13 @@
-// Checks of paths that somebody else wrote: in a journal, a wire message, a
-// configuration file or a package. Code that opens such a path checks it first.
+// Checks of paths, names and numbers that somebody else wrote: in a journal, a
+// wire message, a configuration file or a package. Whoever uses such a value
+// for a file, a folder or a size asks here first.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "messages/result.hpp"
+#include "messages/run.hpp"
 
 namespace weft {
 
@@ -14,5 +17,16 @@ Result<void> check_path_inside(std::string_view path);
 
 /// The same of a single name: no folder in it.
 Result<void> check_file_name(std::string_view name);
+
+/// A content hash, which names files of blobs.
+Result<void> check_hash(std::string_view hash);
+
+/// wrong_input: `what`, its value and the range it leaves.
+Result<void> check_range(std::string_view what, std::int64_t value,
+                         std::int64_t least, std::int64_t most);
+
+/// What a run is begun with: the problem's name and every number that sizes
+/// memory, threads or time. Nothing here says that its code may be trusted.
+Result<void> check_start(const RunStart& start);
 
 }  // namespace weft

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 
+from weft.shown_text import terminal_paragraph
+
 EXIT_FAILED, EXIT_WRONG, EXIT_BUDGET, EXIT_INTERRUPTED = 1, 2, 4, 130
 
 
@@ -21,9 +23,7 @@ def say(settings, text):
 
 def warn(text):
     """On the terminal, which no word of a candidate's may steer."""
-    shown = "".join(one if one.isprintable() or one in "\n\t" else "?"
-                    for one in text)
-    print(f"weft: {shown}", file=sys.stderr, flush=True)
+    print(f"weft: {terminal_paragraph(text)}", file=sys.stderr, flush=True)
 
 
 def run(settings, words):

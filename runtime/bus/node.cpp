@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "messages/untrusted.hpp"
 #include "runtime/bus/node_blobs.hpp"
 #include "runtime/bus/socket_thread.hpp"
 #include "runtime/host/speaks_against.hpp"
@@ -106,6 +107,10 @@ class Node {
     const auto start = decode(RunStart::name, begin.start);
     if (!start) {
       return log("the head's run cannot be read: " + start.error().message);
+    }
+    const auto sound = check_start(std::get<RunStart>(*start));
+    if (!sound) {
+      return log("the head's run is not served: " + sound.error().message);
     }
     log("serving run " + begin.run.substr(0, 8));
     blobs_.begin_run();

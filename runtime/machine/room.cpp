@@ -59,12 +59,4 @@ Result<void> try_room(const fs::path& folder, std::int64_t bytes,
                   folder.string() + ": " + std::strerror(code));
 }
 
-void empty_folder(const fs::path& folder) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    std::error_code other;
-    fs::remove_all(entry.path(), other);
-  }
-}
-
 }  // namespace weft

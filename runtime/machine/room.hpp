@@ -20,8 +20,4 @@ int allocate(int fd, std::int64_t bytes);
 Result<void> try_room(const std::filesystem::path& folder, std::int64_t bytes,
                       const Allocate& allocate_with = &allocate);
 
-/// Removes all that is in the folder, as far as it may be, and not the folder:
-/// a sandbox may show it.
-void empty_folder(const std::filesystem::path& folder);
-
 }  // namespace weft

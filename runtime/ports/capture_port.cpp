@@ -7,18 +7,23 @@
 #include <sstream>
 #include <system_error>
 
+#include "messages/untrusted.hpp"
 #include "runtime/machine/either_stop.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/machine/toolchain.hpp"
 #include "runtime/sandbox/gpu_sandbox.hpp"
 #include "runtime/store/sha256.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+/// A graph of a hundred thousand nodes has about 100 MB.
+constexpr std::int64_t kGraphBytesMax = std::int64_t{1} << 30;
 
 /// What Python's faulthandler told of a fault: the innermost call of the
 /// problem's own, and whether the stack was full.
@@ -186,10 +191,9 @@ Failure CapturePort::capture_unknown(const CaptureRequest& request,
   for (Wanted& one : wanted) {
     if (!one.graph) unknown.push_back(&one);
   }
-  const fs::path scratch = scratch_ / "capture";
+  const fs::path scratch = scratch_ / ("capture-" + std::to_string(next_++));
   Failure failure = run(request, unknown, scratch, cancelled);
-  std::error_code ignored;
-  fs::remove_all(scratch, ignored);
+  (void)remove_tree(scratch);
   for (const Wanted* one : unknown) {
     if (!one->may_be_kept || !library_.is_there()) continue;
     // Else it is captured again: no reason to stop.
@@ -211,6 +215,8 @@ Failure CapturePort::run(const CaptureRequest& request,
                          const std::vector<Wanted*>& unknown,
                          const fs::path& scratch,
                          const std::stop_token& cancelled) {
+  const auto named = check_file_name(request.problem_name);
+  if (!named) return to_failure(named.error());
   std::vector<fs::path> files;
   for (const Wanted* one : unknown) {
     files.push_back(scratch / std::to_string(files.size()) /
@@ -227,7 +233,10 @@ Failure CapturePort::run(const CaptureRequest& request,
     const json answer = json::parse(line, nullptr, false);
     if (!answer.is_object()) return did_not_end(request, *report);
     if (!answer.value("ok", false)) return told_failure(answer);
-    auto graph = read_file(graph_beside(files[i]));
+    // The problem's code ran where it could write this.
+    auto graph = read_file_beneath(
+        scratch, graph_beside(files[i]).lexically_relative(scratch),
+        kGraphBytesMax);
     if (!graph) return to_failure(graph.error());
     unknown[i]->graph = std::move(*graph);
     unknown[i]->may_be_kept = answer.value("keeps", false);

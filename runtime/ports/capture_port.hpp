@@ -69,6 +69,7 @@ class CapturePort : public Port {
   std::string device_;       // "cpu" or "cuda:0": where the model runs
   std::string device_name_;  // of the GPU
   std::stop_source stop_;
+  int next_ = 0;  // capture's folder; the queue's thread alone counts
   WorkQueue queue_{1};
 };
 

@@ -2,6 +2,7 @@
 
 #include "messages/untrusted.hpp"
 #include "runtime/machine/files.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 namespace fs = std::filesystem;
@@ -29,7 +30,7 @@ WriteFilesReply write_files(const fs::path& folder, Blobs& blobs,
       reply.failure = {"failed", bytes.error().message};
       return reply;
     }
-    const auto done = write_file_whole(folder / file.path, *bytes);
+    const auto done = write_file_beneath(folder, file.path, *bytes);
     if (!done) {
       reply.failure = {"missing", done.error().message};
       return reply;

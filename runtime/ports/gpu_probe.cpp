@@ -2,12 +2,12 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "runtime/machine/files.hpp"
 #include "runtime/ports/oracle_process.hpp"
 #include "runtime/store/library.hpp"
 #include "runtime/store/sha256.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 namespace {
@@ -29,8 +29,7 @@ Result<json> ask_probe(const Installation& installation, OracleOptions options,
   auto oracle = LineProcess::start(oracle_command(installation, options));
   Result<json> reply = oracle ? ask_oracle(*oracle, request, kProbeWallMs).reply
                               : std::unexpected(oracle.error());
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
+  (void)remove_tree(folder);
   return reply;
 }
 

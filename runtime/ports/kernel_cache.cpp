@@ -9,11 +9,14 @@
 #include "runtime/machine/toolchain.hpp"
 #include "runtime/sandbox/gpu_sandbox.hpp"
 #include "runtime/store/sha256.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 namespace {
 
 constexpr int kBuildNiceness = 5;
+/// The largest that was seen, of many template instances, had 40 MB.
+constexpr std::int64_t kBuiltBytesMax = std::int64_t{256} << 20;
 
 namespace fs = std::filesystem;
 
@@ -141,10 +144,8 @@ Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
   const fs::path file = folder_ / name;
   const fs::path scratch = scratch_for(name);
   // However it ends: what is left where the disk is full keeps it full.
-  const std::shared_ptr<void> sweeper(nullptr, [&](void*) {
-    std::error_code ignored;
-    fs::remove_all(scratch, ignored);
-  });
+  const std::shared_ptr<void> sweeper(
+      nullptr, [&](void*) { (void)remove_tree(scratch); });
   if (const auto done = write_file_whole(scratch / target.source_file, source);
       !done) {
     return std::unexpected(done.error());
@@ -158,15 +159,14 @@ Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
   request.stop = stop.token();
   const auto report = run_sandboxed(request);
   if (!report) return std::unexpected(report.error());
-  std::error_code error;
-  const fs::path made = scratch / target.built_file;
-  const bool good = report->end == SandboxReport::End::exited &&
-                    report->code == 0 &&
-                    fs::is_regular_file(fs::symlink_status(made, error));
   Built built{{}, report->err};
-  if (good) {
-    const auto bytes = read_file(made);
-    if (!bytes) return std::unexpected(bytes.error());
+  if (report->end == SandboxReport::End::exited && report->code == 0) {
+    const auto bytes =
+        read_file_beneath(scratch, target.built_file, kBuiltBytesMax);
+    if (!bytes) {
+      built.log = bytes.error().message + "\n" + built.log;
+      return built;
+    }
     const auto written = write_file_whole(file, *bytes);
     if (!written) return std::unexpected(written.error());
     built.file = file;

@@ -1,5 +1,7 @@
 #include "runtime/ports/oracle_process.hpp"
 
+#include <initializer_list>
+
 #include "runtime/sandbox/gpu_sandbox.hpp"
 
 namespace weft {
@@ -10,11 +12,35 @@ using nlohmann::json;
 /// until it has imported PyTorch, opened the device and built a large model.
 constexpr std::int64_t kPatienceMs = 5'000;
 
+namespace {
+
+/// The sandbox of an oracle whose problem is not trusted. It holds PyTorch, the
+/// model, and baselines with their compilers.
+SandboxRequest oracle_box(const SandboxRequest& candidates,
+                          const OracleOptions& options) {
+  constexpr int kCopies = 4;
+  constexpr int kProcessesMax = 4096;
+  SandboxRequest box = candidates;
+  box.scratch = options.scratch / "oracle";  // the warden makes it
+  box.readable.push_back(options.problems);
+  box.limits.memory_bytes *= kCopies;
+  box.limits.processes = kProcessesMax;
+  if (options.device != "cpu") {
+    show_gpu(box);
+    show_gpu_locks(box);
+  }
+  return box;
+}
+
+}  // namespace
+
 LineCommand oracle_command(const Installation& installation,
                            const OracleOptions& options) {
   SandboxRequest sandbox;
-  sandbox.scratch = options.scratch;
+  // The oracle makes both folders (judge/job_folders.py).
+  sandbox.scratch = options.scratch / "work";
   sandbox.readable = python_readable(installation);
+  sandbox.readable.push_back(options.scratch / "staged");
   sandbox.readable.insert(sandbox.readable.end(), options.readable.begin(),
                           options.readable.end());
   sandbox.environment = python_environment(installation);
@@ -29,20 +55,22 @@ LineCommand oracle_command(const Installation& installation,
   sandbox.limits.processes = options.processes;
   LineCommand command;
   command.environment = sandbox.environment;
-  if (options.device != "cpu") show_gpu(sandbox);
   // -P: no module may come from the working folder, whatever lies there.
-  command.words = {installation.python.string(),
-                   "-P",
-                   "-m",
-                   "weft.oracle.oracle",
-                   "--scratch",
-                   sandbox.scratch.string(),
-                   "--sandbox",
-                   json(sandbox_prefix(sandbox)).dump(),
-                   "--threads",
-                   std::to_string(options.threads),
-                   "--device",
-                   options.device};
+  command.words = {installation.python.string(), "-P", "-m"};
+  const auto say = [&command](std::initializer_list<std::string> words) {
+    command.words.insert(command.words.end(), words);
+  };
+  if (options.untrusted_problem) {
+    say({"weft.oracle.warden", "--oracle-sandbox",
+         json(sandbox_prefix(oracle_box(sandbox, options))).dump()});
+  } else {
+    say({"weft.oracle.oracle"});
+  }
+  if (options.device != "cpu") show_gpu(sandbox);
+  say({"--scratch", options.scratch.string(), "--sandbox",
+       json(sandbox_prefix(sandbox)).dump(), "--device", options.device});
+  if (options.untrusted_problem) say({"--"});
+  say({"--threads", std::to_string(options.threads)});
   command.words.insert(command.words.end(), options.words.begin(),
                        options.words.end());
   command.log = options.log;

@@ -16,7 +16,7 @@
 namespace weft {
 
 struct OracleOptions {
-  std::filesystem::path scratch;  ///< writable for the candidate
+  std::filesystem::path scratch;  ///< the oracle's own, emptied at its start
   std::filesystem::path log;      ///< its standard error
   int threads = 1;                ///< of one kernel
   std::int64_t memory_bytes = std::int64_t{8} << 30;  ///< of a candidate
@@ -27,6 +27,10 @@ struct OracleOptions {
   /// Of oracle and candidate, beyond what Python needs.
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> words;  ///< further options of the oracle
+  /// The problem's code runs in a sandbox, the oracle with it, which sees the
+  /// folder of the problems beyond what candidates see.
+  bool untrusted_problem = false;
+  std::filesystem::path problems;
 };
 
 /// The command line of an oracle whose candidates run in the sandbox.

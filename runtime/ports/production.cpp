@@ -103,6 +103,8 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
     verify.slot_name = device.slot_name;
     verify.interprets = !can_time(options, machine);
     verify.precision = options.precision;
+    // A language model wrote the problem from a description.
+    verify.untrusted_problem = !start.description.empty();
     verify.threads = machine.cores;
     verify.memory_bytes = options.memory_bytes;
     auto verifying =

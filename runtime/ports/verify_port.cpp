@@ -6,12 +6,13 @@
 #include <system_error>
 #include <utility>
 
+#include "messages/untrusted.hpp"
 #include "runtime/machine/files.hpp"
-#include "runtime/machine/room.hpp"
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/ports/gpu_probe.hpp"
 #include "runtime/ports/oracle_answers.hpp"
 #include "runtime/ports/oracle_process.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 namespace {
@@ -107,6 +108,19 @@ void VerifyPort::warm_up(const RunStart& start) {
 
 Message VerifyPort::answer(const Message& request,
                            const std::stop_token& cancelled) {
+  // A sandboxed oracle's answer is as little trusted as its problem is.
+  try {
+    return asked(request, cancelled);
+  } catch (const json::exception& error) {
+    return failed_reply(request, {"failed",
+                                  "the oracle's answer has a value of another "
+                                  "type: " +
+                                      std::string(error.what())});
+  }
+}
+
+Message VerifyPort::asked(const Message& request,
+                          const std::stop_token& cancelled) {
   if (const auto* m = std::get_if<CheckRequest>(&request)) {
     return check(*m, cancelled);
   }
@@ -257,6 +271,9 @@ Result<json> VerifyPort::ask(json request, std::int64_t wall_ms,
 /// A blob as a file that the oracle can read, in the run's scratch.
 Result<fs::path> VerifyPort::materialise(const std::string& blob,
                                          const std::string& suffix) {
+  if (const auto named = check_file_name(blob); !named) {
+    return std::unexpected(named.error());
+  }
   const fs::path file = options_.scratch / "subjects" / (blob + suffix);
   if (fs::exists(file)) return file;
   const auto bytes = blobs_.get(blob);
@@ -307,7 +324,8 @@ void VerifyPort::empty_idle_slots() {
       oracle = std::exchange(slot.oracle, nullptr);
     }
     oracle.reset();
-    empty_folder(options_.scratch / slot.name);
+    // What cannot be removed now is at the end of the run.
+    (void)empty_folder(options_.scratch / slot.name);
     give_back(slot, false);
   }
 }
@@ -321,6 +339,7 @@ Result<std::shared_ptr<LineProcess>> VerifyPort::start_oracle(
   }
   std::error_code ignored;
   fs::create_directories(options_.scratch / slot.name, ignored);
+  fs::create_directories(options_.scratch / "subjects", ignored);
   fs::create_directories(options_.logs, ignored);
   auto process = LineProcess::start(command_for(slot));
   if (!process) return std::unexpected(process.error());
@@ -342,6 +361,8 @@ LineCommand VerifyPort::command_for(const Slot& slot) const {
   oracle.readable = {cache_.folder()};
   oracle.device = options_.device;
   oracle.words = {"--precision", options_.precision};
+  oracle.untrusted_problem = options_.untrusted_problem;
+  oracle.problems = options_.scratch / "subjects";
   if (options_.interprets) {
     oracle.environment.emplace_back("TRITON_INTERPRET", "1");
   } else if (options_.device == "cpu") {

@@ -41,7 +41,8 @@ class VerifyPort : public Port {
     std::string arch;  ///< of the GPU, where kernels are built for it
     std::string slot_name = "slot";  ///< folders and logs begin with it
     std::string precision = "framework";
-    bool interprets = false;  ///< kernels for a GPU, where there is none
+    bool interprets = false;         ///< kernels for a GPU, where there is none
+    bool untrusted_problem = false;  ///< its code runs in a sandbox only
   };
   VerifyPort(Blobs& blobs, KernelCache& cache, Options options);
   ~VerifyPort() override;
@@ -66,6 +67,7 @@ class VerifyPort : public Port {
   };
 
   Message answer(const Message& request, const std::stop_token& cancelled);
+  Message asked(const Message& request, const std::stop_token& cancelled);
   CheckReply check(const CheckRequest& request,
                    const std::stop_token& cancelled);
   TimeReply time(const TimeRequest& request, const std::stop_token& cancelled);

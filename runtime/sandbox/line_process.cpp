@@ -9,11 +9,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <mutex>
+#include <set>
+#include <string_view>
 #include <utility>
+
+#include "runtime/sandbox/secret_variables.hpp"
 
 extern char** environ;
 
@@ -33,15 +39,45 @@ std::int64_t monotonic_ms() {
       .count();
 }
 
+struct SecretNames {
+  std::mutex mutex;
+  std::set<std::string> names;
+};
+
+SecretNames& secret_names() {
+  static SecretNames known;
+  return known;
+}
+
+bool is_secret(const std::string& variable) {
+  static constexpr std::string_view words[] = {
+      "KEY",        "APIKEY",      "TOKEN", "SECRET", "PASSWORD",  "PASSWD",
+      "CREDENTIAL", "CREDENTIALS", "PAT",   "COOKIE", "PASSPHRASE"};
+  {
+    SecretNames& known = secret_names();
+    const std::lock_guard lock(known.mutex);
+    if (known.names.contains(variable)) return true;
+  }
+  for (std::size_t from = 0; from <= variable.size();) {
+    const auto end = std::min(variable.find('_', from), variable.size());
+    std::string word = variable.substr(from, end - from);
+    std::ranges::transform(word, word.begin(),
+                           [](unsigned char c) { return std::toupper(c); });
+    if (std::ranges::find(words, word) != std::end(words)) return true;
+    from = end + 1;
+  }
+  return false;
+}
+
 std::vector<std::string> merged_environment(
     const std::vector<std::pair<std::string, std::string>>& changes) {
   std::map<std::string, std::string> merged;
   for (char** entry = environ; *entry; ++entry) {
     const std::string text = *entry;
     const auto equals = text.find('=');
-    if (equals != std::string::npos) {
-      merged[text.substr(0, equals)] = text.substr(equals + 1);
-    }
+    if (equals == std::string::npos) continue;
+    const std::string name = text.substr(0, equals);
+    if (!is_secret(name)) merged[name] = text.substr(equals + 1);
   }
   for (const auto& [name, value] : changes) merged[name] = value;
   std::vector<std::string> entries;
@@ -65,6 +101,12 @@ int wait_for(int descriptor, short events, std::int64_t deadline_ms) {
 }
 
 }  // namespace
+
+void keep_from_processes(const std::string& variable) {
+  SecretNames& known = secret_names();
+  const std::lock_guard lock(known.mutex);
+  known.names.insert(variable);
+}
 
 Result<LineProcess> LineProcess::start(const LineCommand& command) {
   std::unique_ptr<BoundedLog> log;

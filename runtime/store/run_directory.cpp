@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 
 #include "runtime/llm/utf8.hpp"
 #include "runtime/store/scratch_sweep.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 namespace {
@@ -35,10 +37,18 @@ bool has_room(const fs::path& folder) {
   return about.f_bavail * about.f_frsize >= kMemoryFreeMin;
 }
 
+/// Whether it is a folder of this user's. Everybody may write in /dev/shm.
+bool is_own_folder(const fs::path& path) {
+  struct stat about{};
+  return lstat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode) &&
+         about.st_uid == geteuid();
+}
+
 /// A held lock on a scratch folder: its owner lives. -1: somebody else's.
 int lock_folder(const fs::path& folder) {
   const fs::path file = folder / lock_name;
-  const int lock = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const int lock =
+      open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (lock < 0) return -1;
   if (flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
   close(lock);
@@ -58,11 +68,11 @@ void sweep(const fs::path& parent) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(parent, error)) {
     const pid_t owner = owner_of(entry.path().filename());
-    if (owner <= 0) continue;
+    if (owner <= 0 || !is_own_folder(entry.path())) continue;
     if (kill(owner, 0) == 0 || errno != ESRCH) continue;
     const int lock = lock_folder(entry.path());
     if (lock < 0) continue;
-    fs::remove_all(entry.path(), error);
+    (void)remove_tree(entry.path());
     close(lock);
   }
 }
@@ -114,11 +124,14 @@ Result<Scratch> Scratch::make(const RunDirectory& run) {
   sweep(parent);
   const fs::path folder =
       parent / (scratch_prefix + std::to_string(getpid()) + scratch_suffix);
-  std::error_code error;
-  fs::create_directories(folder, error);
-  // Sandboxed processes run as another user and must pass through.
-  fs::permissions(folder, fs::perms(0711), error);
-  const int lock = lock_folder(folder);
+  mkdir(folder.c_str(), 0700);
+  int lock = -1;
+  if (is_own_folder(folder)) {
+    // Sandboxed processes run as another user and must pass through.
+    std::error_code error;
+    fs::permissions(folder, fs::perms(0711), error);
+    lock = lock_folder(folder);
+  }
   if (lock < 0) {
     return fail(ErrorCode::missing,
                 "cannot make the scratch folder " + folder.string());
@@ -132,8 +145,7 @@ Scratch::Scratch(Scratch&& other) noexcept
 
 Scratch::~Scratch() {
   if (lock_ < 0) return;
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
+  (void)remove_tree(folder_);
   close(lock_);
 }
 

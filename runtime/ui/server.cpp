@@ -15,6 +15,7 @@
 #include "runtime/report/report_page.hpp"
 #include "runtime/report/run_view.hpp"
 #include "runtime/ui/answers.hpp"
+#include "runtime/ui/connections.hpp"
 #include "runtime/ui/content_policy.hpp"
 #include "runtime/ui/metrics.hpp"
 #include "runtime/ui/shelf.hpp"
@@ -26,11 +27,6 @@ using httplib::Request;
 using httplib::Response;
 using nlohmann::json;
 
-constexpr std::size_t kThreads = 64;   ///< one for each connection, also idle
-constexpr int kWaitS = 10;             ///< for a request, and for its reader
-constexpr int kIdleS = 2;              ///< a connection that asks nothing more
-constexpr std::size_t kAsksMax = 100;  ///< on one connection
-constexpr std::size_t kBodyBytesMax = 4096;  ///< nobody sends one
 constexpr std::size_t kMetricsRunsMax = Shelf::kOpenMax;
 
 void answer(Response& response, const json& value) {
@@ -87,17 +83,11 @@ struct PageServer::State {
   Access access;
   Shelf shelf;
   RunList runs;
-  httplib::Server server;
+  LimitedServer server;
   int port = 0;
 };
 
 void PageServer::State::limit() {
-  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-  server.set_read_timeout(kWaitS);
-  server.set_write_timeout(kWaitS);
-  server.set_keep_alive_timeout(kIdleS);
-  server.set_keep_alive_max_count(kAsksMax);
-  server.set_payload_max_length(kBodyBytesMax);
   server.set_tcp_nodelay(true);
   // The library's default lets two servers have one port, each asked at random.
   server.set_socket_options([](socket_t socket) {

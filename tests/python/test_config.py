@@ -75,8 +75,7 @@ class Config(unittest.TestCase):
                 ("[run]\njobz = 1\n", "weft.toml:2", "run.jobz"),
                 ("[run]\nfast_sync = 3\n", "weft.toml:2", "true or false"),
                 ("[walk]\njobs = 1\n", "weft.toml:2", "walk.jobs"),
-                ("[run]\npython = \"/tmp/x\"\n", "weft.toml:2", "run.python"),
-                ("[llm.a]\nmodel = 3\n", "weft.toml:2", "quotes")):
+                ("[run]\npython = \"/tmp/x\"\n", "weft.toml:2", "run.python")):
             with self.subTest(text):
                 self.write("weft.toml", text)
                 for command in (["config"], ["run", "nothing.py"]):
@@ -84,6 +83,13 @@ class Config(unittest.TestCase):
                     self.assertEqual(done.returncode, 2, done.stderr)
                     self.assertIn(place, done.stderr)
                     self.assertIn(words, done.stderr)
+
+    def test_errors_of_a_provider_name_file_and_line(self):
+        self.write("home/weft/config.toml", "[llm.a]\nmodel = 3\n")
+        done = self.weft("config")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("config.toml:2", done.stderr)
+        self.assertIn("quotes", done.stderr)
 
     def test_a_limit_that_is_no_number_is_refused(self):
         """No comparison with it holds: it would be none."""

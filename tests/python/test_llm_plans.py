@@ -107,11 +107,11 @@ class LlmPlans(LlmCase):
             done = self.run_weft(self.describe(server),
                                  stdin=subprocess.DEVNULL)
             self.assertEqual(len(server.calls), 4)
-            self.assertIn("names 'os'", server.calls[2].prompt)
+            self.assertIn("imports os", server.calls[2].prompt)
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertIn("say --yes", done.stderr)
         self.assertTrue(os.path.exists(os.path.join(
-            self.folder, "run", "describe-1", "problem.py")))
+            self.folder, "run", "describe-2", "problem.py")))
         self.assertFalse(os.path.exists(os.path.join(
             self.folder, "run", "journal.db")))
 

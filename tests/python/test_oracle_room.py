@@ -12,7 +12,7 @@ from unittest import mock
 from weft.candidate import harness
 from weft.device import gpu_lock
 from weft.expect import near_eager
-from weft.oracle import oracle
+from weft.oracle import oracle, serving
 from weft.timing import timing
 
 import torch
@@ -418,7 +418,7 @@ class PuttingOff(unittest.TestCase):
             return 0.01
 
         os.write(theirs, b"a\n")
-        lines = list(oracle.lines_of(ours, idle))
+        lines = list(serving.lines_of(ours, idle))
         os.close(ours)
         self.assertEqual(lines, ["a", "b", "c", "de"])
 

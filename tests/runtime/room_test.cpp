@@ -49,19 +49,5 @@ TEST_CASE("a file system that cannot promise room says what is free") {
   }
 }
 
-TEST_CASE("a folder is emptied, and stays") {
-  const Directory folder;
-  fs::create_directories(folder / "slot/of/a/candidate");
-  std::ofstream(folder / "slot/of/file") << "large";
-  fs::create_directory_symlink(folder / "slot/of", folder / "slot/link");
-  fs::create_directories(folder / "other");
-  std::ofstream(folder / "other/file") << "kept";
-  fs::create_directory_symlink(folder / "other", folder / "slot/elsewhere");
-  empty_folder(folder / "slot");
-  CHECK(fs::is_empty(folder / "slot"));
-  CHECK(fs::exists(folder / "other/file"));
-  empty_folder(folder / "not there");
-}
-
 }  // namespace
 }  // namespace weft

@@ -1,6 +1,6 @@
 #include "slot.hpp"
 
-#include <ftw.h>
+#include <fts.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,26 +42,40 @@ bool is_machine_root() {
 
 constexpr std::int64_t kEntriesMax = 200'000;
 
-// nftw has no room for a context of ours; the launcher has one thread.
-struct Walk {
-  uid_t uid = 0;
-  std::int64_t limit = 0;
-  std::int64_t bytes = 0;
-  std::int64_t entries = 0;
-} walk;
+/// A walk through a tree of any depth, which follows no link.
+class Walk {
+ public:
+  explicit Walk(const std::filesystem::path& folder) : path_(folder) {
+    char* const roots[] = {path_.data(), nullptr};
+    walk_ = fts_open(roots, FTS_PHYSICAL, nullptr);
+  }
+  Walk(const Walk&) = delete;
+  Walk& operator=(const Walk&) = delete;
+  ~Walk() {
+    if (walk_ == nullptr) return;
+    const int code = errno;
+    fts_close(walk_);
+    errno = code;
+  }
 
-int give(const char* path, const struct stat* stat, int, FTW*) {
-  if (stat->st_uid == walk.uid && stat->st_gid == walk.uid) return 0;
-  return lchown(path, walk.uid, walk.uid);
+  /// Null at the end: errno says whether it went through all.
+  FTSENT* next() {
+    if (walk_ == nullptr) return nullptr;
+    errno = 0;
+    return fts_read(walk_);
+  }
+
+ private:
+  std::string path_;
+  FTS* walk_ = nullptr;
+};
+
+/// Whether that entry could not be looked at though it is there.
+bool is_closed_to_us(const FTSENT& entry) {
+  const bool is_error = entry.fts_info == FTS_DNR || entry.fts_info == FTS_NS ||
+                        entry.fts_info == FTS_ERR;
+  return is_error && entry.fts_errno != ENOENT && entry.fts_errno != ENOTDIR;
 }
-
-int count(const char*, const struct stat* stat, int, FTW*) {
-  walk.bytes += static_cast<std::int64_t>(stat->st_blocks) * 512;
-  ++walk.entries;
-  return walk.bytes > walk.limit || walk.entries > kEntriesMax;
-}
-
-constexpr int kFoldersOpen = 16;
 
 }  // namespace
 
@@ -78,22 +92,36 @@ std::int64_t slot_uid() {
 
 Result<void> give_folder(const std::filesystem::path& folder,
                          std::int64_t uid) {
-  walk = {.uid = static_cast<uid_t>(uid)};
-  if (nftw(folder.c_str(), give, kFoldersOpen, FTW_PHYS) != 0) {
-    return fail(ErrorCode::failed,
-                "cannot give the scratch folder " + folder.string() +
-                    " to the sandbox: " + std::strerror(errno));
+  const auto user = static_cast<uid_t>(uid);
+  Walk walk(folder);
+  while (const FTSENT* entry = walk.next()) {
+    if (entry->fts_info == FTS_DP) continue;  // a folder, left again
+    if (lchown(entry->fts_accpath, user, user) != 0) break;
   }
-  return {};
+  if (errno == 0) return {};
+  return fail(ErrorCode::failed,
+              "cannot give the scratch folder " + folder.string() +
+                  " to the sandbox: " + std::strerror(errno));
 }
 
 std::int64_t folder_bytes(const std::filesystem::path& folder,
                           std::int64_t limit) {
-  walk = {.limit = limit};
-  // A positive result is ours: over the limit. A negative one is a file that
-  // went while we looked; the next look will tell.
-  const int over = nftw(folder.c_str(), count, kFoldersOpen, FTW_PHYS);
-  return over > 0 ? limit + 1 : walk.bytes;
+  std::int64_t bytes = 0;
+  std::int64_t entries = 0;
+  Walk walk(folder);
+  while (const FTSENT* entry = walk.next()) {
+    if (entry->fts_info == FTS_DP) continue;
+    // What nobody can count may be any number of bytes.
+    if (is_closed_to_us(*entry)) return limit + 1;
+    if (entry->fts_info != FTS_NS && entry->fts_info != FTS_ERR) {
+      bytes += static_cast<std::int64_t>(entry->fts_statp->st_blocks) * 512;
+    }
+    ++entries;
+    if (bytes > limit || entries > kEntriesMax) return limit + 1;
+  }
+  // A tree whose paths are longer than fts can hold is no result of a kernel. A
+  // folder that went while we looked is: the next look will tell.
+  return errno == 0 || errno == ENOENT ? bytes : limit + 1;
 }
 
 }  // namespace weft

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "runtime/machine/stopwatch.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 extern char** environ;
 
@@ -152,8 +153,7 @@ Result<int> run_attached(const Attached& attached) {
   kill_descendants();
   close(signals);
   if (seen.is_closed && !attached.removed.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove_all(attached.removed, ignored);
+    (void)remove_tree(attached.removed);
   }
   return was_stopped ? kInterrupted : code;
 }

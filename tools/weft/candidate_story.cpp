@@ -7,6 +7,7 @@
 
 #include "actors/device.hpp"
 #include "actors/mismatch_text.hpp"
+#include "messages/shown_text.hpp"
 
 namespace weft {
 namespace {
@@ -114,7 +115,8 @@ std::string candidate_line(const SeedResult& result) {
 
 std::string candidate_text(const SeedResult& result) {
   const Verdict& verdict = result.verdict;
-  std::string text = result.seed.id + "  " + result.seed.variant + "\n";
+  std::string text =
+      terminal_line(result.seed.id + "  " + result.seed.variant) + "\n";
   text += line("from", came_from(result.seed));
   text += line("method", result.seed.method);
   text += line("target", result.seed.target);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "messages/shown_text.hpp"
 #include "tools/weft/json_line.hpp"
 #include "tools/weft/settings_flags.hpp"
 
@@ -19,7 +20,8 @@ void print(const CommonFlags& common, const std::string& name,
     print_line(line);
   } else {
     std::printf("%-32s %-24s %s\n", name.c_str(),
-                value.empty() ? "-" : value.c_str(), origin.c_str());
+                value.empty() ? "-" : terminal_line(value).c_str(),
+                terminal_line(origin).c_str());
   }
 }
 

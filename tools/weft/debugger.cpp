@@ -4,6 +4,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "messages/shown_text.hpp"
 #include "tools/weft/story.hpp"
 
 namespace weft {
@@ -215,7 +216,7 @@ Result<Debugger::Answer> Debugger::roles(const Words&) {
   if (!now) return std::unexpected(now.error());
   Answer answer{.data = now->roles};
   for (const Address& role : now->roles) {
-    answer.text += (answer.text.empty() ? "" : "\n") + role;
+    answer.text += (answer.text.empty() ? "" : "\n") + terminal_line(role);
   }
   return answer;
 }

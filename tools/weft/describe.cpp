@@ -6,13 +6,17 @@
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "actors/test_writer.hpp"
+#include "messages/shown_text.hpp"
 #include "runtime/machine/files.hpp"
+#include "runtime/sandbox/sandbox.hpp"
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/hosted_run.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/story.hpp"
+#include "tools/weft/temporary_folder.hpp"
 
 namespace weft {
 namespace {
@@ -40,6 +44,38 @@ void take_from_budgets(const fs::path& folder, LlmOptions& options) {
   take(options.budget_micro_usd, "micro_usd");
 }
 
+/// Empty, or why a reference of the model's is none: the check parses what a
+/// stranger wrote, and so runs in the sandbox, as the reference does.
+Result<std::string> fault_of(const DescribeSite& site, const fs::path& folder) {
+  auto box = TemporaryFolder::make("weft-describe-");
+  if (!box) return std::unexpected(box.error());
+  SandboxRequest request;
+  request.scratch = box->path();
+  request.readable = python_readable(site.installation);
+  request.environment = python_environment(site.installation);
+  request.command = {site.installation.python.string(), "-P", "-m",
+                     "weft.problem.plain_reference"};
+  for (const char* name : {"problem.py", "second.py"}) {
+    const auto text = read_file(folder / name);
+    if (!text) return std::unexpected(text.error());
+    const auto copied = write_file_whole(box->path() / name, *text);
+    if (!copied) return std::unexpected(copied.error());
+    request.command.push_back((box->path() / name).string());
+  }
+  const auto report = run_sandboxed(request);
+  if (!report) return std::unexpected(report.error());
+  std::istringstream lines(report->out);
+  std::string line;
+  int count = 0;
+  for (; std::getline(lines, line); ++count) {
+    const auto told = nlohmann::json::parse(line, nullptr, false);
+    const auto fault = told.is_object() ? told.find("fault") : told.end();
+    if (fault == told.end() || !fault->is_string()) break;
+    if (!fault->get<std::string>().empty()) return fault->get<std::string>();
+  }
+  return count == 2 ? "" : "the file cannot be parsed";
+}
+
 /// The journaled run that asks for it; its folder.
 std::expected<fs::path, int> ask(const DescribeSite& site,
                                  const RunFlags& flags, const fs::path& folder,
@@ -63,7 +99,7 @@ std::expected<fs::path, int> ask(const DescribeSite& site,
   if (end->kind == HostEnd::Kind::interrupted) return std::unexpected(130);
   if (end->finished.exit_code != 0) {
     std::fprintf(stderr, "weft: %s\n",
-                 for_terminal(end->finished.summary).c_str());
+                 terminal_paragraph(end->finished.summary).c_str());
     return std::unexpected(end->finished.exit_code);
   }
   return open.directory.folder();
@@ -76,8 +112,9 @@ std::expected<void, int> agree(const CommonFlags& common, const RunFlags& flags,
   if (!text) return said(common, text.error());
   if (!common.quiet && !common.json) {
     // What is agreed to is what is seen: nothing in it may hide the rest.
-    std::printf("The reference (%s):\n\n%s\n", file.c_str(),
-                for_terminal(*text).c_str());
+    std::printf("The reference (%s):\n\n%s\n",
+                terminal_line(file.string()).c_str(),
+                terminal_listing(*text).c_str());
     std::fflush(stdout);
   }
   if (flags.yes) return {};
@@ -107,6 +144,7 @@ Result<Judgement> compare(const CommonFlags& common, const RunFlags& flags,
   eval.compile_baseline = false;
   eval.memory_bytes = flags.options.memory_bytes;
   eval.call_ms = flags.options.call_ms;
+  eval.untrusted_problem = true;
   return judge(common, eval);
 }
 
@@ -118,17 +156,24 @@ std::expected<fs::path, int> write_problem(const DescribeSite& site,
   const fs::path out = flags.out.value_or(default_run_folder(kProblemName));
   flags.out = out;
   std::string fault;
+  std::string remark;
   for (int number = 1; number <= kTriesMax; ++number) {
     const fs::path folder = out / ("describe-" + std::to_string(number));
-    std::string description = flags.describe;
-    if (!fault.empty()) {
-      description +=
-          "\n\n(Two references from these words did not agree: " + fault +
-          ". Take the words as exactly as they can be.)";
-    }
+    const std::string description = flags.describe + remark;
     const auto asked = ask(site, flags, folder, description);
     if (!asked) return std::unexpected(asked.error());
     take_from_budgets(folder, flags.options.llm);
+    const auto foreign = fault_of(site, folder);
+    if (!foreign) return said(common, foreign.error());
+    if (!foreign->empty()) {
+      fault = *foreign;
+      remark = "\n\n(The last reference could not be used: " + fault + ".)";
+      if (!common.quiet) {
+        std::fprintf(stderr, "weft: the reference is not used: %s\n",
+                     terminal_line(fault).c_str());
+      }
+      continue;
+    }
     const auto agreed = agree(common, flags, folder / "problem.py");
     if (!agreed) return std::unexpected(agreed.error());
     const auto found = compare(common, flags, folder);
@@ -143,15 +188,18 @@ std::expected<fs::path, int> write_problem(const DescribeSite& site,
                   {ErrorCode::failed, "cannot write " + problem.string() +
                                           ": " + error.message()});
     }
-    fault = found->reason;
+    fault = "two references do not agree: " + found->reason;
+    remark =
+        "\n\n(Two references from these words did not agree: " + found->reason +
+        ". Take the words as exactly as they can be.)";
     if (!common.quiet) {
       std::fprintf(stderr,
                    "weft: a second, independent reference disagrees: %s\n",
-                   fault.c_str());
+                   terminal_line(found->reason).c_str());
     }
   }
   return said(common, {ErrorCode::failed,
-                       "no two references from that description agree (" +
+                       "no reference from that description can be used (" +
                            fault + "): say more exactly what is meant"});
 }
 

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "messages/shown_text.hpp"
 #include "runtime/debug/difference.hpp"
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
@@ -67,9 +68,9 @@ void print_pair(const Pair& pair) {
   if (!pair.left) std::printf("  left   nothing\n");
   if (!pair.right) std::printf("  right  nothing\n");
   for (const FieldDifference& field : pair.fields) {
-    std::printf("         %s: %s, %s\n", field.path.c_str(),
-                for_terminal(short_text(field.left)).c_str(),
-                for_terminal(short_text(field.right)).c_str());
+    std::printf("         %s: %s, %s\n", terminal_line(field.path).c_str(),
+                terminal_line(short_text(field.left)).c_str(),
+                terminal_line(short_text(field.right)).c_str());
   }
 }
 
@@ -98,7 +99,7 @@ void print(const Difference& found) {
       found.first->left ? *found.first->left : *found.first->right;
   std::printf("%llu differ. The first is of %s:\n",
               static_cast<unsigned long long>(found.differing),
-              decision.src.c_str());
+              terminal_line(decision.src).c_str());
   print_pair(*found.first);
   if (!found.instead.empty()) {
     std::printf("What it said there instead:\n");

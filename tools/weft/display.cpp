@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "messages/shown_text.hpp"
 #include "runtime/progress/bars.hpp"
 #include "tools/weft/story.hpp"
 
@@ -91,7 +92,7 @@ void Display::say(const std::string& line) {
 void Display::say_locked(const std::string& line) {
   if (quiet_ || json_) return;
   wipe();
-  std::printf("%s\n", for_terminal(line).c_str());
+  std::printf("%s\n", terminal_line(line).c_str());
   redraw();
   std::fflush(stdout);
 }
@@ -142,7 +143,7 @@ void Display::redraw() {
 }
 
 void Display::draw(const std::string& line) {
-  const std::string first = for_terminal(line.substr(0, line.find('\n')));
+  const std::string first = terminal_line(line.substr(0, line.find('\n')));
   std::printf("%s\n", first.substr(0, columns_).c_str());
   ++drawn_;
 }

@@ -11,6 +11,7 @@
 
 #include "compiler/targets.hpp"
 #include "runtime/machine/device_choice.hpp"
+#include "runtime/machine/files.hpp"
 #include "runtime/ports/oracle_process.hpp"
 #include "runtime/sandbox/sandbox_mode.hpp"
 #include "tools/weft/eval_report.hpp"
@@ -65,6 +66,8 @@ OracleOptions oracle_options(const EvalFlags& flags, const Place& place,
   oracle.memory_bytes = flags.memory_bytes;
   oracle.processes = kProcessesMax;
   oracle.device = place.device;
+  oracle.untrusted_problem = flags.untrusted_problem;
+  oracle.problems = folder.path() / "problems";
   if (place.interprets) oracle.environment = {{"TRITON_INTERPRET", "1"}};
   return oracle;
 }
@@ -125,6 +128,7 @@ class Evaluator {
     const OracleOptions options = oracle_options(flags, *place, *folder);
     std::error_code ignored;
     fs::create_directories(options.scratch, ignored);
+    fs::create_directories(options.problems, ignored);
     return std::unique_ptr<Evaluator>(
         new Evaluator(flags, std::move(*place), std::move(*folder),
                       oracle_command(*installation, options)));
@@ -135,8 +139,12 @@ class Evaluator {
     if (!oracle) return std::unexpected(oracle.error());
     const std::int64_t wall_ms =
         kReferenceMs + flags_.timing_ms + kCallsMax * flags_.call_ms;
-    auto answer =
-        ask_oracle(**oracle, question(flags_, place_, candidate), wall_ms);
+    auto asked = question(flags_, place_, candidate);
+    if (flags_.untrusted_problem) {
+      const auto shown = show_files(asked);
+      if (!shown) return std::unexpected(shown.error());
+    }
+    auto answer = ask_oracle(**oracle, std::move(asked), wall_ms);
     if (!answer.is_usable) {
       answer.reply.error().message += last_words(command_.log);
       const std::lock_guard lock(mutex_);
@@ -162,6 +170,20 @@ class Evaluator {
         place_(std::move(place)),
         folder_(std::move(folder)),
         command_(std::move(command)) {}
+
+  /// Copies what a sandboxed oracle reads to where it may.
+  Result<void> show_files(json& question) const {
+    for (const char* which : {"problem", "candidate"}) {
+      const fs::path from = question[which].get<std::string>();
+      const auto bytes = read_file(from);
+      if (!bytes) return std::unexpected(bytes.error());
+      const fs::path to = folder_.path() / "problems" / which / from.filename();
+      const auto done = write_file_whole(to, *bytes);
+      if (!done) return done;
+      question[which] = to.string();
+    }
+    return {};
+  }
 
   Result<std::shared_ptr<LineProcess>> running() {
     const std::lock_guard lock(mutex_);

@@ -20,6 +20,7 @@ struct EvalFlags {
   std::int64_t call_ms = 60'000;
   std::int64_t timing_ms = 4'000;
   std::int64_t memory_bytes = std::int64_t{8} << 30;
+  bool untrusted_problem = false;  ///< the reference runs in a sandbox only
   /// None: one that no candidate can know.
   std::optional<std::uint64_t> seed;
 };

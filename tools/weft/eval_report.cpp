@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "messages/shown_text.hpp"
 #include "tools/weft/story.hpp"
 
 namespace weft {
@@ -18,7 +19,7 @@ std::string text(const char* format, Values... values) {
 }
 
 void line(const char* what, const std::string& told) {
-  std::printf("  %-10s %s\n", what, for_terminal(told).c_str());
+  std::printf("  %-10s %s\n", what, terminal_line(told).c_str());
 }
 
 std::string milliseconds(const json& times) {
@@ -114,8 +115,9 @@ void show(const std::string& name, const json& evaluation) {
   const json& verdict = evaluation.at("verdict");
   const std::string kind = verdict.value("kind", "");
   if (!evaluation.value("accepted", false)) {
-    std::printf("%s: rejected (%s): %s\n", name.c_str(), kind.c_str(),
-                for_terminal(verdict.value("reason", "")).c_str());
+    std::printf("%s: rejected (%s): %s\n", name.c_str(),
+                terminal_line(kind).c_str(),
+                terminal_line(verdict.value("reason", "")).c_str());
   } else if (kind == "not_discriminating") {
     std::printf(
         "%s: accepted, but the problem cannot tell a kernel from an "
@@ -170,7 +172,7 @@ void show_evaluation(const CommonFlags& common,
     const auto lenient = json::error_handler_t::replace;
     std::printf("%s\n", told.dump(-1, ' ', false, lenient).c_str());
   } else if (!common.quiet || !accepted) {
-    show(candidate.string(), evaluation);
+    show(terminal_line(candidate.string()), evaluation);
   }
   std::fflush(stdout);
 }

@@ -7,7 +7,7 @@
 #include "messages/untrusted.hpp"
 #include "messages/vocabulary.hpp"
 #include "runtime/journal/journal_files.hpp"
-#include "runtime/machine/files.hpp"
+#include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
 
@@ -74,10 +74,10 @@ Result<void> write_missing_files(const Journal& journal,
     // A journal may be a stranger's.
     if (const auto inside = check_path_inside(path); !inside) return inside;
     std::error_code ignored;
-    if (fs::exists(run.folder() / path, ignored)) continue;
+    if (fs::exists(fs::symlink_status(run.folder() / path, ignored))) continue;
     const auto bytes = journal.get_blob(blob);
     if (!bytes) return std::unexpected(bytes.error());
-    const auto written = write_file_whole(run.folder() / path, *bytes);
+    const auto written = write_file_beneath(run.folder(), path, *bytes);
     if (!written) return written;
   }
   return {};

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/roster.hpp"
+#include "messages/untrusted.hpp"
 #include "runtime/debug/fork.hpp"
 #include "runtime/export/checkout.hpp"
 #include "runtime/journal/journal_files.hpp"
@@ -64,7 +65,11 @@ Result<RunOptions> recorded_options(const Journal& journal) {
   const auto read = journal.read(1, [&](const Envelope& envelope) {
     const auto message = decode(envelope.type, envelope.body);
     if (message && std::holds_alternative<RunStart>(*message)) {
-      options = std::get<RunStart>(*message).options;
+      const auto& start = std::get<RunStart>(*message);
+      options = start.options;
+      if (const auto sound = check_start(start); !sound) {
+        options = std::unexpected(sound.error());
+      }
     }
     return false;
   });

@@ -7,6 +7,8 @@
 #include "actors/best_known.hpp"
 #include "actors/roster.hpp"
 #include "config/llm_settings.hpp"
+#include "messages/shown_text.hpp"
+#include "messages/untrusted.hpp"
 #include "runtime/host/crash_handler.hpp"
 #include "runtime/host/decisions_version.hpp"
 #include "runtime/llm/key.hpp"
@@ -120,7 +122,7 @@ void write_page(Display& display, const RunDirectory& run) {
   const auto file = report_path(run);
   if (const auto written = write_report(run, file); !written) {
     std::fprintf(stderr, "weft: no report.html: %s\n",
-                 written.error().message.c_str());
+                 terminal_paragraph(written.error().message).c_str());
     return;
   }
   display.say("to look at: " + file.string());
@@ -143,7 +145,7 @@ int conclude(const CommonFlags& common, Display& display,
   }
   if (end.finished.exit_code >= 1 && !common.json) {
     std::fprintf(stderr, "weft: %s\n",
-                 for_terminal(end.finished.summary).c_str());
+                 terminal_paragraph(end.finished.summary).c_str());
   } else {
     display.say(end.finished.summary);
   }
@@ -161,7 +163,7 @@ int report_error(const CommonFlags& common, const Error& error) {
                                  {"exit_code", exit_code_of(error)}};
     print_line(line);
   }
-  std::fprintf(stderr, "weft: %s\n", for_terminal(error.message).c_str());
+  std::fprintf(stderr, "weft: %s\n", terminal_paragraph(error.message).c_str());
   return exit_code_of(error);
 }
 
@@ -211,6 +213,12 @@ Result<RunStart> read_start(const Journal& journal) {
     return false;
   });
   if (!read) return std::unexpected(read.error());
+  if (!start) return start;
+  if (const auto sound = check_start(*start); !sound) {
+    return fail(ErrorCode::wrong_input,
+                "the journal's RunStart is not one that weft writes: " +
+                    sound.error().message);
+  }
   return start;
 }
 

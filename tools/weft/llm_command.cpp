@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "messages/shown_text.hpp"
 #include "runtime/llm/client.hpp"
 #include "runtime/llm/key.hpp"
 #include "runtime/llm/reply_reader.hpp"
@@ -101,7 +102,7 @@ std::string usage_text(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
 
 void print_check(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
   const auto line = [](const char* what, const std::string& text) {
-    std::printf("  %-9s %s\n", what, text.c_str());
+    std::printf("  %-9s %s\n", what, terminal_line(text).c_str());
   };
   std::printf("%s: %s at %s\n", endpoint.provider.name.c_str(),
               endpoint.provider.dialect.c_str(), endpoint.base_url.c_str());
@@ -200,7 +201,9 @@ int llm_models_command(const CommonFlags& common, const std::string& name) {
       });
   const auto [answer, models] = promise.get_future().get();
   if (answer.failure) return report_error(common, error_of(answer.failure));
-  for (const std::string& model : models) std::printf("%s\n", model.c_str());
+  for (const std::string& model : models) {
+    std::printf("%s\n", terminal_line(model).c_str());
+  }
   return 0;
 }
 

@@ -2,8 +2,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <new>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "messages/shown_text.hpp"
 #include "runtime/sandbox/sandbox_mode.hpp"
 #include "tools/weft/attached_command.hpp"
 #include "tools/weft/bench_command.hpp"
@@ -133,7 +136,9 @@ int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
 
 void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
   auto* run = app.add_subcommand(
-      "run", "Turn a problem file into a verified, faster module");
+      "run",
+      "Turn a problem file into a verified, faster module. The problem's code "
+      "is trusted: it runs with your rights");
   add_common(*run, common);
   auto* problem =
       run->add_option("problem", flags.problem,
@@ -197,6 +202,9 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
       ->check(CLI::IsMember({"as-is", "eval", "train"}))
       ->capture_default_str();
   eval->add_flag("--no-timing", flags.no_timing, "Only check");
+  eval->add_flag("--untrusted-problem", flags.untrusted_problem,
+                 "Run the reference's code in a sandbox only (candidates run "
+                 "in one anyway)");
   eval->add_flag("!--no-compile-baseline", flags.compile_baseline,
                  "Do not time torch.compile");
   eval->add_option(
@@ -609,6 +617,17 @@ int main(int argc, char** argv) {
                            "change to another"
                          : "");
     return is_gone ? 2 : 3;
+  } catch (const nlohmann::json::exception& error) {
+    // A file or journal that somebody else wrote: what weft writes has no such
+    // value.
+    std::fprintf(stderr, "weft: a value is not what weft writes: %s\n",
+                 terminal_paragraph(error.what()).c_str());
+    return 2;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr,
+                 "weft: memory ran out: raise 'ulimit -v' or the memory of the "
+                 "container\n");
+    return 3;
   }
   return end(code);
 }

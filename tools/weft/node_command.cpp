@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "messages/shown_text.hpp"
 #include "runtime/bus/membership.hpp"
 #include "runtime/bus/node.hpp"
 #include "runtime/machine/files.hpp"
@@ -140,7 +141,8 @@ class LastWord {
 
 /// As a log line; standard error may be a file.
 void say(const CommonFlags& common, const std::string& text) {
-  if (!common.quiet) std::fprintf(stderr, "weft node: %s\n", text.c_str());
+  if (!common.quiet)
+    std::fprintf(stderr, "weft node: %s\n", terminal_paragraph(text).c_str());
 }
 
 std::string row(const json& node) {
@@ -247,10 +249,11 @@ int cluster_command(const CommonFlags& common, const fs::path& folder) {
     return 0;
   }
   const std::size_t count = state["nodes"].size();
-  std::printf("listens on %s; %zu node%s\n", state.value("listens", "").c_str(),
-              count, count == 1 ? "" : "s");
+  std::printf("listens on %s; %zu node%s\n",
+              terminal_line(state.value("listens", "")).c_str(), count,
+              count == 1 ? "" : "s");
   for (const json& node : state["nodes"]) {
-    std::printf("%s\n", row(node).c_str());
+    std::printf("%s\n", terminal_line(row(node)).c_str());
   }
   return 0;
 }

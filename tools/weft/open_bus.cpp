@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <random>
 
+#include "messages/shown_text.hpp"
 #include "runtime/bus/membership.hpp"
 #include "runtime/store/sha256.hpp"
 #include "tools/weft/version.hpp"
@@ -68,7 +69,8 @@ Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
       std::clamp<std::int64_t>(options.silence_ms / 5, 100, 1'000);
   options.state_file = run.folder() / "cluster.json";
   options.log = [quiet = common.quiet || common.json](const std::string& text) {
-    if (!quiet) std::fprintf(stderr, "weft: %s\n", text.c_str());
+    if (!quiet)
+      std::fprintf(stderr, "weft: %s\n", terminal_paragraph(text).c_str());
   };
   auto bus = std::make_unique<HeadBus>(blobs, std::move(options));
   if (const auto listening = bus->listen(); !listening) {

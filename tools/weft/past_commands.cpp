@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/roster.hpp"
+#include "messages/shown_text.hpp"
 #include "runtime/debug/past.hpp"
 #include "tools/weft/debugger.hpp"
 #include "tools/weft/story.hpp"
@@ -47,7 +48,8 @@ void print_moment(const CommonFlags& common, const Past::Moment& moment) {
   }
   std::printf("%s\n%zu roles:", story_line(moment.event).c_str(),
               moment.roles.size());
-  for (const Address& role : moment.roles) std::printf(" %s", role.c_str());
+  for (const Address& role : moment.roles)
+    std::printf(" %s", terminal_line(role).c_str());
   std::printf("\n%zu requests wait for a reply\n", moment.unanswered.size());
   for (const Envelope& request : moment.unanswered) {
     std::printf("  %s\n", story_line(request).c_str());
@@ -81,7 +83,7 @@ int step_through(const CommonFlags& common, const Journal& journal) {
     if (common.json) {
       if (!answer->data.is_null()) print_line(answer->data);
     } else if (!answer->text.empty()) {
-      std::printf("%s\n", answer->text.c_str());
+      std::printf("%s\n", terminal_listing(answer->text).c_str());
     }
   }
   return has_person ? 0 : code;

@@ -6,6 +6,7 @@
 #include "actors/llm_seeds.hpp"
 #include "compiler/python/inductor.hpp"
 #include "compiler/targets.hpp"
+#include "messages/shown_text.hpp"
 #include "runtime/export/checkout.hpp"
 #include "runtime/llm/utf8.hpp"
 #include "runtime/machine/files.hpp"
@@ -184,7 +185,7 @@ void probe(const CommonFlags& common, const RunFlags& flags, Ready& ready) {
   std::fprintf(stderr,
                "weft: the GPU could not be measured: %s; kernels are chosen "
                "by what others reach\n",
-               probed.error().message.c_str());
+               terminal_paragraph(probed.error().message).c_str());
 }
 
 int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
@@ -214,6 +215,11 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
       make_start(options, ready.machine, ready.prompts, open.blobs);
   start.problem_name = flags.problem.filename().string();
   start.problem = open.blobs.put(*problem);
+  // By this, ports know a problem that a language model wrote: whoever agreed
+  // to it may have overlooked something.
+  if (!flags.describe.empty()) {
+    start.description = open.blobs.put(flags.describe);
+  }
   Display display(common);
   display.say("run directory: " + open.directory.folder().string());
   say_protections(display, start.machine);

@@ -6,6 +6,11 @@
 #include <algorithm>
 #include <set>
 
+#include "config/folder_settings.hpp"
+#include "messages/shown_text.hpp"
+#include "runtime/sandbox/secret_variables.hpp"
+#include "tools/weft/story.hpp"
+
 namespace weft {
 namespace {
 
@@ -36,7 +41,8 @@ bool is_overruled(const CLI::Option& option) {
 }
 
 [[noreturn]] void reject(const std::string& message) {
-  throw CLI::ParseError(message, CLI::ExitCodes::ValidationError);
+  throw CLI::ParseError(terminal_paragraph(message),
+                        CLI::ExitCodes::ValidationError);
 }
 
 void give(CLI::Option& option, const Setting& setting) {
@@ -93,13 +99,32 @@ void reject_unknown_variables(const CLI::App& verb,
   }
 }
 
+/// Settings are loaded more than once in a command.
+void say_once(const std::vector<std::string>& remarks) {
+  static std::set<std::string> said;
+  for (const std::string& remark : remarks) {
+    if (!said.insert(remark).second) continue;
+    std::fprintf(stderr, "weft: %s\n", terminal_line(remark).c_str());
+  }
+}
+
+/// Of a budget that was typed the setting counts where that is lower.
+bool is_lower_budget(const CLI::Option& option, const std::string& name,
+                     const Setting& setting) {
+  if (!is_budget(name) || option.count() == 0) return false;
+  const Setting typed{Setting::Kind::text, option.results(), "", false};
+  return is_lower(setting, typed);
+}
+
 }  // namespace
 
 Result<LoadedSettings> load_settings(
     const std::optional<std::filesystem::path>& named) {
   const Environment environment = &process_environment;
+  std::vector<std::string> remarks;
   auto settings =
-      read_settings(settings_files(environment, named.value_or("")));
+      read_settings(settings_files(environment, named.value_or("")), remarks);
+  say_once(remarks);
   if (!settings) return std::unexpected(settings.error());
   for (const auto& [name, setting] : *settings) {
     if (name.starts_with("run.") || name.starts_with("llm.")) continue;
@@ -109,6 +134,9 @@ Result<LoadedSettings> load_settings(
   }
   auto endpoints = llm_endpoints(*settings, environment);
   if (!endpoints) return std::unexpected(endpoints.error());
+  for (const LlmEndpoint& endpoint : *endpoints) {
+    if (!endpoint.key_env.empty()) keep_from_processes(endpoint.key_env);
+  }
   return LoadedSettings{std::move(*settings), std::move(*endpoints)};
 }
 
@@ -125,7 +153,14 @@ void apply_settings(CLI::App& verb, const std::string& section,
     const std::string name = section + "." + setting_of(*option);
     take_environment(loaded->settings, name, &process_environment);
     const auto found = loaded->settings.find(name);
-    if (found == loaded->settings.end() || is_overruled(*option)) continue;
+    if (found == loaded->settings.end()) continue;
+    if (is_lower_budget(*option, name, found->second)) {
+      say_once({option->get_name() + ": " + found->second.origin +
+                " has a lower budget, " + found->second.shown() +
+                ", which holds"});
+      option->clear();
+    }
+    if (is_overruled(*option)) continue;
     given.emplace_back(option, found->second);
   }
   for (const auto& [option, setting] : given) give(*option, setting);

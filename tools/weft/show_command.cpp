@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/outcome.hpp"
+#include "messages/shown_text.hpp"
 #include "runtime/journal/journal.hpp"
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/candidate_story.hpp"
@@ -62,7 +63,7 @@ void print_tree(std::multimap<std::string, const SeedResult*>& by_parent,
   by_parent.erase(first, last);
   for (const SeedResult* result : here) {
     std::printf("%s%s\n", std::string(4 + 2 * depth, ' ').c_str(),
-                for_terminal(candidate_line(*result)).c_str());
+                terminal_line(candidate_line(*result)).c_str());
     print_tree(by_parent, result->seed.id, depth + 1);
   }
 }
@@ -93,41 +94,53 @@ int judged(const Story& story, const std::string& subgraph) {
   return static_cast<int>(ids.size());
 }
 
+/// A text as it is, anything else as JSON.
+std::string words_of(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 std::string origin_line(const nlohmann::json& origin) {
-  std::string text = "forked from " + origin.value("run", "") + " at event " +
-                     std::to_string(origin.value("seq", 0ull));
-  for (const auto& setting : origin.value("set", nlohmann::json())) {
-    text += ", " + setting.get<std::string>();
-  }
+  // Of another's journal these may be anything.
+  const auto field = [&](const char* name) {
+    const auto found = origin.find(name);
+    return found == origin.end() ? nlohmann::json() : *found;
+  };
+  std::string text = "forked from " + words_of(field("run")) + " at event " +
+                     words_of(field("seq"));
+  for (const auto& setting : field("set")) text += ", " + words_of(setting);
   if (origin.contains("reply")) text += ", with another answer there";
-  return text + "\n";
+  return terminal_line(text) + "\n";
 }
 
 std::string subgraph_line(const Story& story, const SubgraphDone& done) {
   const int verdicts = judged(story, done.subgraph);
-  std::string text = "  " + done.subgraph + "  " + done.outcome + "  " +
+  std::string text = "  " + terminal_line(done.subgraph) + "  " +
+                     terminal_line(done.outcome) + "  " +
                      std::to_string(done.right) + " of " +
                      std::to_string(verdicts) + " seeds right";
   if (done.seeds > verdicts) {
     text += ", " + std::to_string(done.seeds - verdicts) +
             " stopped before their verdict";
   }
-  text += "  " + done.reason + "\n";
+  text += "  " + terminal_line(done.reason) + "\n";
   if (done.llm.note.empty()) return text;
   return text + "    language model: " + std::to_string(done.llm.rounds) +
          " rounds, " + std::to_string(done.llm.spent.calls) +
-         " calls; ended by: " + done.llm.note + "\n";
+         " calls; ended by: " + terminal_line(done.llm.note) + "\n";
 }
 
 void say(const std::string& text) {
-  std::printf("%s", for_terminal(text).c_str());
+  std::printf("%s", terminal_listing(text).c_str());
 }
 
 void print(const Story& story, const std::string& only) {
   if (story.origin) say(origin_line(*story.origin));
   if (story.start) {
-    say(story.start->problem_name + ", target " + story.start->options.target +
-        ", weft " + story.start->weft_version + "\n");
+    say(terminal_line(story.start->problem_name + ", target " +
+                      story.start->options.target + ", weft " +
+                      story.start->weft_version) +
+        "\n");
   }
   for (const SubgraphDone& done : story.subgraphs) {
     if (!only.empty() && done.subgraph != only) continue;
@@ -141,14 +154,14 @@ void print(const Story& story, const std::string& only) {
         story.subgraphs,
         [&](const SubgraphDone& done) { return done.subgraph == id; });
     if (is_done || (!only.empty() && id != only)) continue;
-    say("  " + id + "  no verdict yet  " + std::to_string(judged(story, id)) +
-        " seeds judged so far\n");
+    say("  " + terminal_line(id) + "  no verdict yet  " +
+        std::to_string(judged(story, id)) + " seeds judged so far\n");
     print_seeds(results);
   }
   if (only.empty()) say(story.waits.text(story.finished.has_value()));
   say(std::to_string(story.events) + " events, " + std::to_string(story.stale) +
       " stale replies\n");
-  say(story.finished ? story.finished->summary + "\n"
+  say(story.finished ? terminal_paragraph(story.finished->summary) + "\n"
                      : "not finished: weft resume goes on\n");
 }
 
@@ -205,7 +218,7 @@ int tell_candidate(const CommonFlags& common, const Story& story,
   if (common.json) {
     std::printf("%s\n", text_of(candidate_json(*found)).c_str());
   } else {
-    std::printf("%s", for_terminal(candidate_text(*found)).c_str());
+    std::printf("%s", terminal_listing(candidate_text(*found)).c_str());
   }
   return 0;
 }
@@ -220,7 +233,7 @@ int write_page(const CommonFlags& common, const RunDirectory& run,
     const nlohmann::json line = {{"report", file.string()}};
     std::printf("%s\n", text_of(line).c_str());
   } else {
-    std::printf("%s\n", file.c_str());
+    std::printf("%s\n", terminal_line(file.string()).c_str());
   }
   return 0;
 }

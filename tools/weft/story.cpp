@@ -4,32 +4,12 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "messages/shown_text.hpp"
 #include "messages/vocabulary.hpp"
 
 namespace weft {
 
 using nlohmann::json;
-
-std::string for_terminal(std::string_view text) {
-  std::string safe;
-  const auto byte = [&](std::size_t at) {
-    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
-  };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool is_plain = byte(i) >= 0x20 && byte(i) != 0x7f;
-    // U+0080 to U+009F: what ESC and a letter mean, in one character.
-    const bool is_c1 =
-        byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0;
-    if ((is_plain && !is_c1) || text[i] == '\n' || text[i] == '\t') {
-      safe += text[i];
-      continue;
-    }
-    char code[8];
-    std::snprintf(code, sizeof code, "\\x%02x", is_c1 ? byte(++i) : byte(i));
-    safe += code;
-  }
-  return safe;
-}
 
 std::string story_line(const Envelope& envelope, std::size_t body_max) {
   const std::time_t seconds = envelope.at_us / 1'000'000;
@@ -43,8 +23,8 @@ std::string story_line(const Envelope& envelope, std::size_t body_max) {
                 static_cast<unsigned long long>(envelope.cause));
   std::string body = body_to_json(envelope.body);
   if (body.size() > body_max) body = body.substr(0, body_max) + "…";
-  return head + for_terminal(envelope.src + " → " + envelope.dst + "  " +
-                             envelope.type + " " + body);
+  return head + terminal_line(envelope.src + " → " + envelope.dst + "  " +
+                              envelope.type + " " + body);
 }
 
 bool concerns(const Envelope& envelope, const std::string& subgraph) {

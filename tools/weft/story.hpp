@@ -12,10 +12,6 @@ namespace weft {
 /// "  12  07:45:31.204  <-  9  extractor → broker  LeaseRequest {…}".
 std::string story_line(const Envelope& envelope, std::size_t body_max = 160);
 
-/// For a terminal: what candidates, models and problems say may not steer it.
-/// Control characters but line ends and tabs are shown as "\\x1b".
-std::string for_terminal(std::string_view text);
-
 /// Whether the subgraph of that id is told of, or speaks, or is spoken to.
 bool concerns(const Envelope& envelope, const std::string& subgraph);
 

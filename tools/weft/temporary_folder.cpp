@@ -5,6 +5,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "runtime/store/untrusted_files.hpp"
+
 namespace weft {
 
 namespace fs = std::filesystem;
@@ -24,8 +26,7 @@ Result<TemporaryFolder> TemporaryFolder::make(const std::string& prefix) {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  if (!path_.empty()) fs::remove_all(path_, ignored);
+  if (!path_.empty()) (void)remove_tree(path_);
 }
 
 }  // namespace weft

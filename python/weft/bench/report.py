@@ -5,7 +5,7 @@ from typing import Any
 from weft.bench import score
 from weft.bench.progress import are_left, duration
 from weft.bench.records import NO_NETWORK
-from weft.table_cell import table_cell
+from weft.shown_text import table_cell
 
 _BASES = (("over_eager", "eager"), ("over_compile", "torch.compile"),
           ("over_autotune", "its max-autotune"))

@@ -49,7 +49,7 @@ def interpreted_source(content):
     """The Python text in the package, or None: it is for a device, or none."""
     try:
         package = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"the kernel package is no JSON: {error}") from None
     if not isinstance(package, dict):
         raise ValueError("the kernel package is no JSON object")

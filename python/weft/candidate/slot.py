@@ -6,17 +6,15 @@ and believed for nothing but its arrival.
 
 import json
 import os
-import pathlib
 import select
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 from weft.candidate import fault, gpu_package
 from weft.candidate.work_clock import Worked
-from weft.device import process
+from weft.candidate.zygote_process import NotStarted, start_zygote
+from weft.device import shared_memory
 from weft.device.laps import lap
 
 START_TIMEOUT_S = 120.0
@@ -49,8 +47,9 @@ class Slot:
     """One zygote under a sandbox prefix. Not thread-safe."""
 
     def __init__(self, prefix, threads, environment, precision="framework",
-                 device="cpu"):
-        """On a device the zygote loads Triton's and torch.compile's compilers
+                 device="cpu", before_launch=None, start=start_zygote):
+        """before_launch: called before each start of a zygote, which is what `start`
+        does. On a device the zygote loads Triton's and torch.compile's compilers
         before it is ready: there kernels are compiled by the process that runs
         them. On the host a job that needs one loads it."""
         self.precision = precision
@@ -58,6 +57,8 @@ class Slot:
         self.prefix = list(prefix)
         self.environment = environment
         self.threads = threads
+        self._before_launch = before_launch
+        self._start = start
         self._process = None
         self._link = None
         self._complaints = -1
@@ -79,43 +80,19 @@ class Slot:
 
     def launch(self):
         """Starts the zygote if there is none, and leaves it to warm up."""
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self._process.is_alive():
             return
         self.kill()
-        ours, theirs = socket.socketpair()
-        folder = str(pathlib.Path(__file__).resolve().parents[2])
-        program = (
-            f"import sys; sys.path.insert(0, {folder!r}); "
-            "from weft.candidate.zygote import main; main()"
-        )
-        # -P and -s: not a module may come from the scratch folder (the working
-        # folder and home), where an earlier candidate could have left it.
-        words = ["-P", "-s", "-c", program, process.pid_namespace(),
-                 self.device, "" if self.device == "cpu" else "compilers"]
-        command = [sys.executable, *words]
-        environment = {**self.environment, "WEFT_ORACLE_PID": str(os.getpid())}
-        if self.device != "cpu":
-            # Else PyTorch uses the driver to count devices, and a process that
-            # has used it cannot fork another that does.
-            environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-        # A pipe is bounded, unlike a file, should a candidate reach it.
-        self._complaints, complaints = os.pipe()
+        if self._before_launch is not None:
+            self._before_launch()
         try:
-            self._process = subprocess.Popen(
-                self.prefix + command,
-                stdin=theirs,
-                stdout=theirs,
-                stderr=complaints,
-                env=environment,
-                start_new_session=True,
-            )
-            process.nice_session(self._process.pid, os.nice(0))
-        except OSError as error:
-            raise SlotBroken(f"cannot start the sandbox: {error}") from None
-        finally:
-            theirs.close()
-            os.close(complaints)
-        self._link, self._buffer, self._arena = ours, b"", None
+            self._process = self._start(
+                self.prefix, self.environment, self.device)
+        except NotStarted as error:
+            raise SlotBroken(str(error)) from None
+        self._link, self._complaints = (
+            self._process.link, self._process.complaints)
+        self._buffer, self._arena = b"", None
         self._is_running = self._is_ending = self._is_warm = False
         self._job = self._rests = 0
 
@@ -251,9 +228,8 @@ class Slot:
         if self._arena is None or self._link is None:
             return
         self._arena = None
-        tiny = os.memfd_create("weft-no-arena", os.MFD_CLOEXEC)
+        tiny = shared_memory.make(os.sysconf("SC_PAGESIZE"))
         try:
-            os.ftruncate(tiny, os.sysconf("SC_PAGESIZE"))
             socket.send_fds(self._link, [b"\n"], [tiny])
         except OSError:  # it is gone, and all that it held
             self.kill()
@@ -262,19 +238,9 @@ class Slot:
 
     def kill(self):
         """Kills the zygote and its tree; the next job starts a new one."""
-        if self._link is not None:
-            self._link.close()
-            self._link = None
-        if self._complaints >= 0:
-            os.close(self._complaints)
-            self._complaints = -1
         if self._process is not None:
-            try:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                self._process.kill()
-            self._process.wait()
-            self._process = None
+            self._process.kill()
+        self._process, self._link, self._complaints = None, None, -1
         self._is_running = self._is_ending = False
 
     def _last_complaint(self):

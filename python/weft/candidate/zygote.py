@@ -12,6 +12,7 @@ The zygote itself never runs a tensor operation: forked after one that used
 threads, a child would hang in its first parallel region.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -21,13 +22,15 @@ import sys
 import time
 
 from weft.candidate.work_clock import WorkClock
-from weft.device import process
+from weft.device import process, tree_removal
 
 #: A child that says more than this at once is not answering, but flooding.
 LINE_BYTES_MAX = 1 << 20
 #: Of what a child prints, this much is kept: a fault's hundred calls.
 PRINTED_BYTES_MAX = 16384
 WATCH_INTERVAL_MS = 50
+#: Where weft's sandbox shows its launcher, and nothing else has one.
+SANDBOX_LAUNCHER = "/.weft-sandbox"
 
 
 class Child:
@@ -304,6 +307,8 @@ class Zygote:
         self.kill_orphans()
         self.read_printed(child)
         child.close()
+        if self.is_private:
+            empty_memory_folders()
         return status or {}
 
     def kill_orphans(self):
@@ -332,6 +337,21 @@ class Zygote:
         used -= process.resident_bytes(os.getpid())
         if self.memory_bytes and used > self.memory_bytes:
             self.end("out_of_memory")
+
+
+def empty_memory_folders():
+    """What a job leaves in memory would be counted as the next one's, and read by
+    it. In weft's sandbox only: elsewhere these folders are the machine's."""
+    if not os.path.exists(SANDBOX_LAUNCHER):
+        return
+    for path in ("/tmp", "/dev/shm"):
+        # What cannot be removed stays: the watch over the tree counts it.
+        with contextlib.suppress(OSError):
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                tree_removal.empty(folder)
+            finally:
+                os.close(folder)
 
 
 def _reap(pid):

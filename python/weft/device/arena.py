@@ -7,12 +7,13 @@ with its last holder. On a device (device_arena.py) likewise a descriptor.
 """
 
 import ctypes
-import fcntl
 import mmap
 import os
 from dataclasses import dataclass
 
 import torch
+
+from weft.device import shared_memory
 
 PAGE = 4096
 #: Between buffers lie this many bytes of a pattern, checked after each call.
@@ -47,11 +48,7 @@ class Arena:
         if size_bytes > (1 << 30):  # doubling would waste too much
             size = -(-size_bytes // PAGE) * PAGE
         self.bytes = size
-        flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
-        self.fd = os.memfd_create("weft-arena", flags)
-        os.ftruncate(self.fd, size)
-        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals)
+        self.fd = shared_memory.make(size)
         self._map = mmap.mmap(self.fd, size)
         self._all = torch.frombuffer(self._map, dtype=torch.uint8)
 

@@ -1,7 +1,5 @@
 """Checks one candidate kernel of a subgraph (docs/verdict.md)."""
 
-import hashlib
-import os
 import time
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +10,7 @@ from weft.device.arena import BufferSet, new_arena
 from weft.device.device import HOST
 from weft.device.laps import lap
 from weft.candidate.slot import Ended
+from weft.judge.job_folders import NotStaged
 
 #: The first call in a process pays page faults and thread start-up.
 LOAD_ALLOWANCE_MS = 5000
@@ -131,51 +130,34 @@ class ArenaKeeper:
             self._arena = None
 
 
-def stage(candidate, scratch):
-    """Copies the candidate to where the sandbox can read it; its job."""
+def read_candidate(candidate):
+    """The bytes of a request's candidate. ValueError: the request names none."""
     if candidate.get("kind") not in harness.RUNNERS:
         raise ValueError(f"unknown kind of candidate {candidate.get('kind')!r}")
     library = candidate.get("library")
     if not isinstance(library, str):
         raise ValueError("candidate has no 'library'")
     with open(library, "rb") as file:
-        content = file.read()
-    target = place(scratch, "candidate.so", content)
-    job = {"kind": candidate["kind"], "library": target}
+        return file.read()
+
+
+def stage(candidate, content, folders):
+    """Copies the candidate to where the sandbox can read it; its job. NotStaged: why
+    it cannot run."""
+    job = {"kind": candidate["kind"],
+           "library": folders.place("candidate.so", content)}
     if candidate["kind"] in harness.PYTHON_FILES:
-        job["source"] = place(scratch, "candidate.py", content)
-        job["kernel_cache"] = build_folder(scratch, content)
+        job["source"] = folders.place("candidate.py", content)
+        job["kernel_cache"] = folders.build_folder(content)
     if candidate["kind"] in gpu_package.KINDS:
-        source = gpu_package.interpreted_source(content)
+        try:
+            source = gpu_package.interpreted_source(content)
+        except ValueError as error:  # the package's build ran the candidate's code
+            raise NotStaged(str(error)) from None
         if source is not None:
-            job["source"] = place(scratch, "candidate.py", source.encode())
+            job["source"] = folders.place(
+                "candidate.py", source.encode("utf-8", "replace"))
     return job
-
-
-def build_folder(scratch, content):
-    """Where that candidate alone may build: another's library of the same name
-    is no reason to run it."""
-    digest = hashlib.sha256(content).hexdigest()[:32]
-    folder = os.path.join(scratch, "kernel-cache", digest)
-    os.makedirs(folder, exist_ok=True)
-    for each in (os.path.dirname(folder), folder):
-        os.chmod(each, 0o777)  # the sandbox may run as somebody else
-    for inner, _, names in os.walk(folder):
-        if "lock" in names:  # of a build that was killed: it waits for ever
-            os.unlink(os.path.join(inner, "lock"))
-    return folder
-
-
-def place(scratch, name, content):
-    """That content as a file that the sandbox can read; its path."""
-    target = os.path.join(scratch, name)
-    # A new file, never the old one overwritten: a process may still map it.
-    if os.path.lexists(target):
-        os.unlink(target)
-    with open(target, "wb") as file:
-        file.write(content)
-    os.chmod(target, 0o755)
-    return target
 
 
 def check(slot, keeper, cases, job, limits):

@@ -1,9 +1,7 @@
 """Checks a composed module against the problem's Model (docs/verdict.md)."""
 
 import contextlib
-import os
 import pickle
-import shutil
 import time
 from functools import partial
 from itertools import islice
@@ -34,39 +32,32 @@ HELD_BYTES_MAX = 256 << 20
 _STEPS = ["load", "run", "ran", "export"]
 
 
-def stage_model(composed, whole, scratch, **more):
-    """Copies the module to where the sandbox can read it; its job."""
-    folder = os.path.join(scratch, "model")
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
-    os.chmod(folder, 0o755)
-    module = os.path.join(folder, "model_new.py")
-    shutil.copyfile(composed, module)
-    init = os.path.join(folder, "init.pickle")
-    cache = os.path.join(scratch, "kernel-cache")
-    os.makedirs(cache, exist_ok=True)
-    os.chmod(cache, 0o777)  # the sandbox may run as somebody else
+def stage_model(content, whole, folders, function_of=None):
+    """Copies the module, whose text is `content`, to where the sandbox can read it;
+    its job. function_of: the reference's text, if the module has a kernel_function."""
+    init = _pickled_arguments(whole)
+    job = {
+        "kind": "model",
+        "module": folders.place("model_new.py", content),
+        "init": None if init is None else folders.place("init.pickle", init),
+        "seed": SEED,
+        "kernel_cache": folders.build_folder(content),
+        **whole.job(),
+    }
+    if function_of is not None:
+        job["function_of"] = folders.place("reference.py", function_of)
+    return job
+
+
+def _pickled_arguments(whole):
+    """What get_init_inputs() gives, or None if that cannot be pickled."""
     torch.manual_seed(SEED)
     given = whole.problem.module.get_init_inputs()
     try:
         data = pickle.dumps(init_arguments(whole.problem.module.Model, given))
-        if b"weft_problem" in data:  # a class of the problem's own
-            raise pickle.PicklingError
-        with open(init, "wb") as file:
-            file.write(data)
     except (pickle.PicklingError, AttributeError, TypeError):
-        init = None
-    for name in os.listdir(folder):
-        os.chmod(os.path.join(folder, name), 0o644)
-    return {
-        "kind": "model",
-        "module": module,
-        "init": init,
-        "seed": SEED,
-        "kernel_cache": cache,
-        **whole.job(),
-        **more,
-    }
+        return None
+    return None if b"weft_problem" in data else data  # a class of the problem's own
 
 
 def check_model(slot, keeper, whole, job, limits):

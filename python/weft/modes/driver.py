@@ -20,7 +20,7 @@ from weft.modes.module_text import MODES
 from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
     NotJudged, judge, read_json, read_text, run, say, warn, \
     write_text
-from weft.table_cell import table_cell
+from weft.shown_text import table_cell
 
 #: Of a budget, each mode's; the rest is for judging the whole.
 RUN_SHARE = 0.35

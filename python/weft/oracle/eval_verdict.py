@@ -7,10 +7,10 @@ It is judged as a composed module is (verify_model.py), then timed.
 import dataclasses
 import os
 import re
-import shutil
 import sys
 
 from weft.judge import verify_model
+from weft.judge.job_folders import NotStaged
 from weft.oracle import judge_near_eager
 from weft.problem import operator_trace
 from weft.timing import time_model
@@ -33,10 +33,13 @@ def evaluate(oracle, request):
             "wrong_result", "the reference's forward() returns no tensor, and "
             "changes none: there is nothing to hold a candidate against")
     limits = Limits.from_request(request)
-    job = stage(request, contract, whole, oracle.scratch)
-    verdict = verify_model.check_model(
-        oracle.slot, oracle.keeper, whole, job, limits
-    )
+    try:
+        job = stage(oracle, request, contract, whole)
+    except NotStaged as why:
+        job, verdict = None, Verdict(kind="crashed", reason=str(why))
+    else:
+        verdict = verify_model.check_model(
+            oracle.slot, oracle.keeper, whole, job, limits)
     if verdict.reason.startswith("ModuleNotFoundError"):
         verdict.reason += (f"; it may import what this Python has: "
                            f"{sys.executable} (--python chooses another)")
@@ -101,21 +104,13 @@ def why_untimed(request, text):
     return ""
 
 
-def stage(request, contract, whole, scratch):
-    """The candidate's job, in a scratch folder that nobody wrote to before."""
-    for name in os.listdir(scratch):
-        path = os.path.join(scratch, name)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            os.unlink(path)
-    more = {}
+def stage(oracle, request, contract, whole):
+    """The candidate's job, in folders that no candidate wrote to before."""
+    function_of = None
     if contract == "kernel_function":
-        copy = os.path.join(scratch, "reference.py")
-        shutil.copyfile(request["problem"], copy)
-        os.chmod(copy, 0o644)
-        more["function_of"] = copy
-    return verify_model.stage_model(request["candidate"], whole, scratch, **more)
+        with open(request["problem"], "rb") as file:
+            function_of = file.read()
+    return oracle.stage_model(request["candidate"], whole, function_of)
 
 
 def _trace(oracle, whole, job, limits, found, verdict):

@@ -10,7 +10,6 @@ import dataclasses
 import json
 import os
 import platform
-import select
 import signal
 import sys
 import time
@@ -27,23 +26,28 @@ os.environ["GOMP_SPINCOUNT"] = "0"
 # but take twenty times as long to come and go.)
 os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:512")
 
-from weft.device import process  # noqa: E402
+from weft.candidate.zygote_process import start_zygote  # noqa: E402
+from weft.device import process, shared_memory  # noqa: E402
+from weft.judge.job_folders import JobFolders, NotStaged  # noqa: E402
 from weft.problem import precision  # noqa: E402
+from weft.oracle import outside  # noqa: E402
 from weft.oracle.places import Places  # noqa: E402
-
-#: For the log.
-STARTED = time.perf_counter()
+from weft.oracle.serving import lines_of, note, serve  # noqa: E402
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="weft.oracle.oracle")
-    parser.add_argument("--scratch", required=True)
+    parser.add_argument("--scratch", default="")
+    parser.add_argument("--boxed", action="store_true",
+                        help="started by weft.oracle.warden")
     parser.add_argument("--sandbox", type=json.loads, default=[])
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="framework",
                         choices=precision.POLICIES)
     options = parser.parse_args(arguments)
+    if not (options.scratch or options.boxed):
+        parser.error("--scratch is needed")
     options.threads = options.threads or len(os.sched_getaffinity(0))
     return options
 
@@ -52,8 +56,15 @@ if __name__ == "__main__":
     # Now: loading torch takes seconds, and weft may be killed meanwhile.
     process.die_with_parent()
     OPTIONS = parse(None)
+    START = start_zygote
+    if OPTIONS.boxed:
+        OUTSIDE = outside.connect()
+        shared_memory.make_with(OUTSIDE.make_memory)
+        START, FOLDERS = OUTSIDE.start_zygote, outside.OutsideFolders(OUTSIDE)
+    else:
+        FOLDERS = JobFolders(OPTIONS.scratch)
     PLACES = Places(OPTIONS.sandbox, OPTIONS.threads, ENVIRONMENT,
-                    OPTIONS.precision, OPTIONS.device)
+                    OPTIONS.precision, OPTIONS.device, FOLDERS.renew_work, START)
     PLACES.launch()
 
 import torch  # noqa: E402
@@ -64,6 +75,7 @@ from weft.expect import expected, near_eager  # noqa: E402
 from weft.judge import verify, verify_model, whole_model  # noqa: E402
 from weft.oracle import eval_verdict, judge_near_eager  # noqa: E402
 from weft.timing import time_model, timing  # noqa: E402
+from weft.timing.rounds import rejection  # noqa: E402
 from weft.device.arena import BufferSet  # noqa: E402
 from weft.device.device import HOST, LARGE_BYTES, Device  # noqa: E402
 from weft.device.driver import NoDriver  # noqa: E402
@@ -100,9 +112,11 @@ class Oracle:
     """Answers requests; owns the slot of the candidate and of the baseline."""
 
     def __init__(self, scratch, prefix, threads, device="cpu",
-                 exactness="framework", places=None):
+                 exactness="framework", places=None, folders=None):
+        self.folders = folders or JobFolders(scratch)
         self.places = places or Places(
-            prefix, threads, ENVIRONMENT, exactness, device)
+            prefix, threads, ENVIRONMENT, exactness, device,
+            self.folders.renew_work)
         self.slot = self.places.candidate
         self.device = Device(device)
         self.exactness = exactness
@@ -124,8 +138,6 @@ class Oracle:
         #: A `prepare_model` whose process has only begun.
         self.later = None
         self.busy_at = 0.0  # when it was done with the last request
-        self.scratch = os.path.abspath(scratch)
-        os.makedirs(self.scratch, exist_ok=True)
         self.threads = threads
         self.keeper = verify.ArenaKeeper(self.device)
         self.known = expected.Library(
@@ -350,23 +362,54 @@ class Oracle:
 
     def check(self, request):
         cases = self.known.cases(request["subgraph"], request.get("seed", 0))
-        job = verify.stage(request["candidate"], self.scratch)
+        content = verify.read_candidate(request["candidate"])
         limits = verify.Limits.from_request(request)
+        try:
+            self.ready_to_stage()
+            job = verify.stage(request["candidate"], content, self.folders)
+        except NotStaged as why:
+            verdict = verify.Verdict(kind="crashed", reason=str(why))
+            return {"verdict": dataclasses.asdict(verdict)}
         verdict = verify.check(self.slot, self.keeper, cases, job, limits)
+        self.keep_build(verdict.correct)
         return {"verdict": dataclasses.asdict(verdict)}
 
+    def ready_to_stage(self):
+        """Has every process of the last candidate gone, and its files with it. A
+        sandbox that must start does so before there are files: it gets a folder
+        of its own."""
+        self.slot.settle()
+        self.slot.launch()
+        self.folders.begin()
+
+    def keep_build(self, is_right):
+        """For the request that times it."""
+        if is_right:
+            self.slot.settle()  # a process of it that lives could change the build
+            self.folders.keep_build()
+
     def time(self, request):
-        job = verify.stage(request["candidate"], self.scratch)
+        content = verify.read_candidate(request["candidate"])
         limits = verify.Limits.from_request(request)
         path = os.path.abspath(request["subgraph"])
         like = self.known.like(path, request.get("seed", 0))
-        return {"timing": self.timer.time_subgraph(
-            path, job, request, limits, like)}
+        try:
+            self.ready_to_stage()
+            job = verify.stage(request["candidate"], content, self.folders)
+        except NotStaged as why:
+            return {"timing": rejection("crashed", str(why))}
+        timing_of = self.timer.time_subgraph(path, job, request, limits, like)
+        self.keep_build(not timing_of["rejected"])
+        return {"timing": timing_of}
 
     def check_model(self, request):
         whole = self.whole(request)
         limits = verify.Limits.from_request(request)
-        job = verify_model.stage_model(request["composed"], whole, self.scratch)
+        try:
+            job = self.stage_model(request["composed"], whole)
+        except NotStaged as why:
+            verdict = verify.Verdict(kind="crashed", reason=str(why))
+            return {"verdict": dataclasses.asdict(verdict)}
         rules = request.get("rules", [WEFT_RULE])
         verdict = verify.Verdict(correct=True)
         if WEFT_RULE in rules:
@@ -376,14 +419,27 @@ class Oracle:
         if NEAR_EAGER_RULE in rules and verdict.correct:
             verdict.near_eager = judge_near_eager.judge(
                 self, whole, job, limits, request)
+        self.keep_build(verdict.correct)
         return {"verdict": dataclasses.asdict(verdict)}
+
+    def stage_model(self, path, whole, function_of=None):
+        """verify_model.stage_model's job, in fresh folders."""
+        with open(path, "rb") as file:
+            content = file.read()
+        self.ready_to_stage()
+        return verify_model.stage_model(
+            content, whole, self.folders, function_of)
 
     def time_model(self, request):
         whole = self.whole(request)
         limits = verify.Limits.from_request(request)
-        job = verify_model.stage_model(request["composed"], whole, self.scratch)
+        try:
+            job = self.stage_model(request["composed"], whole)
+        except NotStaged as why:
+            return {"timing": rejection("crashed", str(why))}
         timing_of = self.model_timer.time_model(
             *self.model_bench(whole, request), job, request, limits)
+        self.keep_build(not timing_of["rejected"])
         return {"timing": timing_of}
 
     def model_bench(self, whole, request):
@@ -447,6 +503,7 @@ class Oracle:
         self.model_timer.close()
         self.room.close()
         self.lock.close()
+        self.folders.close()
 
 
 def lacked_memory(reply):
@@ -510,73 +567,7 @@ def explain(error):
     return {"code": "failed", "message": text}
 
 
-def lines_of(descriptor, idle):
-    """The lines that come from there; `idle` is called before each wait, and
-    says for how many seconds at most."""
-    rest = b""
-    while True:
-        while not select.select([descriptor], [], [], idle())[0]:
-            pass
-        data = os.read(descriptor, 1 << 16)
-        *lines, rest = (rest + data).split(b"\n")
-        yield from (line.decode("utf-8", "replace") for line in lines)
-        if not data:
-            return
-
-
-def serve(oracle, requests, replies):
-    """Until the requests end."""
-    for line in requests:
-        if not line.strip():
-            continue
-        start, verb = time.perf_counter(), None
-        try:
-            request = json.loads(line)
-            if not isinstance(request, dict):
-                raise ValueError("not an object")
-        except ValueError as error:
-            message = f"request is no JSON object: {error}"
-            reply = {"id": None, "ok": False}
-            reply["error"] = {"code": "wrong_input", "message": message}
-        else:
-            verb = request.get("verb")
-            reply = oracle.answer(request)
-        replies.write(json.dumps(_readable(reply)) + "\n")
-        replies.flush()
-        oracle.rest()
-        oracle.busy_at = time.monotonic()
-        note(verb, reply, time.perf_counter() - start, oracle.device)
-        if oracle.is_lost:
-            return
-
-
-def note(verb, reply, seconds, device):
-    """A line in the log: how long that took, what of it went where, and the
-    most of a device that this process had in use and held since it began."""
-    failed = "" if reply["ok"] else f" failed: {reply['error']['message']}"
-    memory = ""
-    if device.is_cuda:
-        used, held = device.peak_bytes(), device.peak_held_bytes()
-        memory = f" {used / 2**30:.1f} GiB used, {held / 2**30:.1f} held"
-    print(f"{time.perf_counter() - STARTED:.3f} {verb} took {seconds * 1000:.0f} ms:"
-          f"{memory} {laps.take()}{failed}", file=sys.stderr, flush=True)
-
-
-def _readable(value):
-    """JSON has no infinity, and text has no half of a surrogate pair: readers
-    elsewhere refuse how Python writes both. A candidate's message may have them."""
-    if isinstance(value, dict):
-        return {_readable(k): _readable(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_readable(v) for v in value]
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, float) and not abs(value) <= 1e308:
-        return 1e308
-    return value
-
-
-def main(options, places):
+def main(options, places, folders):
     # A model that prints must not write into the replies.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -585,7 +576,7 @@ def main(options, places):
     torch.set_grad_enabled(False)
     try:
         oracle = Oracle(options.scratch, options.sandbox, options.threads,
-                        options.device, options.precision, places)
+                        options.device, options.precision, places, folders)
     except (ValueError, NoDriver) as error:
         print(f"weft.oracle.oracle: {error}", file=sys.stderr)
         sys.exit(2)
@@ -597,4 +588,4 @@ def main(options, places):
 
 
 if __name__ == "__main__":
-    main(OPTIONS, PLACES)
+    main(OPTIONS, PLACES, FOLDERS)

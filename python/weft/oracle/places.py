@@ -7,6 +7,7 @@ processes can begin to before the oracle does.
 import contextlib
 
 from weft.candidate.slot import Slot, SlotBroken
+from weft.candidate.zygote_process import start_zygote
 
 
 class Places:
@@ -14,11 +15,13 @@ class Places:
     side of a timing: of subgraphs and of the whole model."""
 
     def __init__(self, prefix, threads, environment, precision="framework",
-                 device="cpu"):
-        def slot(sandbox):
-            return Slot(sandbox, threads, environment, precision, device)
+                 device="cpu", before_launch=None, start=start_zygote):
+        """before_launch, start: Slot's, of the candidates' slot."""
+        def slot(sandbox, before_launch=None, start=start_zygote):
+            return Slot(sandbox, threads, environment, precision, device,
+                        before_launch, start)
 
-        self.candidate = slot(prefix)
+        self.candidate = slot(prefix, before_launch, start)
         self.baseline = slot([])
         #: On a device a model is compiled ahead, and its baseline outlives
         #: those of the subgraphs; on the host that would cost more than it

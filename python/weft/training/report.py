@@ -1,6 +1,6 @@
 """The report.md of a run that was trained."""
 
-from weft.table_cell import table_cell
+from weft.shown_text import table_cell
 
 
 def joined(names):

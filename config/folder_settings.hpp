@@ -1,0 +1,24 @@
+// What the settings in the current folder may say, which may have come with
+// somebody's files; and how budgets of several places count.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/settings.hpp"
+
+namespace weft {
+
+/// As read_settings. `remarks` gets a line for each setting of the current
+/// folder's file that is ignored: those of language models, limits and files.
+Result<Settings> read_settings(const SettingsFiles& files,
+                               std::vector<std::string>& remarks);
+
+/// A limit that holds wherever it was set: the lowest of all counts.
+bool is_budget(std::string_view name);
+
+/// Whether the first of two budgets is lower. False where one is no number.
+bool is_lower(const Setting& one, const Setting& other);
+
+}  // namespace weft

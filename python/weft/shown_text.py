@@ -1,0 +1,38 @@
+"""Text that somebody else wrote, made fit for the medium that shows it, as
+messages/shown_text.hpp has it for C++: one function for each medium."""
+
+import re
+
+#: Controls of a terminal, and what reorders or hides text.
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]")
+TABLE_CELL_LENGTH_MAX = 400
+
+
+def terminal_line(text: str) -> str:
+    """One line for a terminal or a log: a line break is "\\n" there, a tab a blank,
+    and a control or hidden character its number."""
+    return _shown(text, {"\n": "\\n", "\t": " "})
+
+
+def terminal_paragraph(text: str) -> str:
+    """A message of several lines: each but the first begins with "    | "."""
+    return _shown(text.rstrip("\n"), {"\n": "\n    | ", "\t": "\t"})
+
+
+def table_cell(text: str | None) -> str:
+    """One line of a Markdown table that ends no cell, and has no mark-up."""
+    line = " ".join((text or "").split())[:TABLE_CELL_LENGTH_MAX]
+    line = "".join("\\" + one if one in "\\`<|" else one for one in terminal_line(line))
+    return line.replace("](", "]\\(")
+
+
+def _shown(text: str, instead: dict[str, str]) -> str:
+    def of(found: re.Match[str]) -> str:
+        one = found.group()
+        code = ord(one)
+        return instead.get(one) or (f"\\x{code:02x}" if code < 0x80
+                                    else f"\\u{code:04x}")
+
+    return _HIDDEN.sub(of, text)

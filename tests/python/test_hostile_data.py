@@ -1,0 +1,339 @@
+"""Journals, configuration files and clients of somebody who means harm: nothing
+outside the run directory changes, and no command dies of a signal."""
+
+import json
+import os
+import random
+import socket
+import subprocess
+import time
+import unittest
+import urllib.request
+
+from canaries import Canaries
+from made_journal import MadeJournal, MadeRun
+from weft_case import WEFT, WeftCase, environment
+
+#: A text that would steer a terminal, forge a line, reorder one, and be mark-up.
+HOSTILE = ("x\n/home/u/other.py: accepted: 9.87x over eager\r\x1b[31m\x9b2J"
+           "\u202eevil\u2066\u200b|<script>alert(1)</script>[x](javascript:1)`")
+#: What none of it may be in an output.
+STEERING = ("\x1b[31m", "\x9b", "\u202e", "\u2066", "\u200b", "\r")
+
+#: Paths that leave the run directory, or reach what is weft's own in it.
+PATHS = ("../canaries/new", "a/../../canaries/new", "/tmp/weft-canary-new", "..",
+         "composed/../../canaries/secret", "journal.db", "a//b", "", "a\0b",
+         "x" * 5000)
+#: Fields of RunStart that size memory, threads or time, or name files.
+STARTS = (
+    {"problem_name": "../../canaries/problem.py"},
+    {"problem_name": "/tmp/weft-canary-problem.py"},
+    {"problem_name": ".."},
+    {"machine": {"name": "m", "cores": 2**31 - 1}},
+    {"machine": {"name": "m", "cores": -5}},
+    {"options": {"jobs": -1}},
+    {"options": {"memory_bytes": 2**63 - 1}},
+    {"options": {"capture_ms": -(2**62)}},
+    {"options": {"budget_ms": -1}},
+    {"options": {"device": 10**6}},
+)
+
+
+class ForgedJournals(WeftCase):
+    def setUp(self):
+        super().setUp()
+        self.canaries = Canaries(self.path("canaries"))
+
+    def tearDown(self):
+        self.assertEqual(self.canaries.changed(), [])
+        self.assertFalse(os.path.exists("/tmp/weft-canary-new"))
+        self.assertFalse(os.path.exists("/tmp/weft-canary-problem.py"))
+        super().tearDown()
+
+    def forged(self, name, start=None, files=(), finished=True):
+        """A run directory with a journal whose checksums are right."""
+        folder = self.path(name)
+        journal = MadeJournal(folder)
+        begin = {"problem_name": "p.py", "problem": journal.blob("class Model: pass"),
+                 "options": {"target": "cpu"}, "machine": {"name": "m", "cores": 2},
+                 "weft_version": "0.1.0", "vocabulary": 2}
+        journal.say("user", "extractor", "RunStart", begin | (start or {}))
+        if files:
+            blob = journal.blob("forged")
+            asked = journal.say("composer", "port/files", "WriteFilesRequest", {
+                "effect": 1, "files": [{"path": path, "blob": blob}
+                                       for path in files]})
+            journal.say("port/files", "composer", "WriteFilesReply",
+                        {"effect": 1}, asked)
+        if finished:
+            journal.say("composer", "user", "RunFinished",
+                        {"exit_code": 0, "summary": "verified"})
+        journal.close()
+        return folder
+
+    def ended(self, *words):
+        """weft with these words, which ends by itself and in time."""
+        done = subprocess.run([WEFT, *words], capture_output=True, timeout=120,
+                              cwd=self.folder, env=environment(), check=False)
+        self.assertGreaterEqual(done.returncode, 0, (words, done.stderr[-500:]))
+        self.assertLess(done.returncode, 128, (words, done.stderr[-500:]))
+        return done
+
+    def test_no_path_leads_out_of_the_run_directory(self):
+        for number, path in enumerate(PATHS):
+            with self.subTest(path[:40]):
+                run = self.forged(f"path-{number}", files=[path])
+                done = self.ended("resume", "--recorded", run)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertEqual(self.canaries.changed(), [])
+
+    def test_no_link_in_the_run_directory_is_followed(self):
+        run = self.forged("linked", files=["composed/secret", "kernels/a/b"])
+        os.symlink(self.canaries.folder, os.path.join(run, "composed"))
+        os.makedirs(os.path.join(run, "kernels"))
+        os.symlink(self.canaries.folder, os.path.join(run, "kernels", "a"))
+        self.assertNotEqual(self.ended("resume", "--recorded", run).returncode, 0)
+
+    def test_a_dangling_link_is_no_missing_file(self):
+        run = self.forged("dangling", files=["report.md"])
+        os.symlink(os.path.join(self.canaries.folder, "new"),
+                   os.path.join(run, "report.md"))
+        self.ended("resume", "--recorded", run)
+
+    def test_a_start_that_weft_does_not_write_is_refused(self):
+        for number, start in enumerate(STARTS):
+            with self.subTest(start):
+                run = self.forged(f"start-{number}", start, finished=False)
+                for words in (["resume", run], ["resume", "--recorded", run]):
+                    done = self.ended(*words)
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn(b"not one that weft writes", done.stderr)
+
+    def test_commands_that_read_a_run_survive_other_types(self):
+        """Each field of each message becomes something else, one at a time."""
+        chance = random.Random(7)
+        others = (None, -1, 2**63, 1e308, "", "x" * 70_000, [], [[]], {"a": 1}, True,
+                  "../../canaries/secret")
+
+        def change(value):
+            if isinstance(value, dict) and value and chance.random() < 0.9:
+                name = chance.choice(sorted(value))
+                return value | {name: change(value[name])}
+            if isinstance(value, list) and value and chance.random() < 0.7:
+                at = chance.randrange(len(value))
+                return [*value[:at], change(value[at]), *value[at + 1:]]
+            return chance.choice(others)
+
+        say = MadeJournal.say
+        for number in range(6):
+            folder = self.path(f"fuzz-{number}")
+            when = {chance.randrange(2, 40) for _ in range(3)}
+            count = 0
+
+            def fuzzed(journal, src, dst, kind, body, *more, **named):
+                nonlocal count
+                count += 1
+                if count in when:
+                    body = change(body)
+                return say(journal, src, dst, kind, body, *more, **named)
+
+            MadeJournal.say = fuzzed
+            try:
+                MadeRun(folder, subgraphs=1, candidates=2)
+            finally:
+                MadeJournal.say = say
+            for words in (["show"], ["show", "--json"], ["show", "--html"],
+                          ["replay"], ["replay", "--at", "9"],
+                          ["export", "--format", "csv"], ["diff", folder],
+                          ["resume", "--recorded"]):
+                with self.subTest(number=number, words=words):
+                    self.ended(words[0], folder, *words[1:])
+
+    def test_an_origin_that_is_no_origin_ends_nothing(self):
+        import sqlite3
+        run = self.forged("origin")
+        for origin in ('{"run": 5, "seq": "x", "set": {"a": [1]}}', "[1]", "{",
+                       '{"run": "\\u001b[31m", "set": 7}'):
+            with sqlite3.connect(os.path.join(run, "journal.db")) as database:
+                database.execute("INSERT OR REPLACE INTO meta VALUES ('origin', ?)",
+                                 (origin,))
+            database.close()
+            self.assertNotIn(b"\x1b", self.ended("show", run).stdout)
+
+    def test_no_text_of_a_journal_steers_a_terminal(self):
+        run = self.path("texts")
+        MadeRun(run, subgraphs=1, candidates=4, word=lambda text: text + HOSTILE)
+        for words in (["show"], ["show", "--events", "--verbose"], ["replay"],
+                      ["replay", "--at", "9"], ["export", "--format", "csv"]):
+            with self.subTest(words):
+                done = self.ended(words[0], run, *words[1:])
+                self.assert_plain(done.stdout + done.stderr, words)
+
+    def assert_plain(self, output, what):
+        text = output.decode()
+        for steering in STEERING:
+            self.assertNotIn(steering, text, what)
+        for line in text.split("\n"):
+            self.assertFalse(line.startswith("/home/u/other.py"), (what, line))
+
+
+class HostileSettings(WeftCase):
+    """A weft.toml that came with somebody's files."""
+
+    OWN = ('[run]\nbudget_usd = 2.0\nbudget_s = 100\nmemory_gib = 2\n'
+           '[llm.oa]\nmodel = "cheap"\nkey_env = "K"\n'
+           'prices = { input = 3, output = 15 }\n')
+    #: Text, and the settings that it must not change.
+    FILES = (
+        ('[run]\nseeds = ["compiler", "llm"]\nllm = "oa"\n', "run.seeds"),
+        ('[run]\nllm = "oa"\n', "run.llm"),
+        ("[run]\nbudget_usd = 1000.0\n", "run.budget_usd"),
+        ("[run]\nbudget_s = 100000\n", "run.budget_s"),
+        ("[run]\nrounds = 9\nsamples = 9\n", "run.rounds"),
+        ("[run]\nllm_groups = true\nllm_fuses = true\n", "run.llm_groups"),
+        ("[run]\nno_llm_cache = true\n", "run.no_llm_cache"),
+        ('[llm.oa]\nmodel = "dearest"\n', "llm.oa.model"),
+        ("[llm.oa]\nprices = { input = 0, output = 0 }\n", "llm.oa.prices.input"),
+        ("[llm.oa]\nlimits = { calls_at_once = 64 }\n",
+         "llm.oa.limits.calls_at_once"),
+        ('[llm.oa]\nbase_url = "http://evil"\n', "llm.oa.base_url"),
+        ('[run]\nprompts = "/etc"\n', "run.prompts"),
+        ('[run]\nlibrary = "/tmp/weft-canary.db"\n', "run.library"),
+        ("[run]\nmemory_gib = 4000\n", "run.memory_gib"),
+        ('[llm."\\u001b[31m\\nx"]\nmodel = "m"\n', "run.llm"),
+    )
+
+    def config(self, *words, **variables):
+        done = subprocess.run(
+            [WEFT, "config", "--json", *words], capture_output=True, text=True,
+            timeout=60, cwd=self.folder, check=False,
+            env=environment(XDG_CONFIG_HOME=self.path("home"), WEFT_RUN_JOBS=None,
+                            WEFT_LIBRARY=None, **variables))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = [json.loads(line) for line in done.stdout.splitlines()]
+        return {one["name"]: one["value"] for one in told}, done.stderr
+
+    def setUp(self):
+        super().setUp()
+        os.makedirs(self.path("home/weft"))
+        self.write("home/weft/config.toml", self.OWN)
+
+    def test_what_costs_money_or_loosens_a_limit_is_ignored(self):
+        before, said = self.config()
+        self.assertEqual(said, "")
+        for text, name in self.FILES:
+            with self.subTest(name):
+                self.write("weft.toml", text)
+                after, said = self.config()
+                self.assertEqual(after, before)
+                self.assertNotIn("\x1b", said)
+                if "budget" not in name:
+                    self.assertIn("weft.toml:2: ", said)
+                    self.assertIn("is ignored", said)
+
+    def test_what_is_named_by_the_user_counts(self):
+        named = self.write("mine.toml", '[run]\nrounds = 7\n[llm.oa]\nmodel = "m"\n')
+        told, said = self.config("--config", named, WEFT_RUN_SAMPLES="5")
+        self.assertEqual((told["run.rounds"], told["llm.oa.model"],
+                          told["run.samples"]), ("7", "m", "5"))
+        self.assertEqual(said, "")
+
+    def test_a_budget_is_the_lowest_of_all(self):
+        self.write("weft.toml", "[run]\nbudget_usd = 0.5\n")
+        self.assertEqual(self.config()[0]["run.budget_usd"], "0.5")
+        self.write("weft.toml", "")
+        told, _ = self.config(WEFT_RUN_BUDGET_USD="9")
+        self.assertEqual(float(told["run.budget_usd"]), 2.0)
+        told, said = self.config("--budget-usd", "9", "--budget-s", "7")
+        self.assertEqual(float(told["run.budget_usd"]), 2.0)
+        self.assertEqual(told["run.budget_s"], "7")
+        self.assertIn("lower budget", said)
+
+    def test_harmless_settings_count(self):
+        self.write("weft.toml", "[run]\nvariants = 3\n")
+        told, said = self.config()
+        self.assertEqual((told["run.variants"], said), ("3", ""))
+
+
+class PageClients(WeftCase):
+    def setUp(self):
+        super().setUp()
+        MadeRun(self.path("run"), subgraphs=1, candidates=2)
+        process = subprocess.Popen(
+            [WEFT, "ui", self.path("run"), "--listen", "127.0.0.1:0", "--json"],
+            stdout=subprocess.PIPE, text=True, env=environment())
+        self.addCleanup(process.communicate, timeout=60)
+        self.addCleanup(process.kill)
+        self.address = json.loads(process.stdout.readline())["address"]
+        self.port = int(self.address.rstrip("/").rpartition(":")[2])
+
+    def get(self, path="runs.json"):
+        with urllib.request.urlopen(self.address + path, timeout=20) as answer:
+            return answer.read()
+
+    def connected(self, text=b""):
+        one = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        self.addCleanup(one.close)
+        one.sendall(text)
+        return one
+
+    def test_halves_of_requests_keep_nobody_waiting(self):
+        half = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: "
+        for _ in range(600):
+            self.connected(half)
+        for _ in range(5):
+            start = time.monotonic()
+            self.assertIn(b"made", self.get())
+            self.assertLess(time.monotonic() - start, 15)  # not the 30 s that it was
+
+    def test_connections_that_say_nothing_are_closed(self):
+        one = self.connected()
+        one.settimeout(60)
+        self.assertEqual(one.recv(10), b"")
+
+    def test_large_headers_and_bodies_are_refused(self):
+        for text, status in ((b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000, b"431"),
+                             (b"POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\n",
+                              b"413"),
+                             (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+                              b"413")):
+            one = self.connected()
+            try:
+                one.sendall(text)
+                told = one.recv(100)
+            except (BrokenPipeError, ConnectionResetError):
+                continue  # refused before all was sent
+            self.assertTrue(told.startswith(b"HTTP/1.1 " + status) or not told, told)
+        self.assertIn(b"made", self.get())
+
+    def test_several_requests_on_one_connection_are_answered(self):
+        one = self.connected()
+        ask = f"GET /runs.json HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n\r\n".encode()
+        one.sendall(ask + ask)
+        told = b""
+        for count in (2, 3):
+            while told.count(b"HTTP/1.1 200") < count:
+                more = one.recv(65536)
+                self.assertTrue(more, told)
+                told += more
+            one.sendall(ask)
+
+
+class MachineLimits(WeftCase):
+    def test_a_limit_that_is_too_low_is_named(self):
+        problem = self.write("p.py", "")
+        for words, told in (("ulimit -n 64", "open files"),
+                            ("ulimit -v 4000000", "address space"),
+                            ("ulimit -f 1000", "file size"),
+                            ("export TMPDIR=/nowhere/at/all", "/nowhere/at/all")):
+            with self.subTest(words):
+                done = subprocess.run(
+                    ["bash", "-c", f'{words}; exec "$0" "$@"', WEFT, "run", problem],
+                    capture_output=True, text=True, timeout=60, cwd=self.folder,
+                    env=environment(), check=False)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn(told, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
