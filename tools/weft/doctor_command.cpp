@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "messages/shown_text.hpp"
 #include "runtime/machine/bytecode.hpp"
 #include "runtime/machine/installation.hpp"
 #include "runtime/ports/gpu_probe.hpp"
@@ -118,7 +119,7 @@ bool tiny_run_line(const Installation& installation) {
   std::fflush(stdout);
   const auto told = run_tiny_problem(installation);
   line(told.has_value(), "a tiny problem",
-       for_terminal(told ? *told : told.error().message));
+       terminal_line(told ? *told : told.error().message));
   return told.has_value();
 }
 
