@@ -4,6 +4,7 @@ the same verdicts as one that was left in peace."""
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -196,6 +197,26 @@ class ResumeTest(WeftCase):
         events = weft_case.events_of(self.run_folder)
         self.assert_nothing_was_repeated(events)
         self.assert_replays(self.run_folder)
+
+    def test_a_crash_names_the_run_and_its_event_and_can_be_resumed(self):
+        process = self.start()
+        begun = lambda: last_event(self.run_folder) >= 2
+        self.assertTrue(waited_for(begun, 200), self.output())
+        process.send_signal(signal.SIGSEGV)
+        self.assertEqual(process.wait(timeout=60), -signal.SIGSEGV)
+        line, = re.findall(r"^weft: internal error: .*$", self.output(),
+                           re.MULTILINE)
+        self.assertRegex(line, r"SIGSEGV (in|after) event [1-9]")
+        self.assertIn(f"run {self.run_folder};", line)
+        self.assert_nobody_is_left()
+
+        crashed_at = last_event(self.run_folder)
+        process = self.start()
+        grown = lambda: last_event(self.run_folder) > crashed_at + 2
+        self.assertTrue(waited_for(grown, 200), self.output())
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=60), 130, self.output())
+        self.assert_nobody_is_left()
 
     def test_what_an_interrupt_kills_is_asked_again(self):
         for kind in ("CaptureRequest", "CheckRequest"):
