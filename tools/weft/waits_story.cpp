@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "actors/llm_calls.hpp"
+#include "messages/shown_text.hpp"
 
 namespace weft {
 namespace {
@@ -121,13 +122,13 @@ void WaitsStory::take(const Envelope& envelope, const Message& message) {
 std::string WaitsStory::text(bool is_over) const {
   std::string text;
   for (const auto& [name, calls] : providers_) {
-    text +=
-        "language model " + name + ": " + std::to_string(calls.made) + " calls";
+    text += "language model " + terminal_line(name) + ": " +
+            std::to_string(calls.made) + " calls";
     if (calls.from_cache > 0) {
       text += ", " + std::to_string(calls.from_cache) + " of them cached";
     }
     for (const auto& [code, count] : calls.failures) {
-      text += ", " + std::to_string(count) + " " + code;
+      text += ", " + std::to_string(count) + " " + terminal_line(code);
     }
     const LlmUsage& usage = calls.usage;
     text += "\n  tokens in " + std::to_string(usage.input) + ", cached " +
@@ -146,28 +147,29 @@ std::string WaitsStory::text(bool is_over) const {
             std::to_string(median(calls.first_token_ms)) + " ms\n";
   }
   for (const auto& [group, calls] : groups_) {
-    text += "  " + (group.empty() ? "the run" : group) + ": " +
+    text += "  " + (group.empty() ? "the run" : terminal_line(group)) + ": " +
             std::to_string(calls.made) + " calls, " +
             std::to_string(calls.tokens) + " tokens, " +
             dollars(calls.micro_usd) + "\n";
   }
   for (const auto& [what, all] : waited_) {
     if (all.us < kNoticedUs) continue;
-    text += "waited for " + what + ": " + std::to_string(all.times) +
-            " times, " + seconds(all.us) + " in all, " +
-            seconds(all.longest_us) + " at most\n";
+    text += "waited for " + terminal_line(what) + ": " +
+            std::to_string(all.times) + " times, " + seconds(all.us) +
+            " in all, " + seconds(all.longest_us) + " at most\n";
   }
   if (is_over) return text;
   for (const auto& [ticket, one] : under_way_) {
-    text += one.what + " is under way: " + one.group + ", since " +
+    text += terminal_line(one.what) +
+            " is under way: " + terminal_line(one.group) + ", since " +
             clock_time(one.since_us) + " (" +
             seconds(std::max<std::int64_t>(0, last_us_ - one.since_us)) +
             " at the last event)\n";
   }
   for (const auto& [ticket, one] : waiting_) {
-    text += "waits for " + one.what + ": " +
-            (one.group.empty() ? ticket.first : one.group) + ", since " +
-            clock_time(one.since_us) + " (" +
+    text += "waits for " + terminal_line(one.what) + ": " +
+            terminal_line(one.group.empty() ? ticket.first : one.group) +
+            ", since " + clock_time(one.since_us) + " (" +
             seconds(std::max<std::int64_t>(0, last_us_ - one.since_us)) +
             " at the last event)\n";
   }
