@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/best_known.hpp"
 #include "actors/device.hpp"
 #include "actors/llm_report.hpp"
 #include "actors/outcome.hpp"
@@ -361,7 +362,7 @@ void Composer::timed(const TimeReply& reply, Context& context) {
     report_.verdict.reason = reply.rejected;
     return drop_some(reply.rejected, context);
   }
-  if (slower_than_eager(reply.timing) && !keeps_forward_) {
+  if (is_loss(compose_->run, reply.timing, was_slower_) && !keeps_forward_) {
     const bool again = !std::exchange(was_slower_, true) && !is_late(context);
     return again ? time(context) : drop_all(context);
   }

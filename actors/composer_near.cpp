@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/best_known.hpp"
 #include "actors/composer.hpp"
 #include "actors/device.hpp"
 #include "actors/outcome.hpp"
@@ -134,7 +135,7 @@ void Composer::checked_near(const Verdict& verdict, Context& context) {
 }
 
 void Composer::timed_near(const TimeReply& reply, Context& context) {
-  const bool is_slower = slower_than_eager(reply.timing);
+  const bool is_slower = is_loss(compose_->run, reply.timing, was_slower_);
   if (!keeps_forward_ && is_slower && !was_slower_ && !is_late(context)) {
     was_slower_ = true;
     return time(context);

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "actors/best_known.hpp"
 #include "actors/device.hpp"
 #include "actors/kernel_key.hpp"
 #include "actors/llm_grouping.hpp"
@@ -12,6 +13,7 @@
 #include "compiler/compose/problem_at.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/subgraph.hpp"
+#include "compiler/inductor_cut.hpp"
 #include "compiler/targets.hpp"
 
 namespace weft {
@@ -47,6 +49,17 @@ CutOptions::Others others_of(const std::vector<std::string>& seeds) {
   }
   return has("llm") || has("inductor") ? CutOptions::Others::fused
                                        : CutOptions::Others::none;
+}
+
+/// Whether Inductor's fusion of the whole graph is a candidate beside the cuts
+/// along weft's kernels. A language model is not paid for it.
+bool wants_inductor_cut(const RunStart& run) {
+  const std::vector<std::string>& seeds = run.options.seeds;
+  const auto has = [&](const std::string& source) {
+    return std::ranges::find(seeds, source) != seeds.end();
+  };
+  return delivers_best(run) && run.options.llm.name.empty() &&
+         has("compiler") && has("inductor");
 }
 
 /// The dimension of that place: (position of its input, size). A size of 0:
@@ -328,6 +341,11 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   } else {
     cut_ = partition_in_ways(*graph, *target, options);
     if (!has_time(cut_)) cut_ = partition_in_brief(*graph, *target, options);
+  }
+  if (has_ways && sizes_.empty() && wants_inductor_cut(*run_)) {
+    Plan with = cut_;
+    add_inductor_cut(*graph, *target, options, with);
+    if (has_time(with)) cut_ = std::move(with);
   }
   // Who cuts otherwise afterwards has no use for it.
   const bool seeks_products = run_->seeks_products && model.name.empty();

@@ -1,5 +1,7 @@
 #include "actors/outcome.hpp"
 
+#include "actors/best_known.hpp"
+
 namespace weft {
 namespace {
 
@@ -40,6 +42,13 @@ bool looks_longer(const RunOptions& options) {
 
 bool slower_than_eager(const Timing& timing) {
   return timing.over_eager.high < 1 && timing.over_eager.ratio < kModuleLossMin;
+}
+
+bool is_loss(const RunStart& run, const Timing& timing, bool was_slower) {
+  const double ratio = timing.over_eager.ratio;
+  const bool is_confirmed =
+      delivers_best(run) && was_slower && ratio > 0 && ratio < kModuleLossMin;
+  return is_confirmed || slower_than_eager(timing);
 }
 
 bool holds(const Timing& timing, const KnownKernel& known) {

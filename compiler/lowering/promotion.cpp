@@ -1,15 +1,13 @@
 #include "compiler/lowering/promotion.hpp"
 
-#include <algorithm>
 #include <optional>
 
-#include "compiler/graph/operator_facts.hpp"
 #include "compiler/loops/scalar.hpp"
 
 namespace weft {
 namespace {
 
-bool is_signed(DType dtype) {
+bool is_signed_integer(DType dtype) {
   return dtype == DType::i64 || dtype == DType::i32 || dtype == DType::i16 ||
          dtype == DType::i8;
 }
@@ -24,45 +22,47 @@ DType promoted_pair(DType a, DType b) {
     return element_bytes(a) > element_bytes(b) ? a : b;
   }
   // No signed byte holds all unsigned ones.
-  if (is_signed(a) != is_signed(b) && element_bytes(a) == element_bytes(b)) {
+  if (is_signed_integer(a) != is_signed_integer(b) &&
+      element_bytes(a) == element_bytes(b)) {
     return DType::i16;
   }
   return element_bytes(a) > element_bytes(b) ? a : b;
 }
 
-using Found = std::optional<DType>;
+using KnownType = std::optional<DType>;
 
-Found joined(Found a, Found b) {
+KnownType joined_types(KnownType a, KnownType b) {
   if (!a || !b) return a ? a : b;
   return promoted_pair(*a, *b);
 }
 
 // The higher kind's type, unless the lower kind is of a higher category.
-Found combined(Found higher, Found lower) {
+KnownType combined_types(KnownType higher, KnownType lower) {
   if (!higher || !lower) return higher ? higher : lower;
   if (is_float(*higher)) return higher;
   const bool is_lower_category = *higher == DType::boolean || is_float(*lower);
-  return is_lower_category ? joined(higher, lower) : higher;
+  return is_lower_category ? joined_types(higher, lower) : higher;
 }
 
 }  // namespace
 
 DType promoted_type(const std::vector<OperandType>& operands) {
-  Found tensors;
-  Found scalars;
-  Found numbers;
+  KnownType tensors;
+  KnownType scalars;
+  KnownType numbers;
   for (const OperandType& operand : operands) {
     if (operand.kind == OperandKind::tensor) {
-      tensors = joined(tensors, operand.dtype);
+      tensors = joined_types(tensors, operand.dtype);
     } else if (operand.kind == OperandKind::scalar_tensor) {
-      scalars = joined(scalars, operand.dtype);
+      scalars = joined_types(scalars, operand.dtype);
     } else {
       // PyTorch's default type.
       const DType dtype = is_float(operand.dtype) ? DType::f32 : operand.dtype;
-      numbers = joined(numbers, dtype);
+      numbers = joined_types(numbers, dtype);
     }
   }
-  return combined(tensors, combined(scalars, numbers)).value_or(DType::f32);
+  return combined_types(tensors, combined_types(scalars, numbers))
+      .value_or(DType::f32);
 }
 
 bool keeps_digits(ScalarOperands scalars, OperandKind kind,

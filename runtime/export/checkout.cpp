@@ -32,11 +32,26 @@ std::optional<std::string> ask(const std::vector<std::string>& command,
   return *line;
 }
 
+/// The repository may be a stranger's, and its configuration names programs
+/// that git would run: to fetch what is missing, and to filter files.
+std::vector<std::string> git(const fs::path& folder,
+                             std::vector<std::string> words) {
+  std::vector<std::string> command = {"git",
+                                      "-C",
+                                      folder.string(),
+                                      "-c",
+                                      "protocol.allow=never",
+                                      "-c",
+                                      "core.fsmonitor=false",
+                                      "-c",
+                                      "core.hooksPath=/dev/null"};
+  command.insert(command.end(), words.begin(), words.end());
+  return command;
+}
+
 std::optional<std::string> object_named(const fs::path& folder,
                                         const std::string& name) {
-  return ask(
-      {"git", "-C", folder.string(), "cat-file", "--batch-check=%(objectname)"},
-      name);
+  return ask(git(folder, {"cat-file", "--batch-check=%(objectname)"}), name);
 }
 
 std::optional<std::string> remote_of(const fs::path& root) {
@@ -52,7 +67,7 @@ std::optional<std::string> commit_of(const fs::path& file) {
   const fs::path folder = file.parent_path();
   const auto kept = object_named(folder, "HEAD:./" + file.filename().string());
   const auto now =
-      ask({"git", "-C", folder.string(), "hash-object", "--stdin-paths"},
+      ask(git(folder, {"hash-object", "--stdin-paths", "--no-filters"}),
           file.string());
   if (!kept || kept != now) return std::nullopt;
   return object_named(folder, "HEAD");

@@ -1,22 +1,10 @@
 #include "runtime/ports/files_port.hpp"
 
+#include "messages/untrusted.hpp"
 #include "runtime/machine/files.hpp"
 
 namespace weft {
-namespace {
-
 namespace fs = std::filesystem;
-
-/// A path that stays inside the run directory.
-bool stays_inside(const fs::path& path) {
-  if (path.empty() || path.is_absolute()) return false;
-  for (const fs::path& part : path) {
-    if (part == "..") return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 FilesPort::FilesPort(fs::path run_directory, Blobs& blobs)
     : directory_(std::move(run_directory)), blobs_(blobs) {}
@@ -32,10 +20,8 @@ WriteFilesReply write_files(const fs::path& folder, Blobs& blobs,
                             const WriteFilesRequest& request) {
   WriteFilesReply reply{request.effect, {}};
   for (const FileToWrite& file : request.files) {
-    if (!stays_inside(file.path)) {
-      reply.failure = {
-          "failed",
-          "'" + file.path + "' is not a path inside the run directory"};
+    if (const auto inside = check_path_inside(file.path); !inside) {
+      reply.failure = {"failed", inside.error().message};
       return reply;
     }
     const auto bytes = blobs.get(file.blob);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/best_known.hpp"
 #include "actors/composer.hpp"
 #include "compiler/targets.hpp"
 #include "tests/actors/run_bench.hpp"
@@ -25,11 +26,12 @@ struct ComposingBench : RunBench<Composer> {
     done.best.seed.source = blobs.put("// kernel of " + id);
     return done;
   }
-  void timed(double over_eager, const std::string& rejected = "") {
+  void timed(double over_eager, const std::string& rejected = "",
+             double spread = 0.01) {
     TimeReply reply;
     reply.effect = one<TimeRequest>(sent).effect;
-    reply.timing.over_eager = {over_eager, over_eager * 0.99,
-                               over_eager * 1.01};
+    reply.timing.over_eager = {over_eager, over_eager * (1 - spread),
+                               over_eager * (1 + spread)};
     reply.rejected = rejected;
     sent = say(address::verify, reply);
   }
@@ -52,12 +54,13 @@ struct ComposerBench : ComposingBench {
   explicit ComposerBench(const std::string& target = "cpu",
                          const std::string& outcome = "won",
                          const std::string& accept = "weft",
-                         std::int64_t ends_us = 0) {
+                         std::int64_t ends_us = 0, bool delivers_best = false) {
     plan = partition(two_piece_graph(), *find_target("cpu"));
     Compose compose{blobs.put(plan_to_json(plan)), small_run(blobs), {}};
     compose.run.options.target = target;
     compose.run.options.accept = accept;
     compose.ends_us = ends_us;
+    if (delivers_best) compose.run.vocabulary = kBestKnownVocabulary;
     double error = 1e-7;
     for (const Subgraph& subgraph : plan.subgraphs) {
       compose.results.push_back(done(subgraph.id, outcome));

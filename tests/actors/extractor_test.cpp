@@ -1,5 +1,7 @@
 #include "actors/extractor.hpp"
 
+#include "actors/best_known.hpp"
+#include "compiler/inductor_cut.hpp"
 #include "tests/actors/run_bench.hpp"
 
 using namespace weft;
@@ -32,6 +34,40 @@ TEST_CASE("a captured graph is cut, written down and dispatched") {
   const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
   REQUIRE(plan.has_value());
   CHECK(plan->subgraphs.size() == 2);
+}
+
+TEST_CASE("Inductor's fusion of the whole is a cut where Inductor is asked") {
+  for (const bool is_asked : {true, false}) {
+    for (const bool is_old : {true, false}) {
+      ExtractorBench extractor;
+      RunStart start = small_run(extractor.blobs);
+      if (!is_old) start.vocabulary = kBestKnownVocabulary;
+      start.options.seeds = {"compiler"};
+      if (is_asked) start.options.seeds.emplace_back("inductor");
+      const Plan plan = plan_of(extractor, start, two_piece_graph());
+      CHECK(plan.placements.size() == 2);
+      REQUIRE(plan.others.size() == (is_asked && !is_old ? 1 : 0));
+      if (plan.others.empty()) continue;
+      CHECK(plan.way == kOurFusion);
+      CHECK(plan.others.front().way == kInductorsFusion);
+      CHECK(plan.others.front().placements.size() == 1);
+    }
+  }
+}
+
+TEST_CASE("one piece for weft's kernels and for Inductor is one cut") {
+  ExtractorBench extractor;
+  RunStart start = small_run(extractor.blobs);
+  start.vocabulary = kBestKnownVocabulary;
+  start.options.seeds = {"compiler", "inductor"};
+  GraphBuilder builder;
+  builder.input("x", dense({8, 3}))
+      .call("a", "relu", {"x"}, dense({8, 3}))
+      .call("b", "exp", {"a"}, dense({8, 3}))
+      .outputs({"b"});
+  const Plan plan = plan_of(extractor, start, builder.graph);
+  CHECK(plan.others.empty());
+  CHECK(plan.way.empty());
 }
 
 TEST_CASE("a problem that does not capture ends the run with its reason") {

@@ -58,14 +58,14 @@ def net_and_inputs(dtype):
 
 
 class OnGpu(cases.Checked):
-    def check_with(self, function, *arguments):
+    def check_with(self, function, *arguments, precision=""):
         arguments = [one.detach() for one in arguments]
         with torch.no_grad():
             graph = cases.make_fx(function, tracing_mode="fake")(*arguments)
             eager = list(graph(*arguments))
             compiled = torch.compile(lambda *given: graph(*given))
             got = [one.clone() for one in compiled(*arguments)]
-        check = agreement.Check(graph, arguments)
+        check = agreement.Check(graph, arguments, precision)
         before = random_state.random_states(arguments)
         torch.cuda.synchronize()
         begin, peak = time.monotonic(), torch.cuda.memory_allocated()
@@ -103,7 +103,7 @@ class OnGpu(cases.Checked):
             return [torch.relu(torch.nn.functional.conv2d(x, y)) @ x[0, 0, :30, :30]]
 
         self.check_with(convolved, torch.randn(8, 32, 32, 32, device="cuda"),
-                        torch.randn(32, 32, 3, 3, device="cuda"))
+                        torch.randn(32, 32, 3, 3, device="cuda"), precision="tf32")
 
 
 if __name__ == "__main__":

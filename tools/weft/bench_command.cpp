@@ -95,6 +95,14 @@ std::vector<std::string> run_words(const CommonFlags& common,
                             !flags.options.autotune_baseline &&
                             flags.options.compile_baseline;
   if (is_autotuned) words.push_back("--autotune-baseline");
+  // KernelBench's rules: the kernels of a bench are generated ones.
+  const auto is_named = [&](const char* flag) {
+    return std::ranges::find(words, flag) != words.end();
+  };
+  if (!place.gpu.empty() && !is_named("--seeds")) {
+    words.push_back("--seeds");
+    words.push_back(is_named("--library") ? "library,compiler" : "compiler");
+  }
   // What is measured must not depend on what was asked before.
   words.push_back("--no-llm-cache");
   if (common.config) {

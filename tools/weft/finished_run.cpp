@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 
+#include "messages/untrusted.hpp"
 #include "messages/vocabulary.hpp"
 #include "runtime/journal/journal_files.hpp"
 #include "runtime/machine/files.hpp"
@@ -70,6 +71,8 @@ Result<void> write_missing_files(const Journal& journal,
   });
   if (!read) return read;
   for (const auto& [path, blob] : blobs) {
+    // A journal may be a stranger's.
+    if (const auto inside = check_path_inside(path); !inside) return inside;
     std::error_code ignored;
     if (fs::exists(run.folder() / path, ignored)) continue;
     const auto bytes = journal.get_blob(blob);

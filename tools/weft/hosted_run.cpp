@@ -1,8 +1,10 @@
 #include "tools/weft/hosted_run.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "actors/best_known.hpp"
 #include "actors/roster.hpp"
 #include "config/llm_settings.hpp"
 #include "runtime/host/crash_handler.hpp"
@@ -190,7 +192,7 @@ RunStart make_start(const RunOptions& options, const Machine& machine,
   start.options.llm.prompts = keep_prompts(prompts, blobs);
   start.machine = machine;
   start.weft_version = weft_version();
-  start.vocabulary = vocabulary_version;
+  start.vocabulary = std::max(vocabulary_version, kBestKnownVocabulary);
   start.decisions = decisions_version();
   start.seeks_products = true;
   return start;

@@ -4,6 +4,8 @@
 
 #include "actors/device.hpp"
 #include "actors/llm_seeds.hpp"
+#include "compiler/python/inductor.hpp"
+#include "compiler/targets.hpp"
 #include "runtime/export/checkout.hpp"
 #include "runtime/llm/utf8.hpp"
 #include "runtime/machine/files.hpp"
@@ -62,6 +64,20 @@ Result<void> settle_library(RunOptions& options) {
   return fail(ErrorCode::wrong_input,
               "without a kernel library no source of seeds is left: name "
               "one with --library, or add another with --seeds");
+}
+
+/// On a GPU, Inductor is among the seed generators unless others are named: the
+/// best known module may be its code.
+void settle_seeds(RunFlags& flags, const Machine& machine) {
+  RunOptions& options = flags.options;
+  const Target* target = find_target(options.target);
+  const bool is_named =
+      std::ranges::find(flags.words, "--seeds") != flags.words.end();
+  if (is_named || !target || !target->on_gpu || !can_time(options, machine) ||
+      options.no_extern || options.dynamic_batch) {
+    return;
+  }
+  options.seeds.emplace_back(kInductorTarget);
 }
 
 /// No limit on money holds where nobody says what a call costs.
@@ -143,6 +159,7 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags) {
   auto machine = place_run(flags.options, ready.installation);
   if (!machine) return std::unexpected(machine.error());
   ready.machine = std::move(*machine);
+  settle_seeds(flags, ready.machine);
   const auto tools = check_tools(flags.options, ready.installation);
   if (!tools) return std::unexpected(tools.error());
   return ready;

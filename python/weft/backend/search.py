@@ -218,9 +218,7 @@ def _words(options, any_size, budget_s):
              "--budget-s", f"{budget_s:.1f}",
              "--timing-ms", share(TIMING_SHARE, TIMING_MS),
              "--final-timing-ms", share(FINAL_SHARE, FINAL_MS)]
-    seeds = _seeds(options, any_size)
-    if seeds:
-        words += ["--seeds", ",".join(seeds)]
+    words += ["--seeds", ",".join(_seeds(options, any_size))]
     for place in filter(None, any_size.split(",")):
         words += ["--dynamic-dim", place]
     # Whoever has Inductor already wants what is faster than that.
@@ -230,13 +228,13 @@ def _words(options, any_size, budget_s):
 
 
 def _seeds(options, any_size=""):
-    """The sources that a run is told; none: its own default."""
+    """The sources that a run is told."""
     if options.seeds != "auto":
         return options.seeds.split(",")
     if (not any_size and _has_inductor(options.target)
             and options.budget_s * _cores() >= INDUCTOR_CORE_S_MIN):
         return ["library", "compiler", "inductor"]
-    return []
+    return ["library", "compiler"]
 
 
 def _cores():

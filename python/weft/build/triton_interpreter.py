@@ -1,7 +1,7 @@
 """What Triton's interpreter does otherwise than a GPU: it cuts bfloat16 off where
 it should round, reads small numbers as zero, knows no assertions, makes numbers of
 a comparison of scalars, and with NumPy 2.4 counts in no loop to a number that is an
-argument."""
+argument. It has no constants of bfloat16."""
 
 import contextlib
 import functools
@@ -26,6 +26,7 @@ def mend():
         builder = interpreter.InterpreterBuilder
         builder.create_assert = lambda _, condition, message: _assert(
             condition, message)
+        builder.get_bf16 = _bfloat16_constant
         builder.binary_op = functools.partialmethod(
             _operation, builder.binary_op)
         interpreter.interpreter_builder.options = \
@@ -70,6 +71,17 @@ def _operation(builder, operation, lhs, rhs, function):
                     np.not_equal):
         return interpreter.TensorHandle(function(lhs.data, rhs.data), tl.int1)
     return operation(builder, lhs, rhs, function)
+
+
+def _bfloat16_constant(_, value):
+    """Triton's own has no constants of bfloat16."""
+    import numpy as np
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    bits = _converted(None, np.array([value], np.float32), tl.float32, tl.bfloat16,
+                      None)
+    return interpreter.TensorHandle(bits, tl.bfloat16)
 
 
 def _converted(convert, values, source, target, rounding):
