@@ -139,6 +139,7 @@ class Orphans(WeftCase):
     def test_a_search_ends_with_its_program(self):
         self.check("SIGKILL", "capture")
         self.check("os._exit", "check")
+        self.check("exit", "build")
 
     @long
     def test_a_search_ends_with_its_program_in_each_stage(self):

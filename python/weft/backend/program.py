@@ -56,6 +56,12 @@ class Child:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
 
+    def close_pipe(self) -> None:
+        """As the end of this process does: the child ends, and its folder goes."""
+        pipe, self.pipe = self.pipe, -1
+        if pipe >= 0:
+            os.close(pipe)
+
 
 _running: set[Child] = set()
 _running_lock = threading.RLock()
@@ -116,7 +122,7 @@ def run(words: list[str], limit_s: float, cancelled: Event | None = None,
     finally:
         with _running_lock:
             _running.discard(child)
-            os.close(child.pipe)
+            child.close_pipe()
 
 
 def _start(command: list[str], answer: int | typing.IO[typing.Any]) -> Child:
@@ -164,12 +170,15 @@ def _wait(child: Child, limit_s: float,
 
 
 def end_all() -> None:
-    """Before this process ends."""
+    """Before this process ends. The threads that would remove the searches' folders
+    may not get to that any more."""
     with _running_lock:
         children = list(_running)
+        for child in children:
+            child.close_pipe()
     for child in children:
-        child.ask_to_end()
-    for child in children:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.process.wait(GRACE_S)
         child.end()
 
 
@@ -178,7 +187,7 @@ def _forget_all() -> None:
     alive when the parent is gone."""
     global _running, _running_lock
     for child in _running:
-        os.close(child.pipe)
+        child.close_pipe()
     _running, _running_lock = set(), threading.RLock()
 
 
