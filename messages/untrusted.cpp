@@ -89,7 +89,7 @@ Result<void> check_start(const RunStart& start) {
   constexpr int list_max = 1024;
   const RunOptions& options = start.options;
   const Machine& machine = start.machine;
-  if (start.graph.empty() || !start.problem_name.empty()) {
+  if (!start.problem_name.empty()) {
     if (const auto name = check_file_name(start.problem_name); !name) {
       return name;
     }

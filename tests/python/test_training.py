@@ -298,7 +298,7 @@ class Reasons(TrainingCase):
         with contextlib.redirect_stderr(shown):
             runs.say({"quiet": False}, "refused: \x1b[2J\u009b2J, 1.2× off")
         self.assertEqual(shown.getvalue(),
-                         "weft: refused: ?[2J?2J, 1.2× off\n")
+                         "weft: refused: \\x1b[2J\\u009b2J, 1.2× off\n")
 
 
 class Verdicts(TrainingCase):

@@ -35,6 +35,8 @@ _SIDES = (("ours", "candidate"), ("eager", "eager"), ("compile", "compile"),
           ("autotune", "compile_autotune"))
 _OVERS = (("over_eager", "over_eager"), ("over_compile", "over_compile"),
           ("over_autotune", "over_compile_autotune"))
+#: How a run's reason begins whose budget ended before a module was checked.
+OUT_OF_BUDGET = "the budget of "
 _WORDS = {TIMED_OUT: "timed out", DIED: "died", MISSING: "machine lacks "
           "something", NO_NETWORK: "no network", REFUSED: "wrong input",
           STOPPED: "not done"}
@@ -47,7 +49,7 @@ def row(problem, record, result):
         "label": problem.label, "key": problem.key, "level": problem.level,
         "number": problem.number, "name": problem.name,
         "state": record.state, "reason": record.reason,
-        "verdict": _WORDS.get(record.state, "not verified"),
+        "verdict": _WORDS.get(record.state, _unverified(record.reason)),
         "verified": False, "discriminating": None,
         "wall_s": round(record.wall_s, 3), "path": problem.path,
         "result": None, "group": problem.group,
@@ -60,8 +62,9 @@ def row(problem, record, result):
     verdict, timing = result["verdict"], result["timing"]
     made["verified"] = verdict["correct"]
     made["discriminating"] = verdict["kind"] != "not_discriminating"
-    made["verdict"] = "verified" if verdict["correct"] else "not verified"
     made["reason"] = verdict["reason"] or made["reason"]
+    made["verdict"] = ("verified" if verdict["correct"]
+                       else _unverified(made["reason"]))
     if verdict["correct"]:
         made["reason"] = verdict["reason"]
     for name in ("max_error", "framework_error", "tolerance", "cases"):
@@ -73,6 +76,12 @@ def row(problem, record, result):
     _add_kernels(made, result)
     _add_best(made)
     return made
+
+
+def _unverified(reason: str) -> str:
+    """The verdict of a run that ended without a verified module, for that reason."""
+    return (_WORDS[TIMED_OUT] if reason.startswith(OUT_OF_BUDGET)
+            else "not verified")
 
 
 def lacked_memory(made):
