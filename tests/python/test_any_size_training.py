@@ -257,7 +257,8 @@ class Handed(BackendCase):
             any_batch.source_for_any(graphs, (5, 8), [torch.rand(40, 4)], {})
 
     def test_what_is_no_multiple_of_a_size_has_kernels_for_each(self):
-        self.train(Half(), [(torch.randn(n, 12),) for n in (8, 5)])
+        # A size other than the first is searched for at its second call.
+        self.train(Half(), [(torch.randn(n, 12),) for n in (8, 5, 5)])
         told = str(weft.explain())
         self.assertIn("which is no number plus multiples of the symbols", told)
         self.assertEqual(self.runs(), 4, told)

@@ -395,11 +395,12 @@ class UiTest(RunCase):
                               (run + "text/" + "0" * 64, 500)):
             self.assertEqual(ask(asked)[0], status, asked)
         self.assertEqual(ask(address, Host="evil.example")[0], 421)
-        request = urllib.request.Request(address, data=b"x")
-        with self.assertRaises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(request, timeout=60)
-        refused.exception.close()
-        self.assertEqual(refused.exception.code, 405)
+        for body, status in ((b"", 405), (b"x", 413)):
+            request = urllib.request.Request(address, data=body)
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request, timeout=60)
+            refused.exception.close()
+            self.assertEqual(refused.exception.code, status)
 
     def metrics(self, answer):
         """Each line is one of the text format's, each family told once."""
