@@ -398,7 +398,8 @@ class Resting(unittest.TestCase):
         self.zygote = pid
         self.addCleanup(os.waitpid, pid, 0)
         self.slot = slot.Slot([], 1, {}, device="cuda:0")
-        self.slot._process = types.SimpleNamespace(poll=lambda: None)
+        self.slot._process = types.SimpleNamespace(
+            is_alive=lambda: True)
         self.slot._link = ours
         self.addCleanup(ours.close)
         self.arena = types.SimpleNamespace(
@@ -467,7 +468,7 @@ class CompilersLoadedAhead(unittest.TestCase):
                           device=device)
         self.addCleanup(place.kill)
         place.start()
-        with open(f"/proc/{place._process.pid}/cmdline", "rb") as file:
+        with open(f"/proc/{place._process.process.pid}/cmdline", "rb") as file:
             return file.read().split(b"\0")[-2]
 
     def test_they_are_loaded_where_that_leaves_the_driver_alone(self):
