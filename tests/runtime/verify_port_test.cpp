@@ -61,6 +61,8 @@ int oracles_started(std::int64_t patience_ms) {
   VerifyPort port(blobs, cache, std::move(options));
   CheckRequest request;
   request.subject.target = "model";
+  request.subject.against = "reference";
+  request.subject.source = "module";
   request.wall_ms = 60'000;
   std::counting_semaphore<> answered(0);
   for (int i = 0; i < 2; ++i) {
