@@ -10,7 +10,8 @@ norms, softmax, gated activations, rotary embeddings, and their gradients. Each 
 that together exceed the L2 cache, so that each call reads from memory. All
 implementations of a region are timed in turns, in one process, alone on the
 device. Printed: microseconds of the best and of the first weft variant and of Inductor's
-code (max-autotune without graphs), their ratio, and the share of the copy rate.
+code (max-autotune without graphs), and their ratio. The share of the copy rate is not
+to be trusted: the copy measured 2,667 GB/s where the device reaches 4,100 (H200).
 """
 
 from __future__ import annotations

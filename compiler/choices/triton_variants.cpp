@@ -5,11 +5,10 @@
 namespace weft {
 namespace {
 
-// Rows of halves: fewer threads with more elements each wait less for each
-// other. benchmarks/halves.py timed 56 reductions of bfloat16 rows (512 to
-// 32768 elements) on an H200, 2026-11-29. With 32 elements a thread, 34 of them
-// were the fastest, up to 1.6 times as fast as with 8. Longer rows in registers
-// did not gain: a layer norm of 32768 elements took 64 us instead of 38.
+// Rows of halves: benchmarks/halves.py timed 56 reductions of bfloat16 rows
+// (512 to 32768 elements) on an H200, 2026-11-29. The variant with 32 elements
+// a thread, which has a larger tile too, was the fastest in 34 of them. With
+// few rows 32 elements are slower: 0.78 for a softmax of 16 x 4096.
 constexpr int kHalvesPerThread = 32;
 constexpr int kHalvesPerThreadMin = 16;
 
