@@ -34,6 +34,9 @@ struct Nest {
   bool alone = false;     ///< its first stage is what the target wants alone
   std::int64_t work = 0;  ///< elements visited by its widest stage
   Interior interior;      ///< (interior.hpp)
+  /// Results of earlier nests that it computes itself, to its own buffers
+  /// (recompute.hpp).
+  std::map<int, int> recomputed;
 };
 
 /// A program in its nests, in order.
@@ -52,12 +55,16 @@ struct Schedule {
 Schedule schedule(Program program, const LoopFacts& facts,
                   const Schedule* usual = nullptr);
 
-/// What its kernels take to read and write all that they ask memory for, and to
-/// be launched; without what they compute.
+/// What its kernels take to be launched, and to read and write all that they ask
+/// memory for, or to compute, whichever is longer. Products on matrix units count
+/// as read and written only.
 double moving_us(const Schedule& plan, const DeviceRates& rates);
 
 /// Whether it makes one of these buffers.
 bool makes_any(const Nest& nest, const std::set<int>& results);
+
+/// The results that the stage reads, or adds to.
+std::set<int> results_read(const Program& program, const Stage& stage);
 
 /// Elements of a domain.
 std::int64_t extent_of(const std::vector<LoopVar>& variables);

@@ -25,8 +25,16 @@ from weft.backend.region_module import (
 from weft.problem.problem import internal_error
 from weft.regions import insertion
 from weft.regions.attribution import RegionTime
-from weft.regions.extraction import Extracted, extracted, has_few_rows
-from weft.regions.regions import Kind, Region, RegionGroup, Role, base_of, role_of
+from weft.regions.extraction import Extracted, extracted
+from weft.regions.regions import (
+    Kind,
+    Region,
+    RegionGroup,
+    Role,
+    base_of,
+    has_few_rows,
+    role_of,
+)
 
 #: Regions of one program that are searched, at most.
 REGIONS_MAX = 12
