@@ -46,9 +46,9 @@ double bytes_written(const Schedule& plan, const Nest& nest) {
   return bytes;
 }
 
-/// Instructions of one element: counted in compiled kernels for sm_90. A division
-/// or a root that rounds correctly, and what PyTorch computes with exp, are
-/// sequences; most others are one.
+/// Instructions of one element: counted in compiled kernels for sm_90. A
+/// division or a root that rounds correctly, and what PyTorch computes with
+/// exp, are sequences; most others are one.
 double instructions_of(const Scalar& node) {
   constexpr std::string_view kSequences[] = {
       "div",  "sqrt", "rsqrt",   "exp",  "exp2",    "expm1",     "log",
@@ -61,8 +61,8 @@ double instructions_of(const Scalar& node) {
   return node.op == ScalarOp::constant ? 0 : is_sequence ? kSequence : 1;
 }
 
-/// What depends on an inner variable is computed for each of its values, at each
-/// point.
+/// What depends on an inner variable is computed for each of its values, at
+/// each point.
 double operations(const Program& program, const Nest& nest) {
   constexpr double kOperationsPerInstruction = 2;  // as rates are counted
   double instructions = 0;

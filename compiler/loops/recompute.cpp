@@ -7,7 +7,8 @@
 namespace weft {
 namespace {
 
-// Whether all that the nest computes is reductions over the elements of one row.
+// Whether all that the nest computes is reductions over the elements of one
+// row.
 bool is_one_row(const Nest& nest) {
   return extent_of(nest.outer) == 1 && !nest.alone &&
          std::ranges::all_of(nest.stages, [](const Stage& stage) {
@@ -18,7 +19,7 @@ bool is_one_row(const Nest& nest) {
 // Whether the stage reads a row of its own for each point, beside which the
 // recomputed row costs little.
 bool is_worth(const Program& program, const Nest& source, const Stage& stage,
-              const LoopFacts& facts) {
+              std::int64_t points, const LoopFacts& facts) {
   std::int64_t recomputed = 0;
   for (const Stage& other : source.stages) {
     recomputed += extent_of(other.inner);
@@ -28,8 +29,7 @@ bool is_worth(const Program& program, const Nest& source, const Stage& stage,
       recomputed > facts.choices.loops.recomputed_rows_max * row) {
     return false;
   }
-  const std::int64_t elements = row * extent_of(stage.outer);
-  return 2 * elements_of(program.arena.main_read(stage.value)) > elements;
+  return 2 * elements_of(program.arena.main_read(stage.value)) > row * points;
 }
 
 }  // namespace
@@ -41,14 +41,14 @@ Stage with_buffers(Program& program, Stage stage,
   for (const ExprId id : arena.reachable(roots_of(stage))) {
     Scalar node = arena[id];
     for (ExprId& argument : node.arguments) argument = replaced.at(argument);
-    const auto found = node.op == ScalarOp::load ? buffers.find(node.buffer)
-                                                 : buffers.end();
+    const auto found =
+        node.op == ScalarOp::load ? buffers.find(node.buffer) : buffers.end();
     if (found == buffers.end()) {
       replaced[id] = arena.with_arguments(id, node.arguments);
     } else if (node.placed) {
-      replaced[id] = arena.indirect_load(node.dtype, found->second,
-                                         node.index.front(), node.guard(),
-                                         node.place());
+      replaced[id] =
+          arena.indirect_load(node.dtype, found->second, node.index.front(),
+                              node.guard(), node.place());
     } else {
       const ExprId bare = arena.load(node.dtype, found->second, node.index);
       replaced[id] =
@@ -65,9 +65,10 @@ void recompute_reductions(Program& program, const std::vector<Nest>& before,
                           Decisions& decisions) {
   if (!facts.on_gpu || !stage.folds || extent_of(nest.outer) == 1) return;
   for (const Nest& source : before) {
-    if (!is_one_row(source) || !makes_any(source, results_read(program, stage)) ||
+    if (!is_one_row(source) ||
+        !makes_any(source, results_read(program, stage)) ||
         decisions.by_size([&] {
-          return is_worth(program, source, stage, facts);
+          return is_worth(program, source, stage, extent_of(nest.outer), facts);
         }) == 0) {
       continue;
     }

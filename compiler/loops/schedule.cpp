@@ -50,11 +50,11 @@ bool try_fuse(Program& program, Nest& nest, Stage& stage, bool reads_results,
   if (scans(nest)) return reads_results && align_to_scan(program, nest, stage);
   Nest tried = nest;
   Stage aligned = with_buffers(program, stage, nest.recomputed);
-  const bool fits = reads_results
-                        ? align_to_results(program, tried, aligned)
-                        : align_to_loads(program, tried, aligned) ||
-                              (facts.on_gpu && align_beside(program, tried,
-                                                            aligned, facts));
+  const bool fits =
+      reads_results
+          ? align_to_results(program, tried, aligned)
+          : align_to_loads(program, tried, aligned) ||
+                (facts.on_gpu && align_beside(program, tried, aligned, facts));
   if (!fits) return false;
   if (facts.on_gpu && decisions.by_size([&] {
         return stores_transposed(program, aligned, facts.choices.loops);
