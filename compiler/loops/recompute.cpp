@@ -63,7 +63,7 @@ Stage with_buffers(Program& program, Stage stage,
 void recompute_reductions(Program& program, const std::vector<Nest>& before,
                           Nest& nest, Stage& stage, const LoopFacts& facts,
                           Decisions& decisions) {
-  if (!facts.on_gpu || !stage.folds || extent_of(nest.outer) == 1) return;
+  if (!facts.recomputes || !stage.folds || extent_of(nest.outer) == 1) return;
   for (const Nest& source : before) {
     if (!is_one_row(source) ||
         !makes_any(source, results_read(program, stage)) ||

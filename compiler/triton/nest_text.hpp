@@ -50,6 +50,7 @@ class NestText {
   Way way() const;
   /// Most points of a window for each thread.
   int window_points() const;
+  std::int64_t recomputing_points(std::int64_t width) const;
   Tile tile_for(Way way) const;
   Tile tile_across(LoopVar across) const;
   /// Names points that lie side by side along the last variable in what is

@@ -50,11 +50,18 @@ def extracted(region: Region, is_summed: bool = False) -> Extracted:
 
 def _copied(graph: fx.Graph, node: fx.Node,
             known: dict[fx.Node, fx.Node]) -> fx.Node:
-    """The node in another graph; Inductor's name for a conversion becomes ATen's."""
-    if (node.target is not None and operator_name(node) == "convert_element_type"
-            and len(node.args) == 2):
+    """The node in another graph; Inductor's names for a conversion and for a range
+    become ATen's."""
+    name = operator_name(node)
+    if name == "convert_element_type" and len(node.args) == 2:
         return graph.call_function(torch.ops.aten._to_copy.default,
                                    (known[node.args[0]],), {"dtype": node.args[1]})
+    if node.target == torch.ops.prims.iota.default:
+        length, words = node.args[0], node.kwargs
+        start, step = words["start"], words["step"]
+        return graph.call_function(
+            torch.ops.aten.arange.start_step, (start, start + step * length, step),
+            {"dtype": words["dtype"], "device": words["device"]})
     return graph.node_copy(node, known.__getitem__)
 
 

@@ -25,6 +25,8 @@ OPERATORS_MAX = 400
 #: Inductor's own operators, which no problem file can name.
 INDUCTOR_PRIMS = ("inductor_", "_inductor", "fma", "prepare_softmax_online")
 NAMESPACES = ("aten", "prims")
+#: Those of `prims` that extraction.py writes as ATen's operators.
+PRIMS = ("convert_element_type", "iota")
 #: Pure, but better left to Inductor: their results depend on data or on memory.
 EXCLUDED = ("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided",
             "as_strided", "as_strided_scatter", "set_", "item", "_local_scalar_dense")
@@ -121,6 +123,8 @@ def role_of(node: fx.Node) -> Role:
     if _is_view(target):
         return Role.VIEW
     if name in EXCLUDED or name.startswith(INDUCTOR_PRIMS):
+        return Role.BARRIER
+    if target.namespace == "prims" and name not in PRIMS:
         return Role.BARRIER
     if name in PRODUCTS or name.startswith(ATTENTION_PREFIX):
         return Role.PRODUCT
