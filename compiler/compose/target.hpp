@@ -1,5 +1,5 @@
 // A target (what kernels are built for) as data: its code generator, its build,
-// and the Python that loads what was built. docs/adding-a-target.md says how to
+// and the Python that loads what was built. docs/development/adding-a-target.md says how to
 // add one.
 #pragma once
 

@@ -67,7 +67,7 @@ struct Coefficients {
 
 struct SymbolicShapes {
   Sizes sizes{};  ///< at which the graph is
-  /// JSON pointer into the graph's JSON (docs/graph.md), such as
+  /// JSON pointer into the graph's JSON (docs/reference/graph.md), such as
   /// "/nodes/2/values/0/shape/0", to the coefficients of the integer there.
   std::map<std::string, Coefficients> coefficients{};
 
