@@ -31,7 +31,7 @@ bool CutTrials::next() {
 
 void CutTrials::keep_model() {
   for (std::size_t i = 0; i < cuts_.size(); ++i) {
-    if (!cuts_[i].stand_ins.empty()) continue;
+    if (!cuts_[i].fused_attention_calls.empty()) continue;
     at_ = i;
     return;
   }
