@@ -428,12 +428,12 @@ class LaunchPlanner {
     if (probed != facts_.clusters_of.end()) {
       return std::min(resident / blocks, out_.blocks_per_sm * probed->second);
     }
-    std::int64_t free_threads = resident;
+    std::int64_t usable_blocks = resident;
     if (blocks > 2) {
-      free_threads -=
+      usable_blocks -=
           out_.blocks_per_sm * facts_.sms / choices().rows.sms_per_lost_sm;
     }
-    return free_threads / blocks;
+    return usable_blocks / blocks;
   }
 
   void grid_of(std::int64_t blocks, std::int64_t resident) {

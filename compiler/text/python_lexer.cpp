@@ -91,10 +91,10 @@ class Lexer {
   /// One past the position of the opening quote, counted from here, if a
   /// string begins here (perhaps with a prefix such as rb); else 0.
   std::size_t quote_ahead() const {
-    constexpr std::string_view kPrefixLabels = "rRbBuUfF";
+    constexpr std::string_view kPrefixLetters = "rRbBuUfF";
     for (std::size_t i = 0; i <= 2; ++i) {
       if (peek(i) == '"' || peek(i) == '\'') return i + 1;
-      if (kPrefixLabels.find(peek(i)) == std::string_view::npos ||
+      if (kPrefixLetters.find(peek(i)) == std::string_view::npos ||
           peek(i) == '\0') {
         return 0;
       }

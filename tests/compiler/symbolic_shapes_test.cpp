@@ -78,8 +78,8 @@ TEST_CASE("what differs between captures grows by what it differs by") {
   const auto symbolic_shapes = fit_symbolic_shapes(captures(), {8});
   REQUIRE(symbolic_shapes.has_value());
   CHECK(symbolic_shapes->sizes == Sizes{8});
-  CHECK(symbolic_shapes->per.size() == 3);
-  CHECK(symbolic_shapes->per.at("/nodes/0/values/0/shape/0") ==
+  CHECK(symbolic_shapes->coefficients.size() == 3);
+  CHECK(symbolic_shapes->coefficients.at("/nodes/0/values/0/shape/0") ==
         Coefficients{1});
 }
 
@@ -163,7 +163,8 @@ TEST_CASE("what a model divides by grows at captured sizes by no chance") {
 
 TEST_CASE("a number that 64 bits do not hold has no graph") {
   Graph graph = symbolic_graph();
-  graph.symbolic_shapes.per["/nodes/0/values/0/shape/0"] = {.square = 1 << 20};
+  graph.symbolic_shapes.coefficients["/nodes/0/values/0/shape/0"] = {
+      .square = 1 << 20};
   CHECK(graph_at(graph, {1'000}).has_value());
   CHECK_FALSE(graph_at(graph, {std::int64_t{1} << 32}).has_value());
 }
@@ -176,10 +177,10 @@ TEST_CASE("the size is read from a dimension that is it, or a multiple") {
   const auto multiple = size_sources(graph);
   REQUIRE(multiple.has_value());
   CHECK(multiple->front().node == "x");
-  CHECK(multiple->front().per == 4);
-  graph.symbolic_shapes.per["/nodes/2/values/0/shape/0"] = {1};
+  CHECK(multiple->front().divisor == 4);
+  graph.symbolic_shapes.coefficients["/nodes/2/values/0/shape/0"] = {1};
   CHECK(size_sources(graph)->front().node == "y");
-  graph.symbolic_shapes.per = {{"/nodes/0/values/0/shape/0", {1}}};
+  graph.symbolic_shapes.coefficients = {{"/nodes/0/values/0/shape/0", {1}}};
   CHECK_FALSE(size_sources(graph).has_value());
 }
 
@@ -212,13 +213,13 @@ TEST_CASE("a name, a fraction or what grows unevenly is nothing in common") {
 TEST_CASE("of two sizes an integer grows with each and with their product") {
   const auto symbolic_shapes = fit_symbolic_shapes(pair_captures(), {8, 16});
   REQUIRE(symbolic_shapes.has_value());
-  CHECK(symbolic_shapes->per.at("/nodes/0/values/0/shape/0") ==
+  CHECK(symbolic_shapes->coefficients.at("/nodes/0/values/0/shape/0") ==
         Coefficients{1, 0, 0});
-  CHECK(symbolic_shapes->per.at("/nodes/0/values/0/shape/1") ==
+  CHECK(symbolic_shapes->coefficients.at("/nodes/0/values/0/shape/1") ==
         Coefficients{0, 1, 0});
-  CHECK(symbolic_shapes->per.at("/nodes/0/values/0/stride/0") ==
+  CHECK(symbolic_shapes->coefficients.at("/nodes/0/values/0/stride/0") ==
         Coefficients{0, 3, 0});
-  CHECK(symbolic_shapes->per.at("/nodes/2/values/0/shape/0") ==
+  CHECK(symbolic_shapes->coefficients.at("/nodes/2/values/0/shape/0") ==
         Coefficients{0, 0, 1});
   const Graph graph = symbolic_twice();
   Graph other = *graph_at(graph, {1, 101});
@@ -241,7 +242,7 @@ TEST_CASE("six numbers are found, and one sample more checks them") {
   };
   const auto multiple = found(even, 7);
   REQUIRE(multiple.has_value());
-  CHECK(multiple->per == Coefficients{-7, 2, 3, -11, 1});
+  CHECK(multiple->coefficients == Coefficients{-7, 2, 3, -11, 1});
   CHECK(multiple->rest == 5);
   CHECK_FALSE(found(even, 5).has_value());  // a corner is missing
   const auto square = [](std::int64_t n, std::int64_t) { return n * n; };
@@ -260,7 +261,7 @@ TEST_CASE("of one size an integer grows with it and with its square") {
   }
   const auto found = fit_polynomial(values);
   REQUIRE(found.has_value());
-  CHECK(found->per == Coefficients{.first = -3, .square = 5});
+  CHECK(found->coefficients == Coefficients{.first = -3, .square = 5});
   CHECK(found->rest == 4);
   for (auto& [size, value] : values) value = size[0] * (size[0] - 1) / 2;
   CHECK_FALSE(fit_polynomial(values).has_value());  // halves of both
@@ -336,9 +337,9 @@ TEST_CASE("each of two sizes is read where a dimension is a multiple of it") {
   graph.symbolic_shapes = {{8, 16}, {{shape(0, 0), {0, 0, 3}}}};
   const auto joined = size_sources(graph);  // the product does for the first
   REQUIRE(joined.has_value());
-  CHECK((*joined)[0].per == 3);
+  CHECK((*joined)[0].divisor == 3);
   CHECK((*joined)[1].node.empty());
-  graph.symbolic_shapes.per[shape(0, 1)] = {0, 1, 0};
+  graph.symbolic_shapes.coefficients[shape(0, 1)] = {0, 1, 0};
   CHECK_FALSE(size_sources(graph).has_value());
 }
 
