@@ -243,7 +243,7 @@ TEST_CASE("six numbers are found, and one sample more checks them") {
   const auto multiple = found(even, 7);
   REQUIRE(multiple.has_value());
   CHECK(multiple->coefficients == Coefficients{-7, 2, 3, -11, 1});
-  CHECK(multiple->rest == 5);
+  CHECK(multiple->constant == 5);
   CHECK_FALSE(found(even, 5).has_value());  // a corner is missing
   const auto square = [](std::int64_t n, std::int64_t) { return n * n; };
   CHECK(found(square, 6).has_value());  // which is why there is a seventh
@@ -262,7 +262,7 @@ TEST_CASE("of one size an integer grows with it and with its square") {
   const auto found = fit_polynomial(values);
   REQUIRE(found.has_value());
   CHECK(found->coefficients == Coefficients{.first = -3, .square = 5});
-  CHECK(found->rest == 4);
+  CHECK(found->constant == 4);
   for (auto& [size, value] : values) value = size[0] * (size[0] - 1) / 2;
   CHECK_FALSE(fit_polynomial(values).has_value());  // halves of both
   CHECK_FALSE(fit_polynomial(std::span(values).first(2)).has_value());
