@@ -67,6 +67,16 @@ class Links(unittest.TestCase):
         self.assertEqual(missing, set())
 
 
+    def test_every_file_that_a_page_names_exists(self):
+        folders = "actors|benchmarks|cmake|compiler|config|examples|messages|python|runtime|tests|tools"
+        missing = set()
+        for page in pages():
+            for name in re.findall(rf"`((?:{folders})/[\w./-]+)`", text_of(page)):
+                if not os.path.exists(os.path.join(ROOT, name)):
+                    missing.add((os.path.relpath(page, ROOT), name))
+        self.assertEqual(missing, set())
+
+
 class Pages(unittest.TestCase):
     def test_generated_pages_are_up_to_date(self):
         done = subprocess.run(
