@@ -76,7 +76,7 @@ Result<std::string> launches_in(std::string_view source) {
       parsed["launches"].empty()) {
     return fail(ErrorCode::wrong_input,
                 "the source's comment 'launches' is no JSON that launches "
-                "anything (docs/explanation/cuda.md)");
+                "anything (docs/explanation/code-generation.md)");
   }
   return parsed.dump();
 }
