@@ -1,4 +1,4 @@
-"""The error model: is this output the reference's? (docs/verdict.md)
+"""The error model: is this output the reference's? (docs/explanation/verification.md)
 
 Normalised error of an element: |x - r64| / (|r64| + rms(r64)). The rms makes
 the error of a small element count against the output's own scale, never
@@ -54,7 +54,7 @@ class Expected:
     #: For an index output: value of the operand at each index, and the best.
     operand: torch.Tensor | None = None
     operand_dim: int | None = None
-    #: Whether the framework's error is that of several draws (redraws.py).
+    #: Whether the framework's error is that of several draws (perturbed_runs.py).
     is_redrawn: bool = False
     is_untouched: bool = False  #: what it was before the call
 
