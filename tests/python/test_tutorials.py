@@ -48,7 +48,8 @@ class Tutorials(WeftCase):
                    "Metadata-Version: 2.1\nName: weft-kernels\nVersion: 0\n")
         self.write("site/weft_kernels-0.dist-info/entry_points.txt",
                    "[torch_dynamo_backends]\nweft = weft.backend:compile\n")
-        path = os.pathsep.join([os.path.join(ROOT, "python"), self.path("site")])
+        path = os.pathsep.join([os.path.join(ROOT, "python"), self.path("site"),
+                                *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
         return dict(os.environ, WEFT_BIN=WEFT, WEFT_LIBRARY="", PYTHONPATH=path,
                     WEFT_CACHE_DIR=self.path("cache"))
 
