@@ -103,20 +103,27 @@ Result<std::string> read_bytes(const fs::path& file) {
   return bytes;
 }
 
-/// Whether a file that came with somebody's files may set that: nothing that
-/// costs money, loosens a limit, or names files to read, to write or to send.
+/// Whether a file that came with somebody's files may set that. The list has
+/// what changes the search alone: nothing on it costs money, loosens a limit,
+/// opens a port or a box, or names files to read, to write or to send.
 bool may_lie_in_folder(std::string_view name, const Setting& setting) {
-  static constexpr std::string_view own[] = {
-      "run.llm",        "run.llm_groups",      "run.llm_fuses",
-      "run.rounds",     "run.samples",         "run.search",
-      "run.prompts",    "run.no_llm_cache",    "run.library",
-      "run.memory_gib", "run.capture_seconds", "run.call_seconds"};
-  if (name.starts_with("llm.")) return false;
-  if (std::ranges::find(own, name) != std::end(own)) return false;
-  if (name != "run.seeds") return true;
-  return std::ranges::none_of(setting.values, [](std::string_view value) {
-    return value.contains("llm");
-  });
+  static constexpr std::string_view harmless[] = {
+      "accept",        "autotune_baseline", "choice",     "device",
+      "devices",       "dynamic_batch",     "fast_sync",  "dynamic_dim",
+      "jobs",          "final_timing_ms",   "mode",       "no_compile_baseline",
+      "no_extern",     "no_library",        "precision",  "rounding",
+      "seed",          "target",            "timing_ms",  "train",
+      "variants"};
+  const bool is_of_run = name.starts_with("run.");
+  if (is_budget(name)) return true;  // the lowest counts
+  if (name == "run.seeds") {
+    return std::ranges::none_of(setting.values, [](std::string_view value) {
+      return value.contains("llm");
+    });
+  }
+  if (name == "run.untrusted_problem") return setting.shown() == "true";
+  return is_of_run && std::ranges::find(harmless, name.substr(4)) !=
+                          std::end(harmless);
 }
 
 }  // namespace

@@ -84,13 +84,13 @@ def main(words):
         file.write(" ".join(words) + "\n")
     if how == "hangs":
         time.sleep(600)
-    while how == "waits" and not os.path.exists(
+    while how.startswith("waits") and not os.path.exists(
             os.environ["FAKE_WEFT_RUNS"] + ".go"):
         time.sleep(0.05)
     if how == "one batch" and "--dynamic-dim" in words:
         print("weft: not for any batch", file=sys.stderr)
         sys.exit(2)
-    if how == "fails":
+    if how in ("fails", "waits and fails"):
         sys.exit("weft: this run fails")
     os.makedirs(os.path.join(run, "composed"))
     with open(problem, encoding="utf-8") as file:

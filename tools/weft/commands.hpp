@@ -52,6 +52,8 @@ struct ResumeFlags {
   bool llm_cache = true;
   ListenFlags listen;
   bool recorded = false;  ///< what another weft decided stands
+  bool trusted = false;   ///< the journal says what holds, whoever began it
+  std::optional<std::filesystem::path> library;  ///< of somebody else's run
 };
 int resume_command(const CommonFlags& common, const ResumeFlags& flags);
 

@@ -47,6 +47,7 @@ Words words_for_judging(const CommonFlags& common, const RunOptions& options) {
                  "--call-ms",    std::to_string(options.call_ms),
                  "--timing-ms",  std::to_string(options.final_timing_ms),
                  "--memory-gib", std::to_string(gib)};
+  if (options.untrusted_problem) words.emplace_back("--untrusted-problem");
   if (!options.compile_baseline) words.emplace_back("--no-compile-baseline");
   return with(std::move(words), words_for_all(common));
 }

@@ -124,6 +124,12 @@ int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
                              " is for a run of one mode: leave out --train "
                              "and --mode both"});
   }
+  if (flags.train && flags.options.untrusted_problem) {
+    return report_error(common,
+                        {ErrorCode::wrong_input,
+                         "--train loads the problem itself, with your rights: "
+                         "leave out --train or --untrusted-problem"});
+  }
   if (flags.options.mode == kBothModes && is_alone) {
     return driven_run(common, flags, kModesDriver);
   }
@@ -138,7 +144,8 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
   auto* run = app.add_subcommand(
       "run",
       "Turn a problem file into a verified, faster module. The problem's code "
-      "is trusted: it runs with your rights");
+      "is trusted: it runs with your rights, unless --untrusted-problem is "
+      "given");
   add_common(*run, common);
   auto* problem =
       run->add_option("problem", flags.problem,
@@ -373,6 +380,17 @@ void add_llm(CLI::App& app, CommonFlags& common, int& code) {
   prompts->callback([&] { code = llm_prompts_command(common, folder); });
 }
 
+/// How far the journal of a run that somebody else began is believed.
+void add_trust(CLI::App& app, ResumeFlags& flags) {
+  auto* trusted = app.add_flag(
+      "--trusted", flags.trusted,
+      "Its journal says what holds: the problem runs with your rights, within "
+      "its limits and budgets (runs that you began here need no such flag)");
+  app.add_option("--library", flags.library,
+                 "The kernel library of a run that was not begun here")
+      ->excludes(trusted);
+}
+
 void add_others(CLI::App& app, CommonFlags& common, int& code) {
   static ResumeFlags resume_flags;
   auto* resume = app.add_subcommand("resume", "Go on with a run that stopped");
@@ -381,6 +399,7 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   resume->add_flag("--recorded", resume_flags.recorded,
                    "Where another weft's compiler began it: go on from what "
                    "is recorded");
+  add_trust(*resume, resume_flags);
   resume->add_flag("!--no-llm-cache", resume_flags.llm_cache,
                    "Pay language models again for what they answered before");
   add_listen(*resume, resume_flags.listen);
@@ -462,6 +481,7 @@ void add_fork(CLI::App& app, CommonFlags& common, int& code) {
                  "Make the new run, and do not go on with it");
   fork->add_flag("!--no-llm-cache", flags.resume.llm_cache,
                  "Pay language models again for what they answered before");
+  add_trust(*fork, flags.resume);
   add_listen(*fork, flags.resume.listen);
   fork->callback([&] { code = fork_command(common, flags); });
 }

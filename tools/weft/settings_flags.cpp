@@ -16,9 +16,10 @@ namespace {
 
 /// Flags that concern a single call of weft. Which Python runs is no setting
 /// either: a weft.toml that came with somebody's code could name any program.
-constexpr std::string_view kNoSettings[] = {"help",   "config",   "out",
-                                            "json",   "verbose",  "quiet",
-                                            "python", "describe", "yes"};
+/// Nor is the sandbox: only a flag or WEFT_SANDBOX_MODE turns it off.
+constexpr std::string_view kNoSettings[] = {
+    "help",  "config", "out",      "json", "verbose",
+    "quiet", "python", "describe", "yes",  "sandbox"};
 
 std::string setting_of(const CLI::Option& option) {
   std::string name = option.get_single_name();

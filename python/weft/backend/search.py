@@ -119,9 +119,33 @@ def found(source: Source, options: Options, ends: Event | None = None,
         return searched()
     with turns.turn(key_of(source, options), not may_search, ends) as is_ours:
         outcome = known(source, options, since)
-        if outcome is None and not is_ours:
+        if outcome is not None:
+            return outcome
+        _raise_failure(key_of(source, options), options)
+        if not is_ours:
             raise SearchFailed(turns.WORKER)
-        return outcome or searched()
+        try:
+            return searched()
+        except (SearchFailed, OneBatch) as error:
+            if not (ends and ends.is_set()):  # else it was not let end
+                store.keep_failure(
+                    key_of(source, options), reason=str(error),
+                    budget_s=options.budget_s,
+                    is_one_batch=isinstance(error, OneBatch))
+            raise
+
+
+def _raise_failure(key: str, options: Options) -> None:
+    """The failure of another process's search, which counts for all programs that were
+    under way at its end, unless this one has more time for a search."""
+    failure = store.failure_of(key)
+    if failure is None or failure.get("stored", 0) < turns.BEGUN_S or (
+            failure.get("budget_s", 0) < options.budget_s):
+        return
+    reason = str(failure.get("reason", ""))
+    if failure.get("is_one_batch"):
+        raise OneBatch(reason)
+    raise SearchFailed(reason)
 
 
 def search(source, options, cancelled=None, spent_s: float = 0.0):
