@@ -11,7 +11,7 @@ import unittest
 import urllib.request
 
 from canaries import Canaries
-from made_journal import MadeJournal, MadeRun
+from made_journal import MadeJournal, MadeRun, forged
 from weft_case import WEFT, WeftCase, environment
 
 #: A text that would steer a terminal, forge a line, reorder one, and be mark-up.
@@ -50,26 +50,8 @@ class ForgedJournals(WeftCase):
         self.assertFalse(os.path.exists("/tmp/weft-canary-problem.py"))
         super().tearDown()
 
-    def forged(self, name, start=None, files=(), finished=True):
-        """A run directory with a journal whose checksums are right."""
-        folder = self.path(name)
-        journal = MadeJournal(folder)
-        begin = {"problem_name": "p.py", "problem": journal.blob("class Model: pass"),
-                 "options": {"target": "cpu"}, "machine": {"name": "m", "cores": 2},
-                 "weft_version": "0.1.0", "vocabulary": 2}
-        journal.say("user", "extractor", "RunStart", begin | (start or {}))
-        if files:
-            blob = journal.blob("forged")
-            asked = journal.say("composer", "port/files", "WriteFilesRequest", {
-                "effect": 1, "files": [{"path": path, "blob": blob}
-                                       for path in files]})
-            journal.say("port/files", "composer", "WriteFilesReply",
-                        {"effect": 1}, asked)
-        if finished:
-            journal.say("composer", "user", "RunFinished",
-                        {"exit_code": 0, "summary": "verified"})
-        journal.close()
-        return folder
+    def forged(self, name, *more, **named):
+        return forged(self.path(name), *more, **named)
 
     def ended(self, *words):
         """weft with these words, which ends by itself and in time."""
