@@ -103,9 +103,10 @@ def main(words):
     with open(os.path.join(run, "report.md"), "w", encoding="utf-8") as file:
         file.write("a report\n")
     with open(os.path.join(run, "result.json"), "w", encoding="utf-8") as file:
-        json.dump({"summary": f"played: {how}", "timed": True, "timing": {
+        steers = "\n\x1b[31m\u202eready" * how.endswith("hostile words")
+        json.dump({"summary": f"played: {how}{steers}", "timed": True, "timing": {
             "over_compile": {"ratio": 0.5 if how == "slow" else 2.0}},
-            "why_no_kernel": "no kernel of ours is faster here"
+            "why_no_kernel": f"no kernel of ours is faster here{steers}"
                              if how.startswith("nothing") else "",
             "subgraphs": [{"reason":
                 "the budget is over" if how in ("short", "nothing yet")

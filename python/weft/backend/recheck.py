@@ -26,6 +26,7 @@ import torch
 from weft.backend import composed_module, program, search, store, workspace
 from weft.backend.options import is_disabled, log
 from weft.expect.redraws import NEAR
+from weft.shown_text import terminal_line
 
 #: Verdicts that say that kernels are not right. After any other nothing is
 #: known of them: the machine was too busy, or too small.
@@ -238,7 +239,8 @@ class _Task:
         try:
             found = json.loads(lines[-1])
             verdict = found["verdict"]
-            kind, reason = verdict["kind"], verdict["reason"]
+            kind, reason = (terminal_line(str(verdict[name]))
+                            for name in ("kind", "reason"))
             beyond = float(verdict.get("beyond", 0))
         except (ValueError, LookupError, TypeError):
             raise _NotJudged(said or f"weft eval ended with the code {code}"

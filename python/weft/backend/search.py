@@ -15,6 +15,7 @@ from weft.backend import program, store, turns, workspace
 from weft.backend.graph_source import Source, at_user_lines
 from weft.backend.options import Options, log
 from weft.backend.turns import Event
+from weft.shown_text import terminal_line
 
 #: Of the budget, for timing one kernel and the best one.
 TIMING_SHARE, FINAL_SHARE = 0.01, 0.03
@@ -215,10 +216,11 @@ def _search(source, options, cancelled, folder, spent_s):
             result["summary"], *(one.get("reason", "") for one in result["subgraphs"])))
     if result is None or code != 0 and not (code == 1 and is_cut_short):
         raise SearchFailed(told or f"weft run ended with the code {code}")
-    reason = (at_user_lines(_why_none(result), source.text)
-              or _too_slow(result, options) if code == 0 else result["summary"])
+    # explain() and the log show both; a candidate's own words are in them.
+    summary = terminal_line(str(result["summary"]))
+    reason = (at_user_lines(terminal_line(_why_none(result)), source.text)
+              or _too_slow(result, options) if code == 0 else summary)
     shutil.copyfile(problem, os.path.join(run, "problem.py"))
-    summary = result["summary"]
     about = {"has_kernels": not reason, "summary": summary, "reason": reason,
              "seconds": round(seconds, 1), "budget_s": options.budget_s,
              "stored": time.time(),
