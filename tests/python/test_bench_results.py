@@ -405,7 +405,7 @@ class RowTest(unittest.TestCase):
             results.add_floors(rows)
             [told] = csv.DictReader(io.StringIO(results.results_csv(rows)))
             self.assertEqual(told["reason"], "'" + text)
-            self.assertNotIn("'", told["seconds"])
+            self.assertNotIn("'", told["wall_s"])
 
     def test_every_row_of_the_table_has_the_header_s_columns(self):
         rows = [row_of(1, result_of()), row_of(2, wrong("a, \"b\"\nc")),
