@@ -10,6 +10,7 @@
 #include "compiler/choices/choices.hpp"
 #include "compiler/compose/parts_source.hpp"
 #include "compiler/loops/scalar.hpp"
+#include "messages/csv_cell.hpp"
 #include "messages/protection.hpp"
 #include "messages/shown_text.hpp"
 

@@ -110,14 +110,12 @@ struct RunOptions {
   int dynamic_dim = 0;
   /// And further ones, each a symbol of its own (compiler/graph/growth.hpp).
   std::vector<SizePlace> dynamic_more{};
-  /// The problem's code runs in a sandbox only, the oracle's process with it.
-  bool untrusted_problem = false;
   WEFT_FIELDS(target, seeds, jobs, variants_max, capture_ms, call_ms,
               memory_bytes, timing_ms, final_timing_ms, compile_baseline, seed,
               precision, rounding, no_extern, device, autotune_baseline,
               MSGPACK_NVP("library", known_kernels), devices, accept, mode, llm,
               budget_ms, choices, dynamic_batch, dynamic_input, dynamic_dim,
-              dynamic_more, untrusted_problem)
+              dynamic_more)
   bool operator==(const RunOptions&) const = default;
 };
 
@@ -171,13 +169,6 @@ struct RunStart {
               vocabulary, decisions, description, seeks_products)
   bool operator==(const RunStart&) const = default;
 };
-
-/// Whether the problem's code runs in a sandbox only: the user says so, or a
-/// language model wrote it, and whoever agreed to it may have overlooked
-/// something.
-inline bool is_problem_untrusted(const RunStart& start) {
-  return start.options.untrusted_problem || !start.description.empty();
-}
 
 /// any role -> user: one thing that happened, for the live display.
 struct Progress {

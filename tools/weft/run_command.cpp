@@ -6,6 +6,7 @@
 #include "actors/llm_seeds.hpp"
 #include "compiler/python/inductor.hpp"
 #include "compiler/targets.hpp"
+#include "messages/protection.hpp"
 #include "messages/shown_text.hpp"
 #include "runtime/export/checkout.hpp"
 #include "runtime/llm/utf8.hpp"
@@ -124,7 +125,7 @@ Result<void> settle_llm(RunOptions& options,
 
 /// Code that is not trusted runs in the sandbox or not at all.
 Result<void> check_box(const RunFlags& flags) {
-  if (flags.options.untrusted_problem) {
+  if (flags.untrusted_problem) {
     return check_has_sandbox("--untrusted-problem");
   }
   return flags.describe.empty() ? Result<void>()
@@ -229,9 +230,11 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
       make_start(options, ready.machine, ready.prompts, open.blobs);
   start.problem_name = flags.problem.filename().string();
   start.problem = open.blobs.put(*problem);
-  // By this, ports know a problem that a language model wrote.
+  // By this, ports know a problem that is not trusted, with every node's.
   if (!flags.describe.empty()) {
     start.description = open.blobs.put(flags.describe);
+  } else if (flags.untrusted_problem) {
+    start.description = open.blobs.put(std::string(kUntrustedProblem));
   }
   Display display(common);
   display.say("run directory: " + open.directory.folder().string());

@@ -115,9 +115,6 @@ Options add_subject(CLI::App& app, RunOptions& options) {
                      "constructor's; both: a run for each)")
           ->check(CLI::IsMember({"as-is", "eval", "train", "both"}))
           ->capture_default_str(),
-      app.add_flag("--untrusted-problem", options.untrusted_problem,
-                   "Run the problem's code in a sandbox only (kernels run in "
-                   "one anyway); takes more memory"),
       app.add_flag("--no-extern", options.no_extern,
                    "No kernel may call the vendor's library"),
       app.add_flag("--dynamic-batch", options.dynamic_batch,
