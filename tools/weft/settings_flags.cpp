@@ -155,6 +155,10 @@ void apply_settings(CLI::App& verb, const std::string& section,
     take_environment(loaded->settings, name, &process_environment);
     const auto found = loaded->settings.find(name);
     if (found == loaded->settings.end()) continue;
+    if (found->second.from_folder && !may_lie_in_folder(name, found->second)) {
+      reject(found->second.origin + ": " + name +
+             " may not be set by the current folder's file");
+    }
     if (is_lower_budget(*option, name, found->second)) {
       say_once({option->get_name() + ": " + found->second.origin +
                 " has a lower budget, " + found->second.shown() +
