@@ -106,13 +106,24 @@ Result<std::string> read_bytes(const fs::path& file) {
 /// What costs money, loosens a limit, opens a port or a box, or names files to
 /// read, to write or to send.
 bool is_of_user(std::string_view name, const Setting& setting) {
-  static constexpr std::string_view own[] = {
-      "run.llm",          "run.llm_groups",      "run.llm_fuses",
-      "run.rounds",       "run.samples",         "run.search",
-      "run.prompts",      "run.no_llm_cache",    "run.library",
-      "run.memory_gib",   "run.capture_seconds", "run.call_seconds",
-      "run.listen",       "run.keys",            "run.no_local",
-      "run.node_seconds", "run.sandbox",         "run.untrusted_problem"};
+  static constexpr std::string_view own[] = {"run.llm",
+                                             "run.llm_groups",
+                                             "run.llm_fuses",
+                                             "run.rounds",
+                                             "run.samples",
+                                             "run.search",
+                                             "run.prompts",
+                                             "run.no_llm_cache",
+                                             "run.library",
+                                             "run.memory_gib",
+                                             "run.capture_seconds",
+                                             "run.call_seconds",
+                                             "run.listen",
+                                             "run.keys",
+                                             "run.no_local",
+                                             "run.node_seconds",
+                                             "run.sandbox",
+                                             "run.untrusted_problem"};
   if (name.starts_with("llm.")) return true;
   if (std::ranges::find(own, name) != std::end(own)) return true;
   return name == "run.seeds" &&
@@ -124,15 +135,28 @@ bool is_of_user(std::string_view name, const Setting& setting) {
 }  // namespace
 
 bool may_lie_in_folder(std::string_view name, const Setting& setting) {
-  static constexpr std::string_view harmless[] = {
-      "run.accept",      "run.autotune_baseline",   "run.choice",
-      "run.device",      "run.devices",             "run.dynamic_batch",
-      "run.dynamic_dim", "run.fast_sync",           "run.jobs",
-      "run.mode",        "run.final_timing_ms",     "run.no_extern",
-      "run.no_library",  "run.no_compile_baseline", "run.precision",
-      "run.rounding",    "run.seed",                "run.seeds",
-      "run.target",      "run.timing_ms",           "run.train",
-      "run.variants"};
+  static constexpr std::string_view harmless[] = {"run.accept",
+                                                  "run.autotune_baseline",
+                                                  "run.choice",
+                                                  "run.device",
+                                                  "run.devices",
+                                                  "run.dynamic_batch",
+                                                  "run.dynamic_dim",
+                                                  "run.fast_sync",
+                                                  "run.jobs",
+                                                  "run.mode",
+                                                  "run.final_timing_ms",
+                                                  "run.no_extern",
+                                                  "run.no_library",
+                                                  "run.no_compile_baseline",
+                                                  "run.precision",
+                                                  "run.rounding",
+                                                  "run.seed",
+                                                  "run.seeds",
+                                                  "run.target",
+                                                  "run.timing_ms",
+                                                  "run.train",
+                                                  "run.variants"};
   if (is_budget(name)) return true;  // the lowest counts
   if (name == "run.untrusted_problem") return setting.shown() == "true";
   return std::ranges::find(harmless, name) != std::end(harmless) &&
