@@ -27,57 +27,6 @@ bool is_operator_name(std::string_view text) {
          });
 }
 
-/// An input's name, or what leads to a part of one: xs[0], d['a'].b. It is
-/// printed into Python source, too.
-bool is_input_path(std::string_view text) {
-  std::size_t at = 0;
-  const auto take = [&](auto is_wanted) {
-    const std::size_t from = at;
-    while (at < text.size() && is_wanted(text[at])) ++at;
-    return at > from;
-  };
-  const auto take_name = [&] {
-    return at < text.size() && is_letter(text[at]) &&
-           take([](char c) { return is_letter(c) || is_digit(c); });
-  };
-  const auto take_key = [&] {
-    const char quote = text[at++];
-    for (; at < text.size() && text[at] != quote; ++at) {
-      if (static_cast<unsigned char>(text[at]) < 0x20) return false;
-      if (text[at] == '\\') ++at;
-    }
-    return at++ < text.size();
-  };
-  if (!take_name()) return false;
-  while (at < text.size()) {
-    const char begin = text[at++];
-    if (begin == '.') {
-      if (!take_name()) return false;
-      continue;
-    }
-    if (begin != '[' || at >= text.size()) return false;
-    const bool is_key = text[at] == '\'' || text[at] == '"';
-    if (!(is_key ? take_key() : take(is_digit))) return false;
-    if (at >= text.size() || text[at++] != ']') return false;
-  }
-  return true;
-}
-
-/// A type, a device or a layout, which is printed as part of an expression.
-bool is_symbol(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return is_letter(c) || is_digit(c) || c == ':';
-  });
-}
-
-bool has_sound_symbols(const Arg& arg) {
-  if (const auto* symbol = std::get_if<Symbol>(&arg.value)) {
-    return is_symbol(symbol->value);
-  }
-  const auto* list = std::get_if<Arg::List>(&arg.value);
-  return list == nullptr || std::ranges::all_of(*list, has_sound_symbols);
-}
-
 std::unexpected<Error> broken(const Node& node, const std::string& what) {
   return fail(ErrorCode::wrong_input,
               "captured graph: node " + node.name + ": " + what);
@@ -178,13 +127,7 @@ Result<void> check_graph(const Graph& graph) {
     }
     if (!known.insert(node.name).second) return broken(node, "defined twice");
     if (auto checked = check_values(node); !checked) return checked;
-    if (node.kind == NodeKind::input && !is_input_path(node.target)) {
-      return broken(node, "'" + node.target + "' leads to no input");
-    }
     if (node.kind != NodeKind::call) continue;
-    if (!std::ranges::all_of(node.args, has_sound_symbols)) {
-      return broken(node, "an argument is no type, device or layout");
-    }
     if (node.target == "getitem") {
       if (auto checked = check_getitem(graph, node); !checked) return checked;
     } else if (!is_operator_name(node.target)) {
@@ -192,9 +135,6 @@ Result<void> check_graph(const Graph& graph) {
     }
     for (const auto& [key, arg] : node.kwargs) {
       if (!is_identifier(key)) return broken(node, "bad keyword " + key);
-      if (!has_sound_symbols(arg)) {
-        return broken(node, key + " is no type, device or layout");
-      }
     }
   }
   for (const std::string& name : graph.outputs) {
