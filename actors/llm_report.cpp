@@ -62,7 +62,8 @@ std::string llm_section(const Report& report) {
   for (const SubgraphDone& done : report.subgraphs) {
     const LlmSpent& spent = done.llm.spent;
     text += "| " + markdown_line(done.subgraph) + " | " +
-            std::to_string(done.llm.rounds) + " | " + std::to_string(spent.calls) + " (" +
+            std::to_string(done.llm.rounds) + " | " +
+            std::to_string(spent.calls) + " (" +
             std::to_string(spent.from_cache) + ") | " +
             std::to_string(spent.tokens) + " | " + dollars(spent.micro_usd) +
             " | " + seconds(spent.waited_ms) + " | " +

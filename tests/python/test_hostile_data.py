@@ -181,7 +181,7 @@ class ForgedJournals(WeftCase):
                     continue
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
                     text = file.read()
-                if re.search(r"csv\.writer\(|^std::string \w*csv\w*\(", text, re.M):
+                if re.search(r"csv\.writer\(|^std::string (\w+_csv|csv_export)\(", text, re.M):
                     writers.append(name)
                     self.assertIn("csv_cell(", text, name)
         self.assertLessEqual({"report.cpp", "csv_export.cpp", "results.py"},
