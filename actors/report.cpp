@@ -345,7 +345,7 @@ std::string extern_section(const Report& report, const Plan& plan) {
   text +=
       "\nOf these stand in for what the model writes out, which ModelNew "
       "does not run:\n\n";
-  for (const std::string& name : plan.stand_ins) {
+  for (const std::string& name : plan.fused_attention_calls) {
     const Node* call = plan.model.find(name);
     if (call == nullptr) continue;
     text += "* " + markdown_line(call->target) + " for the attention" +

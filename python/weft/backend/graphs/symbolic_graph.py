@@ -3,7 +3,7 @@
 The graph is had at several sizes, and so is its problem file's text. What these
 have in common is the text for any: where they differ, they differ in numbers
 that are a number, plus multiples of the sizes, of their product, of the last one's square
-and of that times the first one (compiler/graph/growth.hpp and
+and of that times the first one (compiler/graph/symbolic_shapes.hpp and
 compiler/text/common_text.hpp do the same with kernels). Below, sizes are a tuple: one
 for each symbol.
 """
