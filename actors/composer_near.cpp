@@ -70,7 +70,7 @@ void Composer::tell_kernels(const Plan& cut,
   for (const SubgraphDone* done : chosen) {
     near_module_.used.insert(done->subgraph);
   }
-  near_module_.stand_ins = cut.stand_ins.size();
+  near_module_.stand_ins = cut.fused_attention_calls.size();
   near_module_.externs = externs_beside(cut, near_module_.used);
 }
 
@@ -82,7 +82,7 @@ void Composer::rank() {
     return verdict.max_error + verdict.framework_error;
   });
   near_ = 0;
-  far_ = ranked_.size() + (plan_.stand_ins.empty() ? 0 : 1);
+  far_ = ranked_.size() + (plan_.fused_attention_calls.empty() ? 0 : 1);
 }
 
 /// The framework's own forward() is near; with all kernels it is not.
@@ -94,8 +94,9 @@ void Composer::seek(Context& context) {
   if (is_near_cut_ && changes_ == 0) return near_settled(context);
   keeps_forward_ = changes_ == 0;
   chosen_ = ranked_;
-  chosen_.resize(plan_.stand_ins.empty() || keeps_forward_ ? changes_
-                                                           : changes_ - 1);
+  chosen_.resize(plan_.fused_attention_calls.empty() || keeps_forward_
+                     ? changes_
+                     : changes_ - 1);
   attempt(context);
 }
 

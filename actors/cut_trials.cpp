@@ -31,7 +31,7 @@ bool CutTrials::next() {
 
 void CutTrials::keep_model() {
   for (std::size_t i = 0; i < cuts_.size(); ++i) {
-    if (!cuts_[i].stand_ins.empty()) continue;
+    if (!cuts_[i].fused_attention_calls.empty()) continue;
     at_ = i;
     return;
   }
@@ -40,7 +40,7 @@ void CutTrials::keep_model() {
 void CutTrials::finished(CutTrial trial) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g us", trial.timing.candidate.median_us);
-  times_.push_back(cuts_[trial.cut].way + " " + text);
+  times_.push_back(cuts_[trial.cut].label + " " + text);
   const bool is_near = trial.verdict.near_eager.outcome == near_outcome::near;
   if (is_near && (!near_ || is_faster(trial.timing, near_->timing))) {
     near_ = trial;
@@ -63,7 +63,7 @@ std::string CutTrials::summary() const {
     text += (&one == &times_.front() ? " " : "; ") + one;
   }
   return text +
-         (times_.empty() ? " none." : ". Taken: " + cuts_[at_].way + ".");
+         (times_.empty() ? " none." : ". Taken: " + cuts_[at_].label + ".");
 }
 
 }  // namespace weft

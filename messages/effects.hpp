@@ -30,7 +30,7 @@ struct CaptureReply {
   static constexpr std::string_view name = "CaptureReply";
   std::uint64_t effect = 0;
   Failure failure;
-  std::string graph;  ///< blob: docs/graph.md
+  std::string graph;  ///< blob: docs/reference/graph.md
   std::int64_t wall_ms = 0;
   bool kept = false;                  ///< an earlier run's: the library had it
   std::int64_t waited_ms = 0;         ///< of wall_ms, for others on the device
@@ -102,7 +102,7 @@ struct Subject {
 };
 
 /// What KernelBench's own evaluator would say of a module: near to eager, by
-/// its seeds, draws and tolerances (docs/verdict.md).
+/// its seeds, draws and tolerances (docs/explanation/verification.md).
 struct NearEager {
   std::string outcome;        ///< "near", "far", "failed"; empty: not asked
   std::string reason;         ///< why it is not near
@@ -140,7 +140,7 @@ struct Mismatch {
   bool operator==(const Mismatch&) const = default;
 };
 
-/// What a check found (docs/verdict.md).
+/// What a check found (docs/explanation/verification.md).
 struct Verdict {
   bool correct = false;
   std::string kind;  ///< "correct", "wrong", "crashed", "timed_out", …
@@ -217,7 +217,8 @@ struct Speedup {
 };
 
 /// What kernels were built into, by their names: "registers", "local_bytes",
-/// "occupancy_percent", … (docs/worker-protocol.md). The candidate's own word.
+/// "occupancy_percent", … (docs/reference/worker-protocol.md). The candidate's
+/// own word.
 using BuiltCode = std::map<std::string, std::map<std::string, std::int64_t>>;
 
 /// Interleaved in one run, so that the sides can be compared.

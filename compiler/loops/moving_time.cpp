@@ -33,7 +33,7 @@ double bytes_read(const Program& program, const Nest& nest) {
 double bytes_written(const Schedule& plan, const Nest& nest) {
   double bytes = 0;
   for (const Stage& stage : nest.stages) {
-    if (stage.stores()) {
+    if (stage.is_store()) {
       bytes += bytes_of(stage.offset, plan.program.buffers[stage.output].dtype);
     }
     for (const int result : stage.results) {
@@ -97,7 +97,7 @@ double moving_us(const Schedule& plan, const DeviceRates& rates) {
   for (const Nest& nest : plan.nests) {
     Work work;
     work.bytes = bytes_read(plan.program, nest) + bytes_written(plan, nest);
-    if (!nest.alone) work.fp32_operations = operations(plan.program, nest);
+    if (!nest.no_fuse) work.fp32_operations = operations(plan.program, nest);
     us += cost_us(work, rates);
   }
   return us;

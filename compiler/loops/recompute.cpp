@@ -10,9 +10,9 @@ namespace {
 // Whether all that the nest computes is reductions over the elements of one
 // row.
 bool is_one_row(const Nest& nest) {
-  return extent_of(nest.outer) == 1 && !nest.alone &&
+  return extent_of(nest.outer) == 1 && !nest.no_fuse &&
          std::ranges::all_of(nest.stages, [](const Stage& stage) {
-           return stage.folds && stage.position < 0;
+           return stage.is_reduction && stage.position < 0;
          });
 }
 
@@ -63,7 +63,8 @@ Stage with_buffers(Program& program, Stage stage,
 void recompute_reductions(Program& program, const std::vector<Nest>& before,
                           Nest& nest, Stage& stage, const LoopFacts& facts,
                           Decisions& decisions) {
-  if (!facts.recomputes || !stage.folds || extent_of(nest.outer) == 1) return;
+  if (!facts.recomputes || !stage.is_reduction || extent_of(nest.outer) == 1)
+    return;
   for (const Nest& source : before) {
     if (!is_one_row(source) ||
         !makes_any(source, results_read(program, stage)) ||

@@ -38,6 +38,8 @@ const std::vector<Row>& rows() {
       {"bitwise_or", Types::any, "{0} | {1}", "{0} | {1}", "{0} | {1}"},
       {"bitwise_xor", Types::any, "{0} ^ {1}", "{0} ^ {1}", "{0} ^ {1}"},
       {"select", Types::any, "", "tl.where({0}, {1}, {2})", "{0} ? {1} : {2}"},
+      // Triton's own minus subtracts from 0: it gives 0 for 0, and eager -0.
+      {"neg", Types::floats, "", "{0} * -1.0", ""},
       {"neg", Types::any, "", "-{0}", "-{0}"},
       {"abs", Types::any, "", "tl.abs({0})", ""},
       {"square", Types::any, "", "{0} * {0}", ""},
@@ -58,7 +60,7 @@ const std::vector<Row>& rows() {
       {"square", Types::integers, "", "", "{0} * {0}"},
       {"abs", Types::integers, "", "", "{0} < 0 ? -{0} : {0}"},
       // Of float32, whose `/` is div.full.f32 in Triton: off by up to two units,
-      // where the framework divides as IEEE 754 wants it (div.rn.f32).
+      // where PyTorch divides as IEEE 754 wants it (div.rn.f32).
       {"div", Types::float32, "", "tl.div_rn({0}, {1})", ""},
       {"reciprocal", Types::float32, "", "tl.div_rn(1.0, {0})", ""},
       // Triton's sqrt_rn takes float32 only, and of float64 sqrt rounds correctly.

@@ -70,29 +70,31 @@ void add_term(std::string& text, const Index::Term& term,
 std::string load_text(const TritonScope& scope, const Scalar& node) {
   if (node.index.empty()) return scope.results.at(node.buffer);
   const Buffer& buffer = scope.program->buffers[node.buffer];
-  std::string place = triton_place(buffer.name, node.index[0], scope.variables);
+  std::string address =
+      triton_address(buffer.name, node.index[0], scope.variables);
   std::set<int> variables = own_variables(node);
   for (const ExprId id : node.arguments) {
     variables.merge(all_variables(scope.program->arena, id));
   }
   std::string mask = triton_mask(scope.variables, variables);
-  if (node.placed) place += " + " + triton_operand(scope, node.place());
+  if (node.is_indirect)
+    address += " + " + triton_operand(scope, node.indirect_offset());
   if (node.guarded) {
     const std::string guard = triton_operand(scope, node.guard());
     mask = mask.empty() ? guard : "(" + mask + ") & " + guard;
   }
-  if (mask.empty()) return "tl.load(" + place + ")";
+  if (mask.empty()) return "tl.load(" + address + ")";
   // One place, read or not for each of a block, were it of one element: it
   // becomes a block, too.
   const auto spreads = [&](int id) {
     return scope.variables.at(id).axis != Axis::none;
   };
-  if (!node.placed && std::ranges::none_of(own_variables(node), spreads)) {
-    place += std::ranges::any_of(variables, spreads)
-                 ? " + tl.where(" + mask + ", 0, 0)"
-                 : " + tl.zeros((1, 1), tl.int32)";
+  if (!node.is_indirect && std::ranges::none_of(own_variables(node), spreads)) {
+    address += std::ranges::any_of(variables, spreads)
+                   ? " + tl.where(" + mask + ", 0, 0)"
+                   : " + tl.zeros((1, 1), tl.int32)";
   }
-  return "tl.load(" + place + ", mask=" + mask + ", other=0)";
+  return "tl.load(" + address + ", mask=" + mask + ", other=0)";
 }
 
 std::string full_text(const std::string& value, DType type) {
@@ -102,6 +104,11 @@ std::string full_text(const std::string& value, DType type) {
 std::string cast_text(DType to, const std::string& value) {
   if (to == DType::boolean) return value + " != 0";
   return value + ".to(" + triton_type(to) + ")";
+}
+
+bool is_negative_zero(const Scalar& node) {
+  return node.op == ScalarOp::constant && is_float(node.dtype) &&
+         node.number == 0 && std::signbit(node.number);
 }
 
 bool compares(const std::string& function) {
@@ -139,10 +146,7 @@ std::string call_text(const TritonScope& scope, const Scalar& node) {
   }
   // A function's first argument has methods: a number before a tensor is one
   // of one element. Operators take it as it is.
-  const auto is_number = [&](ExprId id) {
-    return arena[id].op == ScalarOp::constant && arena[id].dtype == DType::f32;
-  };
-  if (!node.arguments.empty() && is_number(node.arguments[0]) &&
+  if (!node.arguments.empty() && is_plain_number(arena[node.arguments[0]]) &&
       !is_operator(node.function)) {
     arguments[0] = "tl.full((1, 1), " + arguments[0] + ", tl.float32)";
   }
@@ -207,8 +211,8 @@ std::string triton_index(const Index& index, const TritonVariables& variables) {
   return text;
 }
 
-std::string triton_place(const std::string& tensor, const Index& index,
-                         const TritonVariables& variables) {
+std::string triton_address(const std::string& tensor, const Index& index,
+                           const TritonVariables& variables) {
   const Index number = number_of(index, variables);
   const Index rest = index - number;
   // Where the whole needs 64 bits, numbers have them.
@@ -237,8 +241,22 @@ std::string triton_mask(const TritonVariables& variables,
   return text;
 }
 
+bool is_plain_number(const Scalar& node) {
+  return node.op == ScalarOp::constant && node.dtype == DType::f32 &&
+         !is_negative_zero(node);
+}
+
 std::string triton_constant(const Scalar& node) {
-  if (node.dtype == DType::f32) return number_text(node.number);
+  if (is_plain_number(node)) return number_text(node.number);
+  // Triton makes 0 of the number -0.0.
+  if (is_negative_zero(node) && node.dtype == DType::f32) {
+    return full_text("-2147483648", DType::i32) +
+           ".to(tl.float32, bitcast=True)";
+  }
+  if (is_negative_zero(node) && node.dtype == DType::f64) {
+    return full_text("-9223372036854775808", DType::i64) +
+           ".to(tl.float64, bitcast=True)";
+  }
   const std::string value = is_float(node.dtype) ? number_text(node.number)
                                                  : std::to_string(node.integer);
   return full_text(value, node.dtype);
@@ -268,8 +286,7 @@ std::string triton_expression(const TritonScope& scope, ExprId id) {
     }
     case ScalarOp::cast: {
       const Scalar& from = scope.program->arena[node.arguments[0]];
-      const bool is_bare =  // a number of Python's, which has no .to()
-          from.op == ScalarOp::constant && from.dtype == DType::f32;
+      const bool is_bare = is_plain_number(from);  // which has no .to()
       return cast_text(node.dtype,
                        is_bare ? full_text(number_text(from.number), DType::f32)
                                : triton_operand(scope, node.arguments[0]));

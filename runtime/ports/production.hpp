@@ -11,6 +11,7 @@
 #include "runtime/journal/blob_store.hpp"
 #include "runtime/machine/installation.hpp"
 #include "runtime/ports/kernel_cache.hpp"
+#include "runtime/ports/llm_port.hpp"
 #include "runtime/store/library.hpp"
 #include "runtime/store/run_directory.hpp"
 
@@ -20,6 +21,7 @@ namespace weft {
 struct LlmAccess {
   std::vector<LlmEndpoint> endpoints;
   std::filesystem::path cache;  ///< answers of all runs; empty: none
+  LlmSpendingLimit limit{};
 };
 
 struct Production {
@@ -32,7 +34,7 @@ struct Production {
 Result<void> check_devices(const RunStart& start);
 
 /// Everything given outlives what is returned. To add a port: write its files,
-/// list it here (docs/adding-a-port.md).
+/// list it here (docs/development/adding-a-port.md).
 Production make_production(const RunDirectory& run, const Scratch& scratch,
                            const Installation& installation, BlobStore& blobs,
                            const RunStart& start, LlmAccess llm);

@@ -6,6 +6,7 @@
 #include "actors/llm_report.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/targets.hpp"
+#include "messages/protection.hpp"
 #include "tests/actors/run_bench.hpp"
 
 using namespace weft;
@@ -66,6 +67,41 @@ TEST_CASE("every row of results.csv has the header's fields") {
     CHECK_MESSAGE(fields(line) == fields(header), line);
   }
   CHECK(rows == 4);  // two subgraphs, the model, one extern
+}
+
+TEST_CASE("a spreadsheet computes no text of results.csv") {
+  Made made;
+  made.report.run.problem_name = "=HYPERLINK(\"x\").py";
+  for (SubgraphDone& done : made.report.subgraphs) {
+    done.best.seed.variant = "@SUM(1)";
+    done.best.seed.origin = "+1";
+    done.outcome = "-1";
+  }
+  const std::string csv = results_csv(made.report, made.plan);
+  CHECK(csv.contains(",'@SUM(1),"));
+  CHECK(csv.contains(",'+1,"));
+  CHECK(csv.contains(",'-1,"));
+  CHECK(csv.contains("\"'=HYPERLINK(\"\"x\"\").py\""));
+  CHECK_FALSE(csv.contains(",=HYPER"));
+}
+
+TEST_CASE("who ran without a sandbox is told so in one line") {
+  Made made;
+  CHECK_FALSE(summary_line(made.report).contains("sandbox"));
+  made.report.run.machine.unprotected = {std::string(kNoSandbox)};
+  CHECK(summary_line(made.report).ends_with("; without a sandbox"));
+}
+
+TEST_CASE("no text of somebody else's is mark-up in the report") {
+  Made made;
+  made.report.run.options.choices["<script>x</script>"] = 1;
+  made.report.run.machine.unprotected = {"<img>"};
+  made.report.run.weft_version = "<b>";
+  for (SubgraphDone& done : made.report.subgraphs) done.outcome = "a|<i>";
+  const std::string text = report_markdown(made.report, made.plan);
+  for (const char* mark : {" <script>", " <img>", " <b>", "|<i>"}) {
+    CHECK_FALSE(text.contains(mark));
+  }
 }
 
 TEST_CASE("the report names kernels, externs and the bandwidth's share") {
@@ -130,8 +166,20 @@ TEST_CASE("kernels that were rejected are not told to be merely slow") {
       summary_line(made.report)
           .starts_with(
               "verified, but not with our kernels (element 3 is 2, not 1): "));
-  made.report.rejected = std::string(1000, 'x');
-  CHECK(summary_line(made.report).size() < 400);
+}
+
+TEST_CASE("a long reason in the summary is whole sentences") {
+  Made made;
+  made.report.used.clear();
+  const std::string long_words(200, 'x');
+  const auto has = [&](const std::string& reason, const std::string& words) {
+    made.report.rejected = reason;
+    return summary_line(made.report).contains("(" + words + ")");
+  };
+  CHECK(has("It is 2. It is 3. " + long_words, "It is 2. It is 3. …"));
+  CHECK(has(long_words + " is wrong. And more.",
+            long_words + " is wrong. …"));
+  CHECK(has(long_words, long_words));
 }
 
 TEST_CASE("no kernel is called slower that was never timed") {

@@ -47,7 +47,7 @@ Graph norm_and_products(std::int64_t width,
 
 int reductions_in(const Nest& nest) {
   return static_cast<int>(std::ranges::count_if(
-      nest.stages, [](const Stage& stage) { return stage.folds; }));
+      nest.stages, [](const Stage& stage) { return stage.is_reduction; }));
 }
 
 }  // namespace

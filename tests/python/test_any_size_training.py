@@ -13,9 +13,10 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import weft
-from weft.backend import any_batch, composed_module
-from weft.backend.tracing import traced
-from weft.capture import any_batch as exporter
+from weft.backend.graphs import symbolic_graph
+from weft.backend.implementations import composed_module
+from weft.backend.graphs.tracer_lock import traced
+from weft.capture import symbolic_sizes as exporter
 from weft.problem.problem import ProblemError
 
 #: The size that is searched for: kernels win by more than a busy machine's noise.
@@ -84,8 +85,8 @@ class Training(RealSearches):
 
     def calls(self):
         """That kernels computed, by role."""
-        return {role: sum(kernels.calls for piece in self.pieces(role)
-                          for kernels in piece.kernels.values())
+        return {role: sum(kernels.calls for compiled_graph in self.compiled_graphs(role)
+                          for kernels in compiled_graph.kernels.values())
                 for role in ("forward", "backward")}
 
     @weft_case.long
@@ -112,7 +113,7 @@ class Training(RealSearches):
     def assert_declines_mixed_sizes(self, eager, ours):
         """The backward graph's kernels, of an argument that is shorter than the
         others."""
-        kernels = self.pieces("backward")[0].kernels["any batch"]
+        kernels = self.compiled_graphs("backward")[0].kernels["any batch"]
         composed, given = kernels.composed, []
 
         def watched(arguments):
@@ -127,7 +128,7 @@ class Training(RealSearches):
             others = list(given)
             others[i] = given[i].narrow(given[i].shape.index(11), 0, 10)
             with warnings.catch_warnings(), \
-                    self.assertRaises(composed_module.Declined):
+                    self.assertRaises(composed_module.GuardFailed):
                 warnings.simplefilter("ignore")  # it says what did not fit
                 composed(others)
 
@@ -194,7 +195,7 @@ class TrainingOfTokens(RealSearches):
 
         trained = self.until_ours(
             pair, ready=lambda _: self.states("backward") == ["ready"])
-        backward, = self.pieces("backward")
+        backward, = self.compiled_graphs("backward")
         kernels = backward.kernels["any batch"]
         before, pairs = kernels.calls, ((160, 12), (3, 7), (97, 2), (24, 24))
         for sizes in pairs:
@@ -217,12 +218,12 @@ class Handed(BackendCase):
         self.train(Tokens(), [(torch.randn(*sizes, 12),) for sizes in (
             (5, 8), (2, 3), (13, 7), (3, 31))])
         self.assertEqual(self.states(), ["ready", "ready"], self.reasons())
-        self.assertEqual([list(piece.kernels) for piece in self.pieces()],
+        self.assertEqual([list(compiled_graph.kernels) for compiled_graph in self.compiled_graphs()],
                          [["any batch"]] * 2)
-        self.assertEqual([kernels.calls for piece in self.pieces()
-                          for kernels in piece.kernels.values()], [3, 3])
+        self.assertEqual([kernels.calls for compiled_graph in self.compiled_graphs()
+                          for kernels in compiled_graph.kernels.values()], [3, 3])
         self.assertEqual(self.runs(), 2)
-        forward, = self.pieces("forward")
+        forward, = self.compiled_graphs("forward")
         outputs = forward.kernels["any batch"].source.outputs
         self.assertIn("_WeftSize([(1, [(", repr(outputs))
         self.assertIn("view", [one[0] for one in outputs])
@@ -232,7 +233,7 @@ class Handed(BackendCase):
         self.train(model, [model.inputs(*sizes) for sizes in (
             (5, 8), (8, 5), (2, 3), (13, 7), (3, 31), (1, 1), (1, 1))])
         self.assertEqual(self.states(), ["ready"] * 4, self.reasons())
-        backward, of_one = self.pieces("backward")
+        backward, of_one = self.compiled_graphs("backward")
         kernels = backward.kernels["any batch"]
         self.assertEqual(kernels.calls, 4)
         self.assertEqual([one.calls for one in of_one.kernels.values()], [1])
@@ -249,12 +250,12 @@ class Handed(BackendCase):
                 return traced(
                     lambda x: x.view(batch, length, 4).sum(1).square().sum(0),
                     [torch.empty(batch * length, 4)]), {
-                        0: any_batch.Look((batch * length, 4), (4, 1))}
+                        0: symbolic_graph.Look((batch * length, 4), (4, 1))}
 
         graphs = {sizes: graph(*sizes)
-                  for sizes in (*any_batch.SAMPLES[2], (5, 8))}
-        with self.assertRaisesRegex(any_batch.Unsupported, "goes by a size"):
-            any_batch.source_for_any(graphs, (5, 8), [torch.rand(40, 4)], {})
+                  for sizes in (*symbolic_graph.SAMPLES[2], (5, 8))}
+        with self.assertRaisesRegex(symbolic_graph.Unsupported, "goes by a size"):
+            symbolic_graph.source_for_any(graphs, (5, 8), [torch.rand(40, 4)], {})
 
     def test_what_is_no_multiple_of_a_size_has_kernels_for_each(self):
         # A size other than the first is searched for at its second call.

@@ -14,8 +14,8 @@ from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils import _pytree as pytree
 
 from opinfo_cases import Case, case_of
-from weft.backend.graph_source import Unsupported
-from weft.training import driver, joint
+from weft.backend.graphs.problem_source import Unsupported
+from weft.training import joint, training_run
 
 IS_LONG = os.environ.get("WEFT_LONG_TESTS") == "1"
 #: Derivatives that write into tensors of their own, and some that do not.
@@ -23,7 +23,8 @@ SAMPLE = ("cumprod", "cumsum", "prod", "norm", "linalg.norm", "linalg.vector_nor
           "nn.functional.normalize", "nn.functional.cosine_similarity", "renorm",
           "cdist", "index_put", "masked_scatter", "masked_fill", "std", "kthvalue",
           "max_pool2d_with_indices_backward", "nn.functional.embedding",
-          "nn.functional.layer_norm", "logcumsumexp", "put", "take", "sort",
+          "nn.functional.layer_norm", "nn.functional.linear_cross_entropy",
+          "logcumsumexp", "put", "take", "sort",
           "nn.functional.hinge_embedding_loss", "as_strided", "trace")
 #: Words of the reasons for which operators are refused: their results' shapes or
 #: their work depend on values, or they are another library's.
@@ -35,8 +36,6 @@ REFUSALS = ("depends on the values", "no operator on tensors",
 WRITES_INPUTS = ("native_batch_norm", "_native_batch_norm_legit",
                  "_batch_norm_with_update", "nn.functional.batch_norm",
                  "nn.functional.instance_norm")
-#: Eager has other derivatives than the operators that it is captured as.
-OTHER_DERIVATIVES = ("nn.functional.linear_cross_entropy",)
 
 
 class Model(torch.nn.Module):
@@ -82,7 +81,7 @@ class OperatorTraining(unittest.TestCase):
         step = joint.capture(Model(case), case.inputs)
         for graph in (step.forward, step.backward):
             self.assertEqual(joint.mutable_calls(graph), [])
-        driver.sources_of(step)
+        training_run.sources_of(step)
         if step.draws:
             return
         tangents = [torch.randn(shape, dtype=dtype)
@@ -103,7 +102,7 @@ class OperatorTraining(unittest.TestCase):
     def test_each_operator_s_gradients_are_eager_s(self) -> None:
         count = 0
         for op in op_db:
-            if (not op.supports_autograd or op.name in OTHER_DERIVATIVES
+            if (not op.supports_autograd
                     or torch.float32 not in op.supported_dtypes("cpu")
                     or not (IS_LONG or op.name in SAMPLE)):
                 continue

@@ -19,13 +19,9 @@ from backend_case import BUDGET_S, WAIT_S, BackendCase, Net, OptimizedCase
 from torch import nn
 
 import weft
-from weft.backend import (
-    call_guards,
-    call_trial,
-    composed_module,
-    dispatch,
-    inductor_fallback,
-)
+from weft.backend.entry import dispatch
+from weft.backend.graphs import call_guards
+from weft.backend.implementations import call_trial, composed_module, inductor_fallback
 
 
 class Nested(nn.Module):
@@ -196,7 +192,7 @@ class Optimized(OptimizedCase):
     @torch.no_grad()
     def test_inputs_that_kernels_decline_begin_no_second_search(self):
         def declined(arguments):
-            raise composed_module.Declined("not today")
+            raise composed_module.GuardFailed("not today")
 
         for entry in self.mine.__dict__["_weft"].entries:
             entry.composed = declined
@@ -529,7 +525,7 @@ class Others(BackendCase):
         calls = []
 
         def compiled(fallback, _):
-            module = fallback._piece().graph_module
+            module = fallback._graph().graph_module
             return lambda arguments: calls.append(1) or module(*arguments)
 
         self.patch(inductor_fallback.InductorFallback, "_by_torch_compile", compiled)

@@ -149,11 +149,12 @@ Error why_no_box(const std::string& complaint) {
   // the machine forbids namespaces.
   const bool forbidden = complaint.find("namespace") != std::string::npos ||
                          complaint.find("uid map") != std::string::npos;
-  return {forbidden ? ErrorCode::missing : ErrorCode::failed,
-          "the sandbox could not be built: " +
-              (complaint.empty() ? std::string("bubblewrap gave no reason")
-                                 : complaint.substr(0, complaint.find('\n'))) +
-              " (docs/sandbox.md says what the machine must allow)"};
+  return {
+      forbidden ? ErrorCode::missing : ErrorCode::failed,
+      "the sandbox could not be built: " +
+          (complaint.empty() ? std::string("bubblewrap gave no reason")
+                             : complaint.substr(0, complaint.find('\n'))) +
+          " (docs/explanation/security.md says what the machine must allow)"};
 }
 
 void die_with_parent(int signal, pid_t parent) {

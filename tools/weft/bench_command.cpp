@@ -173,7 +173,7 @@ int bench_command(const CommonFlags& common, const BenchFlags& flags) {
   const auto place = find_place(common, flags, *installation);
   if (!place) return report_error(common, place.error());
   return report_error(
-      common, become_python(*installation, "weft.bench.driver",
+      common, become_python(*installation, "weft.bench.bench_loop",
                             settings(common, flags, *place, *installation)));
 }
 

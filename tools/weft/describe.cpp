@@ -15,6 +15,7 @@
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/hosted_run.hpp"
 #include "tools/weft/interrupt.hpp"
+#include "tools/weft/own_runs.hpp"
 #include "tools/weft/story.hpp"
 #include "tools/weft/temporary_folder.hpp"
 
@@ -89,6 +90,7 @@ std::expected<fs::path, int> ask(const DescribeSite& site,
       make_start(flags.options, site.machine, site.prompts, open.blobs);
   start.problem_name = kProblemName;
   start.description = open.blobs.put(description);
+  mark_own(open.journal, start);
   Display display(common);
   const ListenFlags alone;
   const auto end = host_start({common, alone, site.installation, site.llm,

@@ -1,6 +1,7 @@
 #include "compiler/lowering/operators/table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace weft {
@@ -61,7 +62,7 @@ bool Call::is_tensor(std::size_t position, std::string_view name) const {
 
 Virtual Call::tensor(std::size_t position, std::string_view name) const {
   const Arg* arg = find(position, name);
-  if (lowering_.grows(node_, position)) {
+  if (lowering_.is_symbolic(node_, position)) {
     const auto number = std::get<std::int64_t>(arg->value);
     return lowering_.count(DType::i64, number);
   }
@@ -233,7 +234,8 @@ bool Call::flag(std::size_t position, std::string_view name,
 Shape Call::integers(std::size_t position, std::string_view name) const {
   if (!given(position, name)) return {};
   const Arg* arg = find(position, name);
-  if (const auto* one = std::get_if<std::int64_t>(&arg->value)) return {*one};
+  if (const auto* value = std::get_if<std::int64_t>(&arg->value))
+    return {*value};
   const auto* list = std::get_if<Arg::List>(&arg->value);
   Shape numbers;
   for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
@@ -267,32 +269,39 @@ Shape Call::dims(std::size_t position, std::string_view name,
     dims.resize(rank);
     std::iota(dims.begin(), dims.end(), 0);
   }
-  // A tensor without dimensions takes dim 0 and -1, and has nothing to fold.
+  // A tensor without dimensions takes dim 0 and -1, and has nothing to reduce.
   if (rank == 0) return {};
   for (auto& dim : dims) dim = wrap_dim(dim, rank);
   return dims;
 }
 
+std::span<const RuleGroup> rule_groups() {
+  static constexpr std::array<RuleGroup, 17> kGroups = {{
+      {"Pointwise", add_pointwise_rules},
+      {"Views", add_view_rules},
+      {"Reductions and scans", add_reduction_rules},
+      {"Norms and softmax", add_norm_rules},
+      {"Movement", add_movement_rules},
+      {"Lookups", add_lookup_rules},
+      {"Sums at indices", add_sum_rules},
+      {"Pooling and interpolation", add_pool_rules},
+      {"Adaptive pooling", add_adaptive_pool_rules},
+      {"Gradients of pooling", add_pool_gradient_rules},
+      {"Gradients of padding", add_pad_gradient_rules},
+      {"Gradients of interpolation", add_upsample_gradient_rules},
+      {"Losses", add_loss_rules},
+      {"Other gradients", add_gradient_rules},
+      {"Matrix products", add_contraction_rules},
+      {"Convolutions", add_convolution_rules},
+      {"Attention", add_attention_rules},
+  }};
+  return kGroups;
+}
+
 const RuleTable& operator_rules() {
   static const RuleTable table = [] {
     RuleTable rules;
-    add_pointwise_rules(rules);
-    add_view_rules(rules);
-    add_reduction_rules(rules);
-    add_norm_rules(rules);
-    add_movement_rules(rules);
-    add_lookup_rules(rules);
-    add_sum_rules(rules);
-    add_pool_rules(rules);
-    add_adaptive_pool_rules(rules);
-    add_pool_gradient_rules(rules);
-    add_pad_gradient_rules(rules);
-    add_upsample_gradient_rules(rules);
-    add_loss_rules(rules);
-    add_gradient_rules(rules);
-    add_contraction_rules(rules);
-    add_convolution_rules(rules);
-    add_attention_rules(rules);
+    for (const RuleGroup& group : rule_groups()) group.add(rules);
     return rules;
   }();
   return table;

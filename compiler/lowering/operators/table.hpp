@@ -1,6 +1,7 @@
 // The table of operators that lowering knows, and how a rule reads its call.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "compiler/lowering/lower.hpp"
@@ -102,6 +103,13 @@ void add_contraction_rules(RuleTable& table);
 void add_convolution_rules(RuleTable& table);
 void add_attention_rules(RuleTable& table);
 
+/// Rules that belong together.
+struct RuleGroup {
+  std::string_view title;
+  void (*add)(RuleTable& table);
+};
+std::span<const RuleGroup> rule_groups();
+
 /// All rules, by operator: "add.Tensor" or, for every overload, "add".
 const RuleTable& operator_rules();
 
@@ -115,9 +123,9 @@ void check_contractions(const Call& call);
 Shape last_dims(const Virtual& value, std::size_t rank);
 
 /// The largest or smallest element over the dims, and where it is.
-std::vector<Virtual> fold_with_position(Lowering& in, Fold fold,
-                                        const Virtual& value,
-                                        const Shape& dims);
+std::vector<Virtual> reduce_with_position(Lowering& in, Reduction reduction,
+                                          const Virtual& value,
+                                          const Shape& dims);
 
 /// What nothing is less than: minus infinity, where the type has it.
 ExprId lowest(Lowering& in, DType dtype);

@@ -5,6 +5,7 @@ import importlib.util
 import logging
 import os
 import sys
+from typing import Any
 
 from weft.problem import sentences
 
@@ -27,36 +28,38 @@ REPLAY_MB, REPLAY_MB_MAX = 1024, 1 << 20
 class Options:
     """Of torch.compile(..., backend="weft", options={...})."""
 
-    #: Seconds that the search for one graph's kernels may take.
+    #: Seconds for one graph, from writing it down to the module's build.
     budget_s: float = 60.0
-    #: Who computes until kernels are verified, and where none wins; "auto" of
-    #: torch.compile's dict: Inductor on a GPU, else eager.
+    #: Implementation during the search, and afterwards if no kernel is faster: "eager" or
+    #: "inductor". Kernels must be faster than it.
     fallback: str = "eager"
     #: Whether the first call waits for the search.
     wait: bool = False
-    #: What to build for, as `weft run --target` takes it.
+    #: Kernels to build, as for `weft run --target`.
     target: str = "auto"
-    #: Kernels tried for a subgraph, at most; 0: as the budget allows.
+    #: Maximum number of kernels tried for a subgraph; 0: as the budget allows.
     variants: int = 0
-    #: Who proposes kernels, as `weft run --seeds` takes it; "auto": also
-    #: Inductor, where it can be had and the budget allows it.
+    #: Seed generators, as for `weft run --seeds`. "auto" adds Inductor if it is available
+    #: and the budget allows it.
     seeds: str = "auto"
-    #: Sizes for which one graph gets kernels of its own, at most.
+    #: Maximum number of sizes for which one graph gets kernels.
     shapes_max: int = 4
-    #: Seconds that one call may be held up to see that kernels are as fast here
-    #: as who computes without them; 0: the search's word is enough.
+    #: Seconds that one call may be delayed to time kernels against the fallback in this
+    #: process; 0: the search's timing decides.
     trial_s: float = 1.0
     #: MiB of a GPU's memory that the CUDA graphs of calls may keep, where they are
     #: faster here; 0: there are none. None: what the mode asks for.
     replay_mb: int | None = None
-    #: Whether composed modules of earlier processes are used, and kept.
+    #: Whether modules of earlier processes are used, and new ones stored.
     cache: bool = True
-    #: Whether a forked process, or one of multiprocessing, may start a search. None:
-    #: as WEFT_WORKER_SEARCHES says, else it may not.
+    #: Whether a forked process, or a worker of multiprocessing, may start a search. None:
+    #: as WEFT_WORKER_SEARCHES sets it, else False.
     worker_searches: bool | None = None
+    #: torch.compile's mode, for Inductor's code and CUDA graphs. (With `options`,
+    #: torch.compile takes no `mode` of its own.)
     mode: str | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check("fallback", self.fallback, FALLBACKS)
         _check("target", self.target, TARGETS)
         _check("mode", self.mode, MODES)
@@ -72,7 +75,7 @@ class Options:
         if self.replay_mb is not None:
             _check_count("replay_mb", self.replay_mb, 0, REPLAY_MB_MAX)
 
-    def graph_bytes(self):
+    def graph_bytes(self) -> Any:
         """Of a GPU's memory, that CUDA graphs may keep."""
         mb = self.replay_mb
         if mb is None:
@@ -80,7 +83,7 @@ class Options:
         return mb << 20
 
 
-def options_from(given, mode=None):
+def options_from(given: Any, mode: Any = None) -> Any:
     """Options of torch.compile's dict; ValueError names what is not known."""
     known = [field.name for field in dataclasses.fields(Options)]
     for name in given or {}:
@@ -115,7 +118,7 @@ def _flag(text: str) -> bool:
     return FLAGS[text.lower()]
 
 
-def _default_fallback():
+def _default_fallback() -> str:
     """Inductor, where the program has a GPU and Triton. On a processor Inductor's code
     takes seconds to build for each graph; there it is used if it is asked for."""
     import torch
@@ -133,45 +136,46 @@ FROM_ENVIRONMENT = {
     "replay_mb": int, "cache": _flag}
 
 
-def _check(name, value, known):
+def _check(name: str, value: Any, known: Any) -> None:
     if value not in known:
         raise ValueError(
             f"weft's option {name} is {value!r}: it may be "
             + ", ".join(repr(one) for one in known))
 
 
-def _check_flag(name, value):
+def _check_flag(name: str, value: Any) -> None:
     """Any text would count as true, "no" as well."""
     if not isinstance(value, bool):
         raise ValueError(f"weft's option {name} is {value!r}: it is True or "
                          "False")
 
 
-def _check_seeds(value):
+def _check_seeds(value: Any) -> None:
     names = value.split(",") if isinstance(value, str) else []
     if value != "auto" and (not names or set(names) - set(SEEDS)):
         raise ValueError(f"weft's option seeds is {value!r}: it is 'auto', or "
                          f"some of {','.join(SEEDS)}, with commas between")
 
 
-def _check_range(name, value, low, high, kinds=(int, float),
-                 words="a number"):
+def _check_range(
+        name: str, value: Any, low: Any, high: Any, kinds: Any = (int, float),
+        words: str = "a number") -> None:
     if (not isinstance(value, kinds) or isinstance(value, bool)
             or not low <= value <= high):
         raise ValueError(f"weft's option {name} is {value!r}: it is {words} "
                          f"from {low:g} to {high:.7g}")
 
 
-def _check_count(name, value, low, high):
+def _check_count(name: str, value: Any, low: Any, high: Any) -> None:
     _check_range(name, value, low, high, int, "a whole number")
 
 
-def is_disabled():
+def is_disabled() -> bool:
     """WEFT_DISABLE=1: everything is the framework's."""
     return os.environ.get("WEFT_DISABLE", "") not in ("", "0")
 
 
-def _logger():
+def _logger() -> Any:
     """WEFT_LOG names the level of what is told on standard error."""
     logger = logging.getLogger("weft")
     level = os.environ.get("WEFT_LOG", "").upper()
@@ -190,6 +194,6 @@ def _logger():
 log = _logger()
 
 
-def told(error):
+def told(error: BaseException) -> Any:
     """Of an exception, for people."""
     return sentences.of_error(error)

@@ -6,9 +6,10 @@ import os
 import shutil
 from typing import Any
 
-from weft.bench import kernelbench, plots, report, score
+from weft.bench import bench_report, kernelbench, plots, score
 from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, \
     STOPPED, TIMED_OUT, write_atomically
+from weft.shown_text import csv_cell
 
 #: The columns of results.csv, in order. Times in microseconds.
 COLUMNS = (
@@ -234,7 +235,7 @@ def _cell(value):
         return ""
     if isinstance(value, float):
         return f"{value:.6g}"
-    return value
+    return csv_cell(value) if isinstance(value, str) else value
 
 
 def write(settings, rows, records, sessions):
@@ -243,7 +244,7 @@ def write(settings, rows, records, sessions):
     rates = add_floors(rows)
     write_atomically(os.path.join(out, "results.csv"), results_csv(rows))
     write_atomically(os.path.join(out, "report.md"),
-                     report.markdown(settings, rows, rates, sessions))
+                     bench_report.markdown(settings, rows, rates, sessions))
     for name, text in plots.all_plots(rows).items():
         write_atomically(os.path.join(out, name), text)
     for name, text in kernelbench.files(settings, rows).items():

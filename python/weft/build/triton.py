@@ -5,7 +5,7 @@
 
 No GPU is needed. The source's kernel_function is run once on tensors without
 data: what it launches, on what and in which order, is the package
-(docs/gpu-package.md); each kernel is compiled for the architecture. With
+(docs/reference/gpu-package.md); each kernel is compiled for the architecture. With
 --interpret the package holds the source itself, for Triton's interpreter.
 """
 
@@ -122,7 +122,7 @@ class Package:
         """One run's launches and the memory between them."""
         launches, inputs, outputs = record(module, looks, *batch)
         names = Names(inputs, outputs)
-        launches = [self._launch(names, *one) for one in launches]
+        launches = [self._launch(names, *launch) for launch in launches]
         return {"scratch": names.scratch, "launches": launches}
 
     def _launch(self, names, kernel, args, grid, options):
@@ -250,8 +250,8 @@ def package_of(path, arch):
     if not hasattr(module, "inputs_at"):
         return package.to_json(package.launches_of(module, module.INPUTS))
     batches = {}
-    for one in module.BATCHES:  # a number, or one for each symbol
-        sizes = one if isinstance(one, tuple) else (one,)
+    for batch in module.BATCHES:  # a number, or one for each symbol
+        sizes = batch if isinstance(batch, tuple) else (batch,)
         batches[",".join(map(str, sizes))] = package.launches_of(
             module, module.inputs_at(*sizes), *sizes)
     return package.to_json({"batches": batches})

@@ -1,4 +1,4 @@
-"""Runs a GPU kernel package (docs/gpu.md): cubins and a list of launches.
+"""Runs a GPU kernel package (docs/explanation/timing.md): cubins and a list of launches.
 
 Needs the driver and nothing else: no compiler, and no framework on the device.
 Without a device a package holds the kernel's Python text instead, which
@@ -15,10 +15,10 @@ import time
 from functools import partial
 
 from weft.build import built_code, triton_interpreter
-from weft.device.driver import launch_config
+from weft.device.cuda_driver import launch_config
 
 FORMAT = 1
-#: Whose build makes such a package (docs/gpu-package.md).
+#: Whose build makes such a package (docs/reference/gpu-package.md).
 KINDS = ("triton", "cuda")
 
 
@@ -53,7 +53,11 @@ def interpreted_source(content):
         raise ValueError(f"the kernel package is no JSON: {error}") from None
     if not isinstance(package, dict):
         raise ValueError("the kernel package is no JSON object")
-    return str(package["source"]) if package.get("interpret") else None
+    if not package.get("interpret"):
+        return None
+    if not isinstance(package.get("source"), str):
+        raise ValueError("the kernel package has no text to interpret")
+    return package["source"]
 
 
 def _at_batch(package, sizes):
@@ -165,7 +169,7 @@ class Interpreted:
     described = {}
 
     def __init__(self, job, memory):
-        from weft.candidate.harness import tensor_at
+        from weft.candidate.mapped_tensors import tensor_at
 
         # Read when triton is imported and when a kernel is decorated.
         os.environ["TRITON_INTERPRET"] = "1"

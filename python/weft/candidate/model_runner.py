@@ -21,8 +21,13 @@ import torch
 import torch.utils._pytree as pytree
 
 from weft.build import triton_interpreter
-from weft.problem import function_model, kept_state, operator_trace
-from weft.candidate.harness import tensor_at
+from weft.problem import (
+    attribute_buffers,
+    function_model,
+    operator_trace,
+    sentences,
+)
+from weft.candidate.mapped_tensors import tensor_at
 from weft.problem.module_state import (
     HeldState,
     described_state,
@@ -87,11 +92,11 @@ def _build_candidate(job, device):
         args, kwargs = moved(init_arguments(module.ModelNew, given), device)
     torch.manual_seed(job["seed"])
     with made_on(device):
-        made = module.ModelNew(*args, **kwargs)
-    put_in_mode(made, job["mode"])
+        model_new = module.ModelNew(*args, **kwargs)
+    put_in_mode(model_new, job["mode"])
     for name in job["adopted"]:
-        kept_state.adopt_named(made, name)
-    return made if device.type == "cpu" else made.to(device)
+        attribute_buffers.adopt_named(model_new, name)
+    return model_new if device.type == "cpu" else model_new.to(device)
 
 
 class ModelRunner:
@@ -191,7 +196,8 @@ class ModelRunner:
             try:
                 return self._compile(function)
             except Exception as error:  # whatever the compiler may raise
-                return {"compile_error": f"{type(error).__name__}: {error}"[:2000]}
+                text = f"{type(error).__name__}: {error}"
+                return {"compile_error": sentences.whole_lines(text, 2000)}
         if call.get("flush"):
             return self._clock.time([partial(self._forward, forward)], waits=True)
         start = time.perf_counter_ns()
@@ -218,7 +224,7 @@ class ModelRunner:
             return {"passed_on": f"{PASSED_ON} is no text"}
         if told:
             setattr(module, PASSED_ON, "")
-        return {"passed_on": told[:300]}
+        return {"passed_on": sentences.whole_lines(told, 300)}
 
     def _forward(self, forward):
         self._result = forward(*self._args)

@@ -81,6 +81,7 @@ def explaining(problem, model, inputs):
         with torch.no_grad(), contextlib.redirect_stdout(quiet), \
                 contextlib.redirect_stderr(quiet), \
                 decompositions.shapes_of_lstm(), data_as_detach(), \
+                covariances(), \
                 buffers_written_once(), without_value_checks(), \
                 state_named_once():
             yield
@@ -131,10 +132,17 @@ def data_as_detach():
     return Mode()
 
 
+def covariances():
+    """Within it, cov and corrcoef are calls that the exporter can follow."""
+    from weft.capture.covariance import Covariances
+
+    return Covariances()
+
+
 @contextlib.contextmanager
 def buffers_written_once():
     """What forward() binds to a buffer's name is written into that buffer by
-    kept_state.write_back. The exporter would do so a second time, and does not
+    attribute_state.write_back. The exporter would do so a second time, and does not
     know one tensor that two names are bound to."""
     from torch.export import _trace as tracing
 

@@ -19,11 +19,11 @@ from weft.capture import (
     check,
     export,
     graph as graphs,
-    kept_calls,
     operator_differences,
     output_layouts,
+    undecomposed_calls,
 )
-from weft.capture.kept_calls import KeptCall
+from weft.capture.undecomposed_calls import KeptCall
 from weft.expect import tf32
 from weft.problem import problem as problems
 from weft.problem.problem import ProblemError
@@ -42,13 +42,13 @@ def matching_graph(state: Any, program: ExportedProgram, expected: Runs,
     Raises ProblemError: the model differs from itself, or no call explains the
     difference.
     """
-    made = _Matching(state, program, expected, watch, device)
+    matching = _Matching(state, program, expected, watch, device)
     for round_ in range(ROUNDS_MAX):
-        graph, difference = made.attempt()
+        graph, difference = matching.attempt()
         if difference is None:
-            graph["kept"] = [one.to_json() for one in made.kept]
+            graph["kept"] = [one.to_json() for one in matching.kept]
             return graph
-        if not made.keep_more(exactly=round_ > 0):
+        if not matching.keep_more(exactly=round_ > 0):
             raise difference
     raise difference
 
@@ -123,6 +123,6 @@ class _Matching:
                 self.program, state.model, pytree.tree_leaves(inputs),
                 writer.line_of, exactly=exactly)
         state.restore()
-        kept_calls.keep(self.program.graph, found)
+        undecomposed_calls.keep(self.program.graph, found)
         self.kept += found
         return bool(found)

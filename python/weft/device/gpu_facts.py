@@ -4,7 +4,7 @@ import ctypes
 
 import torch
 
-from weft.device.driver import CudaError
+from weft.device.cuda_driver import CudaError
 
 _COPY_BYTES = 1 << 30
 _PRODUCT_SIZE = 4096
@@ -23,7 +23,7 @@ _EMPTY_KERNEL = b""".version 7.8
 
 
 def probe(device):
-    """docs/worker-protocol.md's `gpu`."""
+    """docs/reference/worker-protocol.md's `gpu`."""
     driver = device.driver
     return {
         "name": driver.name(),

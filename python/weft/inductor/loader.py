@@ -38,15 +38,15 @@ class CppKernels:
 
         def run(*arguments):
             error = self._functions[number](*[
-                one.data_ptr() if isinstance(one, torch.Tensor) else one
-                for one in arguments])
+                argument.data_ptr() if isinstance(argument, torch.Tensor) else argument
+                for argument in arguments])
             if error:
                 raise RuntimeError(error.decode(errors="replace"))
 
         self._functions.append([
-            ctypes.c_void_p if "*" in one
-            else ctypes.c_double if "float" in one or "double" in one
-            else ctypes.c_int64 for one in types])
+            ctypes.c_void_p if "*" in type_
+            else ctypes.c_double if "float" in type_ or "double" in type_
+            else ctypes.c_int64 for type_ in types])
         return run
 
     def wait(self, _):
@@ -75,6 +75,6 @@ class CppKernels:
                     input=text, text=True, capture_output=True, check=False)
                 if done.returncode != 0:
                     raise RuntimeError("Inductor's kernels do not build: "
-                                       + done.stderr[:2000])
+                                       + "\n".join(done.stderr.splitlines()[:20]))
                 os.replace(made, path)  # whole or not at all
         return path

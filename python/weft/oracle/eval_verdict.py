@@ -11,20 +11,20 @@ import sys
 
 from weft.judge import verify_model
 from weft.judge.job_folders import NotStaged
-from weft.oracle import judge_near_eager
+from weft.oracle import judge_kernelbench_tolerance
 from weft.problem import operator_trace
 from weft.timing import time_model
 from weft.timing.timing import NotTimed
 from weft.problem.problem import ProblemError
-from weft.candidate.slot import Ended
-from weft.judge.verify import Limits, Verdict
+from weft.candidate.slot import CandidateFailed
+from weft.judge.verify_subgraph import Limits, Verdict
 
 _IMPORTS_TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.MULTILINE)
 _DEFINES = "(?:class|def)\\s+{0}\\b|^\\s*{0}\\s*[:=]|import\\b.*\\b{0}\\b"
 
 
 def evaluate(oracle, request):
-    """docs/worker-protocol.md's `evaluation`."""
+    """docs/reference/worker-protocol.md's `evaluation`."""
     text = _read(request["candidate"])
     contract = contract_of(text, request["candidate"])
     whole = oracle.whole(request)
@@ -57,7 +57,7 @@ def evaluate(oracle, request):
         _trace(oracle, whole, job, limits, found, verdict)
     if verdict.correct:
         found["untimed"] = why_untimed(request, text)
-        verdict.near_eager = judge_near_eager.judge(
+        verdict.near_eager = judge_kernelbench_tolerance.judge(
             oracle, whole, job, limits, request)
         if not found["untimed"]:
             _time(oracle, whole, job, request, limits, found, verdict)
@@ -130,7 +130,7 @@ def _trace(oracle, whole, job, limits, found, verdict):
             parameters=True,
         )
         told = answer.get("operators")
-    except Ended as ended:
+    except CandidateFailed as ended:
         told = None
         if ended.kind == "timed_out":
             verdict.fail(ended.kind, ended.reason)

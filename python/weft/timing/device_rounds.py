@@ -9,7 +9,7 @@ framework's messages, which empty the same caches, do beside theirs.
 import statistics
 
 from weft.device import gpu_facts
-from weft.device.laps import lap
+from weft.device.trace_spans import lap
 from weft.timing.rounds import Rounds
 
 #: More than this beside the events, and beyond what the framework's messages
@@ -29,7 +29,7 @@ class DeviceRounds(Rounds):
     """As Rounds, with the clocks of one GPU."""
 
     # Memory of a device's may have to be asked for.
-    off_clock_slack_s = 0.001
+    untimed_work_slack_s = 0.001
 
     def __init__(self, slot, baseline, bench, parties, limits, device):
         super().__init__(slot, baseline, bench, parties, limits)
@@ -112,7 +112,7 @@ class DeviceRounds(Rounds):
         return least / (self._copy_gbps * 1e9 * BANDWIDTH_SLACK)
 
     def report(self):
-        """docs/worker-protocol.md's `timing`, with `gpu`."""
+        """docs/reference/worker-protocol.md's `timing`, with `gpu`."""
         told = super().report()
         seconds = (statistics.median(self._seconds("candidate"))
                    / self._bench.calls)
