@@ -45,10 +45,10 @@ Stage with_buffers(Program& program, Stage stage,
         node.op == ScalarOp::load ? buffers.find(node.buffer) : buffers.end();
     if (found == buffers.end()) {
       replaced[id] = arena.with_arguments(id, node.arguments);
-    } else if (node.placed) {
+    } else if (node.is_indirect) {
       replaced[id] =
           arena.indirect_load(node.dtype, found->second, node.index.front(),
-                              node.guard(), node.place());
+                              node.guard(), node.indirect_offset());
     } else {
       const ExprId bare = arena.load(node.dtype, found->second, node.index);
       replaced[id] =
