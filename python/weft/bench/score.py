@@ -43,11 +43,11 @@ def ratios(rows, name):
 def by_near_rule(rows):
     """The same rows as KernelBench's own evaluator would have them; those only
     that it was asked of."""
-    return [{**made, "verified": bool(made["near_module"]),
-             **{name: made["near_" + name] for name in (
+    return [{**row, "verified": bool(row["near_module"]),
+             **{name: row["near_" + name] for name in (
                  "over_eager", "over_eager_low", "over_eager_high",
                  "over_compile", "over_compile_low", "over_compile_high")}}
-            for made in rows if made["near_eager"]]
+            for row in rows if row["near_eager"]]
 
 
 def fast_p(rows, name, threshold):
