@@ -283,6 +283,22 @@ class Tokens(unittest.TestCase):
     def test_a_chain_goes_through_the_products_of_one_row(self):
         self.assertEqual(self.kinds(1, "cuda"), ["sum+div+mm+tanh+add"])
 
+    def test_a_lookup_is_in_no_such_chain(self):
+        def looked_up(table, place, up):
+            return (table[place] + 1) @ up
+
+        module = graph_of(looked_up, torch.empty(5, 8), torch.zeros(1, dtype=torch.long),
+                          torch.empty(8, 16))
+        for node in module.graph.nodes:
+            value = node.meta.get("val")
+            if value is not None:
+                with FakeTensorMode():
+                    node.meta["val"] = torch.empty(value.shape, dtype=value.dtype,
+                                                   device="cuda")
+        for region in regions_of(module.graph):
+            operators = region.operators(9).split("+")
+            self.assertFalse("mm" in operators and "index" in operators, operators)
+
     def test_products_of_two_rows_part_it(self):
         self.assertGreater(len(self.kinds(2, "cuda")), 1)
 

@@ -25,6 +25,8 @@ OPERATORS_MAX = 400
 #: Inductor's own operators, which no problem file can name.
 INDUCTOR_PRIMS = ("inductor_", "_inductor", "fma", "prepare_softmax_online")
 NAMESPACES = ("aten", "prims")
+#: Left out of chains through products: see searches/region_search.py, SEARCHED_ALONE.
+LOOKUPS = ("embedding", "index")
 #: Those of `prims` that extraction.py writes as ATen's operators.
 PRIMS = ("convert_element_type", "iota")
 #: Pure, but better left to Inductor: their results depend on data or on memory.
@@ -367,7 +369,8 @@ def _chains_with_sums(graph: fx.Graph) -> list[Region]:
                for node in graph.nodes if node.target is not operator.getitem):
         return []
     return [one for one in Partition(graph, joins_sums=True).fused_chains()
-            if any(map(has_few_rows, one.nodes))]
+            if any(map(has_few_rows, one.nodes))
+            and not any(operator_name(node) in LOOKUPS for node in one.nodes)]
 
 
 def has_input_and_result(region: Region) -> bool:
