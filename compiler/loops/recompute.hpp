@@ -12,9 +12,9 @@
 
 namespace weft {
 
-/// Gives `nest`, which has no stages yet and becomes that of `stage`, copies of
-/// the reductions in `before` that the stage reads, where that is faster than a
-/// kernel of their own; the stage reads the copies.
+/// Adds copies of the reductions in `before` that `stage` reads to `nest`, if
+/// that is faster than a kernel for them. The stage then reads the copies.
+/// `nest` is the stage's own and is empty.
 void recompute_reductions(Program& program, const std::vector<Nest>& before,
                           Nest& nest, Stage& stage, const LoopFacts& facts,
                           Decisions& decisions);

@@ -38,9 +38,9 @@ from weft.regions.regions import (
 
 #: Regions of one program that are searched, at most.
 REGIONS_MAX = 12
-#: Devices on which each region has a search of its own. On an H200 two of four searches
-#: for all regions of a decoder found nothing in 30 and 55 s, and after the other two the
-#: program hung, for a reason that is not known (2026-11-29).
+#: Devices on which each region is searched separately. On an H200, 2026-11-29: four
+#: searches for all regions of a decoder together. Two found nothing, in 30 and 55 s. After
+#: the other two the program hung; the cause is not known.
 SEARCHED_ALONE = ("cuda",)
 #: A region that takes a smaller part of the program's time is not worth a search.
 SHARE_MIN = 0.01
