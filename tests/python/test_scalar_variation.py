@@ -20,7 +20,7 @@ from weft.capture import capture
 from weft.device import device
 from weft.expect import scalar_variation
 from weft.oracle import oracle
-from weft.problem.module_state import state_of, twin
+from weft.problem.module_state import state_of, copy_sharing_tensors
 from weft.judge.whole_model import WholeModel
 
 CHEATS = os.path.join(ROOT, "tests", "cheats")
@@ -158,7 +158,7 @@ class CasesTest(unittest.TestCase):
     def test_a_twin_has_the_same_tensors(self):
         model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout())
         model.plain = [torch.ones(1)]
-        other = twin(model)
+        other = copy_sharing_tensors(model)
         other.plain.append(2)
         self.assertEqual(len(model.plain), 1)
         self.assertIs(other.plain[0], model.plain[0])

@@ -38,6 +38,15 @@ weft.optimize(net, [x])
 """
 
 
+def weighs_sessions():
+    """Whether the kernel weighs sessions against each other (autogroups)."""
+    try:
+        with open("/proc/sys/kernel/sched_autogroup_enabled", encoding="ascii") as file:
+            return file.read().strip() == "1" and os.path.exists("/proc/self/autogroup")
+    except OSError:
+        return False
+
+
 class Kept(BackendCase):
     """Flags that are not PyTorch's own choice are the same afterwards."""
 
@@ -216,8 +225,7 @@ class Beside(BackendCase):
             told = f"the program made {count} calls meanwhile"
             self.assertEqual(told in str(weft.explain()), count > 0)
 
-    @unittest.skipUnless(os.path.exists("/proc/self/autogroup"),
-                         "this kernel does not weigh sessions")
+    @unittest.skipUnless(weighs_sessions(), "this kernel does not weigh sessions")
     def test_a_search_gives_way(self):
         """It has a session of its own, which the kernel weighs against ours."""
         said = os.path.join(self.folder, "said")
