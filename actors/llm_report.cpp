@@ -39,8 +39,8 @@ std::string branch(const std::vector<LlmTry>& tries, const LlmTry& one,
 std::string tree(const SubgraphDone& done) {
   const std::vector<LlmTry>& tries = done.llm.tries;
   if (tries.empty()) return "";
-  std::string text = "\nWhat came of what for " +
-                     markdown_line(done.subgraph) + ":\n\n";
+  std::string text =
+      "\nWhat came of what for " + markdown_line(done.subgraph) + ":\n\n";
   for (const LlmTry& one : tries) {
     const auto parent = std::ranges::find(tries, one.parent, &LlmTry::id);
     if (one.parent.empty() || parent == tries.end()) {

@@ -1,4 +1,3 @@
-#include "messages/protection.hpp"
 #include "runtime/machine/installation.hpp"
 
 #include <sched.h>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "embedded/runtime/machine/ask_python.py"
+#include "messages/protection.hpp"
 #include "runtime/sandbox/line_process.hpp"
 #include "runtime/sandbox/sandbox.hpp"
 #include "runtime/sandbox/sandbox_mode.hpp"

@@ -164,10 +164,10 @@ bool LlmPort::is_affordable(Call& call, const Prompt& prompt) {
   dearest.output = std::max(prices.output, prices.reasoning);
   call.micro_usd = cost_of(most, dearest);
   call.tokens = most.input + most.output;
-  const bool fits = (limit.micro_usd < 0 ||
-                     spent_.micro_usd + call.micro_usd <= limit.micro_usd) &&
-                    (limit.tokens < 0 ||
-                     spent_.tokens + call.tokens <= limit.tokens);
+  const bool fits =
+      (limit.micro_usd < 0 ||
+       spent_.micro_usd + call.micro_usd <= limit.micro_usd) &&
+      (limit.tokens < 0 || spent_.tokens + call.tokens <= limit.tokens);
   if (!fits) return false;
   spent_.micro_usd += call.micro_usd;
   spent_.tokens += call.tokens;

@@ -177,8 +177,7 @@ TEST_CASE("a long reason in the summary is whole sentences") {
     return summary_line(made.report).contains("(" + words + ")");
   };
   CHECK(has("It is 2. It is 3. " + long_words, "It is 2. It is 3. …"));
-  CHECK(has(long_words + " is wrong. And more.",
-            long_words + " is wrong. …"));
+  CHECK(has(long_words + " is wrong. And more.", long_words + " is wrong. …"));
   CHECK(has(long_words, long_words));
 }
 

@@ -1,8 +1,8 @@
 #include "messages/shown_text.hpp"
 
-#include "messages/csv_cell.hpp"
-
 #include <doctest/doctest.h>
+
+#include "messages/csv_cell.hpp"
 
 namespace weft {
 namespace {

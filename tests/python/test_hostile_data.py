@@ -173,8 +173,9 @@ class ForgedJournals(WeftCase):
         """A new one that does not is found here."""
         writers = []
         for folder, _, names in os.walk(ROOT):
-            if any(part in ("tests", "build", ".git", ".venv") or part.startswith("build-")
-                   for part in os.path.relpath(folder, ROOT).split(os.sep)):
+            parts = os.path.relpath(folder, ROOT).split(os.sep)
+            if any(part == "tests" or part.startswith("build")
+                   or part.startswith(".") and part != "." for part in parts):
                 continue
             for name in names:
                 if not name.endswith((".cpp", ".py")):

@@ -23,8 +23,13 @@ print("rounds" if hasattr(interpreter._convert_float, "func") else "truncates")
 
 
 def loaded(kernel: str, python_path: str) -> subprocess.CompletedProcess[str]:
-    """What a process says that opens such a kernel."""
+    """What a process says that opens such a kernel. Without a path the package weft is
+    not found, although it may be installed."""
     with tempfile.TemporaryDirectory() as folder:
+        if not python_path:
+            python_path = folder
+            with open(os.path.join(folder, "weft.py"), "w", encoding="utf-8") as file:
+                file.write("raise ModuleNotFoundError('no weft here')")
         return subprocess.run(
             [sys.executable, "-c", SCRIPT, LOADER, kernel], cwd=folder,
             capture_output=True, text=True, check=True,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <sstream>
 
 #include "runtime/sandbox/launcher.hpp"
@@ -175,7 +176,9 @@ TEST_CASE("what may wait for a core is nicer than we are") {
 }
 
 TEST_CASE("its session is as nice, where the kernel weighs sessions") {
-  if (!std::filesystem::exists("/proc/self/autogroup")) {
+  int is_enabled = 0;
+  std::ifstream("/proc/sys/kernel/sched_autogroup_enabled") >> is_enabled;
+  if (is_enabled == 0 || !std::filesystem::exists("/proc/self/autogroup")) {
     MESSAGE("this kernel has no groups of sessions");
     return;
   }

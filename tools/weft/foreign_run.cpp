@@ -84,8 +84,9 @@ Result<void> hold_limits(ForeignRun& held, Settings& settings) {
   if (!memory) return std::unexpected(memory.error());
   const std::int64_t most = memory->value_or(RunOptions{}.memory_bytes);
   if (options.memory_bytes > most) {
-    held.remarks.push_back("its memory limit is above yours, which holds: "
-                           "WEFT_RUN_MEMORY_GIB raises it");
+    held.remarks.push_back(
+        "its memory limit is above yours, which holds: "
+        "WEFT_RUN_MEMORY_GIB raises it");
     options.memory_bytes = most;
   }
   const auto budget = own_number(settings, "run.budget_s", kMs);
@@ -102,13 +103,14 @@ Result<ForeignRun> limit_foreign(const RunStart& start, Settings settings,
   const auto boxed = check_has_sandbox("a run that was not begun here");
   if (!boxed) return std::unexpected(boxed.error());
   ForeignRun held{.start = start, .spending = {}};
-  held.start.description = kUntrustedProblem;  // for ports, which look no further
+  held.start.description =
+      kUntrustedProblem;  // for ports, which look no further
   held.remarks.push_back(
       "this run was not begun here by you: its problem runs in a sandbox, and "
       "your limits hold (--trusted takes all as its journal says)");
-  for (const auto& done : {hold_library(held, settings, flags),
-                           hold_models(held, settings),
-                           hold_limits(held, settings)}) {
+  for (const auto& done :
+       {hold_library(held, settings, flags), hold_models(held, settings),
+        hold_limits(held, settings)}) {
     if (!done) return std::unexpected(done.error());
   }
   return held;

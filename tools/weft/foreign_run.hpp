@@ -16,7 +16,7 @@ struct ForeignRun {
   RunStart start;             ///< for ports; the roles read the journal's
   LlmSpendingLimit spending;  ///< of this resume
   bool may_ask_models = false;
-  std::int64_t budget_ms = 0;         ///< of this resume; 0: no limit
+  std::int64_t budget_ms = 0;          ///< of this resume; 0: no limit
   std::vector<std::string> remarks{};  ///< what is ignored, for the user
 };
 

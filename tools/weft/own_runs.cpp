@@ -49,8 +49,8 @@ void make_key() {
   const std::string key = to_hex({random.data(), random.size()});
   const std::string draft = file.string() + "." + std::to_string(getpid());
   constexpr mode_t kOwnerOnly = 0600;
-  const int made = open(draft.c_str(),
-                        O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly);
+  const int made =
+      open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly);
   if (made < 0) return;
   const bool is_whole =
       write(made, key.data(), key.size()) == static_cast<ssize_t>(key.size());
