@@ -29,8 +29,8 @@ def table_cell(text: str | None) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """A text for csv.writer, which quotes: no spreadsheet computes it. For texts, not
-    for numbers."""
+    """A text for csv.writer, which adds quotes: a spreadsheet does not evaluate it as a
+    formula. Not for numbers."""
     return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 

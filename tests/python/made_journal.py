@@ -96,9 +96,9 @@ class MadeJournal:
 
 
 def forged(folder, start=None, files=(), finished=True):
-    """A run directory with a journal whose checksums are right, and which no weft of
-    this user's began; its path. `start` replaces fields of RunStart, `files` are paths
-    that the run wrote."""
+    """The path of a run directory whose journal has correct checksums, but was not begun
+    by this user's weft. `start` replaces fields of RunStart. `files` are paths that the
+    run wrote."""
     journal = MadeJournal(folder)
     begin = {"problem_name": "p.py", "problem": journal.blob("class Model: pass"),
              "options": {"target": "cpu"}, "machine": {"name": "m", "cores": 2},

@@ -9,6 +9,7 @@ import torch
 
 import random_graphs
 from random_graphs import DTYPES, RandomGraph, Skip, Value, maker
+from random_networks import add_networks
 
 aten = torch.ops.aten
 
@@ -431,8 +432,6 @@ def add_lookups() -> None:
 
 
 def add_makers() -> None:
-    from random_networks import add_networks
-
     add_pointwise()
     add_reductions()
     add_movement()

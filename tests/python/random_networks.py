@@ -1,5 +1,4 @@
-"""Random calls of what networks are made of: norms, pools, losses, convolutions
-(random_calls.py)."""
+"""Random calls of layers: norms, pools, losses, convolutions (random_calls.py)."""
 
 from __future__ import annotations
 

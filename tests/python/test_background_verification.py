@@ -296,7 +296,7 @@ class Limits(RecheckCase):
                       encoding="utf-8") as file:
                 digest = composed_module.digest_of(file.read())
             module_store.remember_verdict(self.entry(), digest,
-                                   background_verification.facts_of(None), accepted=True)
+                                          background_verification.facts_of(None), accepted=True)
         self.judged()
         self.assertEqual(self.evals(), [])
         self.assertIn(background_verification.RIGHT_BEFORE, str(weft.explain()))

@@ -162,7 +162,7 @@ class Whole(WeftCase):
                          "; not near to eager in train mode, "
                          "composed/near_eager/model_new.py is")
         both_modes_run.conclude({"out": self.path("out"), "problem": "p.py",
-                         "json": False, "quiet": True}, results)
+                                 "json": False, "quiet": True}, results)
         told = json.loads(read(self.path("out"), "result.json"))
         self.assertEqual(told["verdict"]["near_eager"]["outcome"], "far")
         self.assertTrue(told["near_module"])

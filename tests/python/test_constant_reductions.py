@@ -1,5 +1,5 @@
-"""Reductions of constants and of positions in each type: nothing is read, so a
-kernel's reduction gets a number or an index instead of a loaded block."""
+"""Reductions of constants and of positions in each type. A kernel loads nothing, so its
+reduction gets a number or an index instead of a loaded block."""
 
 from __future__ import annotations
 

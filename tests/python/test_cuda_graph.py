@@ -400,7 +400,7 @@ class InThePiece(BackendCase):
                     (torch.rand_like, False)):
                 for role in ("inference", "forward", "backward", "optimize"):
                     compiled_graph = compiled_graphs.CompiledGraph(graph(function), Options(replay_mb=1),
-                                         role)
+                                                                   role)
                     why = select_implementation.why_no_replay(compiled_graph, [x])
                     self.assertEqual(
                         not why, may and role in ("inference", "optimize"), why)
@@ -411,7 +411,7 @@ class InThePiece(BackendCase):
         for role, there in (("inference", True), ("optimize", False)):
             compiled_graph = compiled_graphs.CompiledGraph(graph, Options(replay_mb=1), role)
             made, _ = select_implementation._recorded(compiled_graph, compiled_graphs.Kernels(),
-                                        compiled_graph.framework, [x])
+                                                      compiled_graph.framework, [x])
             self.assertEqual(made is not None, there)
 
     def test_the_option_is_a_whole_number(self):

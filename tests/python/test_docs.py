@@ -66,7 +66,6 @@ class Links(unittest.TestCase):
                    if not os.path.exists(os.path.join(ROOT, name))}
         self.assertEqual(missing, set())
 
-
     def test_every_file_that_a_page_names_exists(self):
         folders = "actors|benchmarks|cmake|compiler|config|examples|messages|python|runtime|tests|tools"
         missing = set()

@@ -12,6 +12,7 @@ PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
 sys.path[:0] = [PACKAGES]
 
 from weft.expect import compare, expected  # noqa: E402
+from weft.expect.controls import Controls  # noqa: E402
 
 
 class ErrorModel(unittest.TestCase):
@@ -127,10 +128,10 @@ class Noise(unittest.TestCase):
     """A control: something off by as much as the output is large."""
 
     def held(self, framework, wide):
-        controls = expected.Controls()
+        held = Controls()
         made = compare.expect("y", framework, wide)
-        controls.hold([], [made], is_finite=True)
-        return controls.rejected["noise"]
+        held.hold([], [made], is_finite=True)
+        return held.rejected["noise"]
 
     def test_it_is_told_from_an_answer(self):
         y = torch.randn(16, 16)

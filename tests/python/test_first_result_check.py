@@ -270,7 +270,7 @@ class Reference(Checked):
         self.take(lambda x: [x.mul_(2)], torch.ones(4))
         with self.assertRaisesRegex(reference_run.NoReference, "writes into"):
             reference_run.run(self.graph, [x := torch.ones(4)], torch.float64,
-                         reference_run.Limits(1 << 20, time.monotonic() + 60))
+                              reference_run.Limits(1 << 20, time.monotonic() + 60))
         self.assertTrue(torch.equal(x, torch.ones(4)))
 
     def test_views_by_layout_and_bits_are_the_graph_s(self):
@@ -281,7 +281,7 @@ class Reference(Checked):
         x = torch.randn(4, 4, dtype=torch.bfloat16)
         self.take(views, x)
         wide = reference_run.run(self.graph, [x], torch.float64,
-                            reference_run.Limits(1 << 20, time.monotonic() + 60))
+                                 reference_run.Limits(1 << 20, time.monotonic() + 60))
         torch.testing.assert_close(wide[0].to(x.dtype), self.eager[0])
         self.assertTrue(torch.equal(wide[1], self.eager[1]))
 
@@ -294,7 +294,7 @@ class Reference(Checked):
                 op="call_function", target=torch.ops.aten._softmax.default):
             node.args = (*node.args[:2], True)  # as a GPU's autocast has it
         [found] = reference_run.run(self.graph, [x], torch.float64,
-                               reference_run.Limits(1 << 20, time.monotonic() + 60))
+                                    reference_run.Limits(1 << 20, time.monotonic() + 60))
         torch.testing.assert_close(found, x.double().softmax(-1))
 
     def test_draws_are_eager_s_and_the_generator_stays(self):

@@ -1,5 +1,5 @@
-"""Graphs of somebody who means harm: a kernel library's or a journal's. A graph is
-written out as Python source, so nothing of it may be more than a name."""
+"""Malicious graphs, from a kernel library or a journal. A graph is written as Python
+source, so each of its texts may only be a name."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""`weft resume` of a journal that somebody else made: it limits more than this user's
-settings do, and nothing else."""
+"""`weft resume` of another user's journal: the journal can tighten the limits of this
+user's settings, and change nothing else."""
 
 import os
 import sqlite3
@@ -34,7 +34,7 @@ class ForeignRuns(WeftCase):
         return forged(self.path(name), start, finished=finished)
 
     def attack(self):
-        """A problem that says which of the canaries it could reach."""
+        """A problem that fails if it can reach one of the canaries."""
         return problem_with(head=f"""
 import os
 FOUND = []
@@ -140,7 +140,7 @@ for act in (lambda: open({self.canaries.folder!r} + "/secret").read(),
 
 
 class ForeignBudgets(LlmCase):
-    """A journal that asks a language model with nobody's money."""
+    """A journal that asks a language model without a budget of this user's."""
 
     def resume(self, server, **variables):
         def start(journal):

@@ -279,7 +279,7 @@ class SharedMemory(unittest.TestCase):
 
     def test_a_device_that_others_fill_is_waited_for(self):
         full = cuda_driver.CudaError("cuDevicePrimaryCtxRetain",
-                                "CUDA_ERROR_OUT_OF_MEMORY", "out of memory")
+                                     "CUDA_ERROR_OUT_OF_MEMORY", "out of memory")
         with (mock.patch.object(cuda_driver.ctypes, "CDLL"),
               mock.patch.object(cuda_driver, "FULL_POLL_S", 0.0)):
             with mock.patch.object(cuda_driver, "Driver", side_effect=[full, "it"]):

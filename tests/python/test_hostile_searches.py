@@ -1,4 +1,4 @@
-"""What a search tells has candidates' words in it: explain() steers no terminal."""
+"""A search's reasons quote candidates: explain() removes control characters."""
 
 import unittest
 

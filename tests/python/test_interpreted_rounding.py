@@ -23,8 +23,8 @@ print("rounds" if hasattr(interpreter._convert_float, "func") else "truncates")
 
 
 def loaded(kernel: str, python_path: str) -> subprocess.CompletedProcess[str]:
-    """What a process says that opens such a kernel. Without a path the package weft is
-    not found, although it may be installed."""
+    """The result of a process that opens such a kernel. Without a path it does not find
+    the package weft, even if that is installed."""
     with tempfile.TemporaryDirectory() as folder:
         if not python_path:
             python_path = folder

@@ -34,7 +34,7 @@ class EditablePackage(unittest.TestCase):
             archive.extractall(cls.site)
 
     def python(self, code: str, path: str = "") -> str:
-        """What Python prints, with the unpacked wheel as its site-packages."""
+        """Python's output, with the unpacked wheel as its site-packages."""
         code = f"import site; site.addsitedir({self.site!r})\n" + code
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("PYTHON", "WEFT_"))}

@@ -263,19 +263,24 @@ class Sums(unittest.TestCase):
 
 
 class Tokens(unittest.TestCase):
-    """One token's products are sums, and chains go through them on a GPU. Fake tensors
-    stand for a GPU's."""
+    """On a GPU, one token's products are sums, and chains go through them. Fake tensors
+    take the place of a GPU's."""
 
     def graph(self, rows, device):
         module = graph_of(
             lambda x, up, down: x + torch.tanh((x / x.sum(1, True)) @ up) @ down,
             torch.empty(rows, 8), torch.empty(8, 16), torch.empty(16, 8))
+        return self.moved(module.graph, device)
+
+    def moved(self, graph, device):
+        """The graph, whose fake values are on that device."""
         with FakeTensorMode():
-            for node in module.graph.nodes:
+            for node in graph.nodes:
                 value = node.meta.get("val")
                 if value is not None:
-                    node.meta["val"] = torch.empty(value.shape, device=device)
-        return module.graph
+                    node.meta["val"] = torch.empty(
+                        value.shape, dtype=value.dtype, device=device)
+        return graph
 
     def kinds(self, rows, device):
         return [one.operators(9) for one in regions_of(self.graph(rows, device))]
@@ -289,13 +294,7 @@ class Tokens(unittest.TestCase):
 
         module = graph_of(looked_up, torch.empty(5, 8), torch.zeros(1, dtype=torch.long),
                           torch.empty(8, 16))
-        for node in module.graph.nodes:
-            value = node.meta.get("val")
-            if value is not None:
-                with FakeTensorMode():
-                    node.meta["val"] = torch.empty(value.shape, dtype=value.dtype,
-                                                   device="cuda")
-        for region in regions_of(module.graph):
+        for region in regions_of(self.moved(module.graph, "cuda")):
             operators = region.operators(9).split("+")
             self.assertFalse("mm" in operators and "index" in operators, operators)
 

@@ -254,7 +254,7 @@ class BesideTheClock(unittest.TestCase):
     def found(self, export, load=Message(0.001, 0.001, 0.001)):
         usual = [Message(0.001, 0.001, 0.001)] * 20
         return untimed_work(usual, [load] * 20, dict.fromkeys(range(20), export),
-                         usual, usual)
+                            usual, usual)
 
     def test_who_waits_does_not_work(self):
         found = self.found(Message(0.009, 0.001, 0.001))
@@ -294,7 +294,7 @@ class BesideTheClock(unittest.TestCase):
         def found(seconds):
             slower = Message(seconds, seconds, seconds)
             return untimed_work(usual, [slower] * 20,
-                             dict.fromkeys(range(20), slower), usual, usual)
+                                dict.fromkeys(range(20), slower), usual, usual)
 
         twice, more = found(0.0006), found(0.0010)
         self.assertAlmostEqual(twice.least_s, 0.0006)

@@ -63,15 +63,19 @@ class Ranks(BackendCase):
             self.assertLess(time.monotonic(), until)
             time.sleep(0.05)
 
-    def check(self, count):
-        self.set_environment(FAKE_WEFT="waits")
+    def ranks_of_one_search(self, how, count):
+        """Ranks that all wait for one search, which ends now."""
+        self.set_environment(FAKE_WEFT=how)
         ranks = [self.begin() for _ in range(count)]
         for rank in ranks:  # a call does not wait for another process's search
             self.assertEqual(rank.stdout.readline(), "called\n")
         self.until_runs(1)
         with open(self.runs_file + ".go", "wb"):
             pass
-        for rank in ranks:
+        return ranks
+
+    def check(self, count):
+        for rank in self.ranks_of_one_search("waits", count):
             self.assertEqual(rank.stdout.readline(), "ready\n")
         self.assertEqual(self.runs(), 1)
 
@@ -84,14 +88,7 @@ class Ranks(BackendCase):
 
     def check_failure(self, count):
         """One search fails: that is the answer for all who wait."""
-        self.set_environment(FAKE_WEFT="waits and fails")
-        ranks = [self.begin() for _ in range(count)]
-        for rank in ranks:
-            self.assertEqual(rank.stdout.readline(), "called\n")
-        self.until_runs(1)
-        with open(self.runs_file + ".go", "wb"):
-            pass
-        for rank in ranks:
+        for rank in self.ranks_of_one_search("waits and fails", count):
             self.assertEqual(rank.stdout.readline(), "framework\n")
             self.assertIn("this run fails", rank.stdout.readline())
         self.assertEqual(self.runs(), 1)

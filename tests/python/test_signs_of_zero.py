@@ -1,4 +1,4 @@
-"""The sign of zero, which 1 / x shows: a kernel gives -0.0 where eager does."""
+"""The sign of zero: a kernel returns -0.0 where eager does. 1 / x shows the sign."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ EVERYWHERE: dict[str, Function] = {
     "where": lambda x: torch.where(x > 0, x, -0.0),
     "product": lambda x: x * -0.0,
 }
-#: Eager keeps -0.0 on a processor; a GPU's maximum gives 0.0, and Triton's
-#: interpreter the one or the other. Softshrink, maximum and minimum are not here:
-#: on a processor their vectors give another sign than the elements left over.
+#: Eager keeps -0.0 on a processor. A GPU's maximum returns 0.0, and Triton's
+#: interpreter returns either. Softshrink, maximum and minimum are left out: on a
+#: processor, eager's vectorized loop returns another sign than its remainder loop.
 PROCESSOR: dict[str, Function] = {
     "relu": functional.relu,
     "relu6": functional.relu6,

@@ -31,7 +31,7 @@ class Trial(unittest.TestCase):
         with mock.patch.object(timing_rounds, "_seconds", taken), mock.patch.object(
                 timing_rounds.time, "monotonic", lambda: self.clock):
             return timing_rounds.select_fastest("framework", ours, [torch.zeros(2)], seconds,
-                                record)[:2]
+                                                record)[:2]
 
     def test_who_is_slower_is_told_by_how_much(self):
         found = self.chosen(framework=[9, 2, 2, 2, 2, 2],

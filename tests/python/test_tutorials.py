@@ -42,7 +42,7 @@ def without_docstring(text: str) -> str:
 
 class Tutorials(WeftCase):
     def environment(self) -> dict[str, str]:
-        """That of a program beside the installed package, whether or not it is."""
+        """The environment of a program for which weft is installed, even if it is not."""
         os.makedirs(self.path("site/weft_kernels-0.dist-info"), exist_ok=True)
         self.write("site/weft_kernels-0.dist-info/METADATA",
                    "Metadata-Version: 2.1\nName: weft-kernels\nVersion: 0\n")

@@ -268,7 +268,7 @@ class Asked(BackendCase):
 
     def test_what_was_saved_with_one_size_has_that(self):
         source = problem_source.Source("", "", 1, [0], {}, set(), [], [],
-                                     any_size="0:0", sizes=(4,))
+                                       any_size="0:0", sizes=(4,))
         self.assertEqual(pickle.loads(pickle.dumps(source)), source)
         state = {**vars(source), "batch": 4}
         del state["sizes"]

@@ -1,5 +1,5 @@
-"""`weft run --untrusted-problem`: a problem file of somebody who means harm reaches
-nothing outside its sandbox, and the run ends with its kernels' verdicts."""
+"""`weft run --untrusted-problem`: a malicious problem file reaches nothing outside its
+sandbox, and the run ends with its kernels' verdicts."""
 
 import http.server
 import json
@@ -11,7 +11,7 @@ import weft_case
 from canaries import Canaries
 from weft_case import QUICK, WeftCase
 
-#: Runs wherever the file is loaded: in the capture, in the oracle, beside candidates.
+#: Runs where the file is loaded: in the capture, the oracle and candidates' processes.
 ATTACK = """
 import os, socket, subprocess, urllib.request
 FOUND = []
@@ -47,7 +47,7 @@ try_it("parent's environment", lambda: must_be_absent(
 
 
 class Told(http.server.BaseHTTPRequestHandler):
-    """Notes who asked."""
+    """Records each request."""
 
     asked: list[str] = []
 
@@ -105,7 +105,7 @@ class UntrustedProblem(WeftCase):
         self.check_canaries()
         with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
             self.assertTrue(json.load(file)["verdict"]["correct"])
-        # What the run is told again: its resume and its command line say so, too.
+        # The journal records it, so a resumed or replayed run is restricted, too.
         [start] = [event["body"] for event in weft_case.events_of(run)
                    if event["type"] == "RunStart"]
         self.assertTrue(start["description"])

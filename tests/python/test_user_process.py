@@ -150,7 +150,7 @@ class Memory(BackendCase):
                 # A sum for each of 12,000 rows is the largest.
                 self.assertLessEqual(largest.bytes, 8 * 12_000)
             told = first_result_check.difference([torch.zeros(5000)],
-                                        [torch.full((5000,), 1e-30)])
+                                                 [torch.full((5000,), 1e-30)])
             self.assertIn("an error of", told)
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""What a sandboxed oracle may ask of its warden, whose problem is not trusted."""
+"""Requests of a sandboxed oracle to its warden: the oracle's problem is untrusted."""
 
 import base64
 import json

@@ -1,5 +1,5 @@
-"""What a run has built of a module's kernels for a GPU (docs/reference/gpu-package.md):
-without it the next process makes them again, which takes a compiler's time.
+"""A run's builds of a module's kernels for a GPU (docs/reference/gpu-package.md).
+Without them the next process compiles the kernels again.
 """
 
 import ast

@@ -59,10 +59,10 @@ class Names(ast.NodeVisitor):
         self.called = set()
 
     def visit_Import(self, node):
-        for name in node.names:
-            bound = name.asname or name.name.split(".")[0]
-            self.of[bound] = name.name if name.asname else bound
-            self.found.append((name.name, node.lineno, False))
+        for alias in node.names:
+            bound = alias.asname or alias.name.split(".")[0]
+            self.of[bound] = alias.name if alias.asname else bound
+            self.found.append((alias.name, node.lineno, False))
 
     def visit_ImportFrom(self, node):
         for one in node.names:

@@ -18,7 +18,7 @@ from weft.build import built_code, triton_interpreter
 from weft.device.cuda_driver import launch_config
 
 FORMAT = 1
-#: Whose build makes such a package (docs/reference/gpu-package.md).
+#: Kinds of candidates that are built to such a package (docs/reference/gpu-package.md).
 KINDS = ("triton", "cuda")
 
 

@@ -2,11 +2,11 @@
 
 import torch
 
-#: What is larger comes from the kernel each time, page by page, as in users'
+#: Larger memory is mapped by the kernel at each allocation, page by page, as in users'
 #: programs.
 MAPPED_BYTES = 32 << 20
-#: Each page is touched, some more than once: of fewer elements the framework's
-#: threads would not share the work, as a kernel's do.
+#: Distance of touched bytes. Each page is touched, some several times: with fewer
+#: elements PyTorch would not divide the work among its threads, as a kernel does.
 _TOUCHED_BYTES = 1024
 
 
@@ -22,7 +22,7 @@ def tensor_at(memory, place):
 
 
 def touch(tensor):
-    """Has the kernel give its pages."""
+    """Writes to each page, so that the kernel maps it."""
     memory = tensor.untyped_storage()
     bytes_of = torch.empty(0, dtype=torch.uint8).set_(memory)
     bytes_of[::_TOUCHED_BYTES].zero_()

@@ -288,10 +288,11 @@ class Slot:
             return message
         self.settle()
         if message.get("ok") is False and message.get("call") == -1:
+            # The harness shortens to 2000, and adds how much it left out.
             text = sentences.whole_lines(str(message.get("message")), 2100)
             lacks = message.get("out_of_memory") is True
             raise CandidateFailed("out_of_memory" if lacks else "crashed", text,
-                        raised=not lacks)
+                                  raised=not lacks)
         raise CandidateFailed("cheated", "the candidate answered what was not asked")
 
     def _raise_end(self, message):

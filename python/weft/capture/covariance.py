@@ -1,5 +1,5 @@
-"""torch.cov and torch.corrcoef for the exporter, which cannot follow eager's own:
-they ask in the middle whether a divisor is above 0. Without weights the shape tells."""
+"""torch.cov and torch.corrcoef for the exporter. It cannot follow eager's own, which
+compare a divisor with 0. Without weights the shape alone decides that comparison."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _has_weights(kwargs: dict[str, Any]) -> bool:
 
 
 class Covariances(TorchFunctionMode):
-    """Within it, both are the calls above. With weights, and of what is no matrix of
-    real numbers, they stay eager's."""
+    """Within it, both are the calls above. Eager's own are used with weights, and for
+    arguments other than matrices of real numbers."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (),
                            kwargs: dict[str, Any] | None = None) -> Any:

@@ -54,7 +54,7 @@ class Expected:
     #: For an index output: value of the operand at each index, and the best.
     operand: torch.Tensor | None = None
     operand_dim: int | None = None
-    #: Whether the framework's error is that of several draws (perturbed_runs.py).
+    #: True if PyTorch's error is the largest of several draws (perturbed_runs.py).
     is_redrawn: bool = False
     is_untouched: bool = False  #: what it was before the call
 
@@ -113,7 +113,7 @@ def expect(name, framework, wide, reduction_length=1, rounding=None):
     expected.tolerance = max(factors.peak * expected.framework_error, floor)
     if expected.framework_error <= slices.UNSURE:
         expected.slices = slices.of(expected.truth, expected.framework, _is_told(expected),
-                                floor, tolerance.SLICE_FACTOR)
+                                    floor, tolerance.SLICE_FACTOR)
     if expected.wide is not None:
         expected.rms_tolerance = max(
             factors.rms * together,

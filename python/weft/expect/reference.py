@@ -16,7 +16,7 @@ from weft.problem.widen import FLOATING, NARROW
 
 #: Of function(): in float64, but for what the graph casts to narrower types.
 ROUNDS = "rounds"
-#: It maps a file, and makes it.
+#: Operators that map a file, and create it if there is none.
 REFUSED = ("aten.from_file.default", "aten.from_file.out")
 CASTS = ("aten._to_copy.", "aten.to.", "prims.convert_element_type.")
 
@@ -110,8 +110,8 @@ def load_graph(path):
 
 
 def _check_names(graph):
-    """BadGraph for a name that is none: a graph is written out as Python source, and
-    may be somebody else's (a kernel library's, a journal's)."""
+    """Raises BadGraph for a name that is no identifier: the graph becomes Python source,
+    and it may be untrusted (from a kernel library or a journal)."""
     known = set()
     for node in graph["nodes"]:
         name = node.get("name") if isinstance(node, dict) else None
@@ -235,7 +235,7 @@ class Reference:
         wide = bool(wide) and not is_kept
         args = [self._text(arg, wide) for arg in node["args"]]
         if node["target"] == "getitem":
-            int(args[1])
+            int(args[1])  # ValueError: it is no index
             return f"{node['name']} = {args[0]}[{args[1]}]"
         kwargs = [f"{k}={self._text(v, wide)}" for k, v in node["kwargs"].items()]
         operator = _operator(node["target"])
@@ -282,14 +282,14 @@ def is_narrowing(node):
 def _operator(target):
     namespace, name, overload = target.split(".")
     found = getattr(getattr(getattr(torch.ops, namespace), name), overload)
-    # torch.ops has functions, too, which load a library or a module by its name.
+    # torch.ops also has functions, which load a library or a module by its name.
     if not isinstance(found, torch._ops.OpOverload) or target in REFUSED:
         raise TypeError(f"{target} is no operator of tensors")
     return found
 
 
 def _attribute(name, kind):
-    """torch's value of that kind, as source."""
+    """The source of a value of torch, of that type; TypeError if it has another."""
     if not isinstance(getattr(torch, name), kind):
         raise TypeError(f"{name!r:.100} is no {kind.__name__}")
     return f"torch.{name}"

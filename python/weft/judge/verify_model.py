@@ -9,7 +9,7 @@ from itertools import islice
 import torch
 
 from weft.expect import compare, mismatches, perturbed_runs, scalar_variation
-from weft.expect.expected import Controls
+from weft.expect.controls import Controls
 from weft.expect.inputs import (
     DISTRIBUTIONS, FEW_DISTRIBUTIONS, FLAGS, TOUCHES)
 from weft.device.trace_spans import lap

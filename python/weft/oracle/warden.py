@@ -25,28 +25,28 @@ from weft.judge.job_folders import JobFolders, NotStaged
 
 #: A request is a line: the largest holds a candidate's file.
 LINE_BYTES_MAX = 512 << 20
-#: Of the machine's free memory, for one piece of shared memory, and of all its memory,
-#: for those that are held at a time.
+#: Maximum size of one shared memory, as a share of the machine's free memory.
 MEMORY_SHARE_MAX = 0.5
+#: Maximum sum of all that are held at a time, as a share of the machine's memory.
 MEMORY_SUM_SHARE_MAX = 0.75
 
 Reply = dict[str, Any]
 
 
 class HeldMemory:
-    """What was made and is still open or mapped somewhere. A process that writes into a
-    descriptor fills memory that no count of its own sees."""
+    """Shared memory that was made and is still open or mapped somewhere. A process that
+    writes into a descriptor fills memory that is not counted as the process's own."""
 
     def __init__(self) -> None:
         self._probes: list[tuple[int, int]] = []  # descriptor, bytes
 
     def made(self, size_bytes: int) -> int:
-        """A descriptor of zeros, which counts until the last one of it is closed, and
-        the last mapping is gone."""
+        """A descriptor of new memory, filled with zeros. It counts until its last
+        descriptor is closed and its last mapping is removed."""
         first = shared_memory.make_here(size_bytes)
         try:
-            # The kernel counts what is opened by a path, and no memfd itself. Another
-            # open file asks for that count.
+            # The kernel counts files that were opened by a path, not the memfd itself.
+            # A second open file, the probe, reads that count.
             path = f"/proc/self/fd/{first}"
             given = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             probe = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -56,7 +56,7 @@ class HeldMemory:
         return given
 
     def make_room(self, size_bytes: int) -> None:
-        """MemoryError if so much more is too much."""
+        """Raises MemoryError if `size_bytes` more would exceed the limit."""
         held = []
         for probe, size in self._probes:
             if _is_last(probe):
@@ -70,7 +70,8 @@ class HeldMemory:
 
 
 def _is_last(probe: int) -> bool:
-    """Whether nobody else has the file open or mapped."""
+    """Whether no other open file or mapping is left. The kernel grants a write lease
+    only then."""
     try:
         fcntl.fcntl(probe, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except OSError:

@@ -2,8 +2,8 @@
 
 A recurrent model may hold its hidden state as a plain tensor, and bind another
 to that name in each call. Such tensors become buffers here, so that they are
-captured, restored and compared as buffers are. Which these are is read in the
-problem's source: running forward() would tell of one path through it alone.
+captured, restored and compared as buffers are. The problem's source shows which
+attributes these are: a run of forward() would show only one path through it.
 """
 
 import ast
@@ -32,13 +32,13 @@ def adopt_named(model, full):
     except AttributeError:
         return False
     value = vars(module).get(name)
-    # What is empty yet will get another shape; a class's own value would hide
-    # the buffer.
+    # A tensor that is empty now will get another shape; an attribute of the class
+    # would hide the buffer.
     if (type(value) is not torch.Tensor or value.numel() == 0
             or hasattr(type(module), name)):
         return False
     delattr(module, name)
-    # A copy: each name has a value of its own, also if they began with one.
+    # A copy: two names of one tensor become two buffers.
     module.register_buffer(name, value.detach().clone(), persistent=False)
     return True
 

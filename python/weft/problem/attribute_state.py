@@ -50,7 +50,7 @@ def _line_of_write(problem, name):
 
 
 def nodes_of_calls(problem):
-    """The source's syntax nodes, in order of lines, but for constructors'."""
+    """The source's syntax nodes outside of constructors, in order of lines."""
     source = ast.parse(read_source(problem.path))
     left_out = {id(node) for method in ast.walk(source)
                 if isinstance(method, ast.FunctionDef)

@@ -29,11 +29,13 @@ _DUNDERS = frozenset({"__init__", "__call__", "__name__"})
 #: Of PyTorch's own functions, those that do more than compute.
 _NOT_PLAIN = frozenset({"from_file", "frombuffer", "set_", "map_", "map2_", "apply_",
                         "share_memory_", "register_hook", "apply"})
-#: A file that binds such a name anywhere could mean Python's own elsewhere.
+#: If a file binds one of these names anywhere, the name may still mean Python's own
+#: elsewhere in the file.
 _NEVER_BOUND = frozenset({
     "eval", "exec", "compile", "open", "getattr", "setattr", "delattr", "vars", "globals",
     "locals", "dir", "breakpoint", "memoryview", "help", "exit", "quit", "type"})
-#: Whatever the file itself calls so: these reach files, frames or texts' attributes.
+#: Refused even if the file defines an attribute of that name: these reach files,
+#: frames, or attributes that a text names.
 _NEVER_READ = frozenset({
     "from_file", "frombuffer", "share_memory_", "format", "format_map", "numpy",
     "tofile", "dump", "ctypes", "untyped_storage", "gi_frame", "gi_code", "gi_yieldfrom",
@@ -97,13 +99,13 @@ def _check(source: str) -> None:
 
 def _collect(node: ast.AST, names: _Names) -> None:
     if isinstance(node, ast.Import):
-        for name in node.names:
-            if name.name not in _MODULES:
-                raise _refused(node, f"imports {name.name}")
-            if name.asname:
-                names.modules[name.asname] = name.name
+        for alias in node.names:
+            if alias.name not in _MODULES:
+                raise _refused(node, f"imports {alias.name}")
+            if alias.asname:
+                names.modules[alias.asname] = alias.name
             else:
-                names.modules[name.name.partition(".")[0]] = name.name.partition(".")[0]
+                names.modules[alias.name.partition(".")[0]] = alias.name.partition(".")[0]
     elif isinstance(node, ast.ImportFrom):
         _collect_from(node, names)
     elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -149,8 +151,8 @@ def _collect_from(node: ast.ImportFrom, names: _Names) -> None:
 
 
 def _is_type(module: str, name: str) -> bool:
-    """Whether it is a type to annotate with. Such a module has others, too: sys, and
-    functions that evaluate texts."""
+    """Whether it is a type for annotations. Such modules also contain sys, and functions
+    that evaluate texts."""
     import collections.abc
     import typing
 

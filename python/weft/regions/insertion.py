@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import fx
+from torch import library as torch_library
 
 from weft.regions.extraction import Extracted
 from weft.regions.regions import Region, Role, region_nodes, role_of
@@ -22,7 +23,7 @@ MECHANISM = 1
 Kernel = Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]
 Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device]
 
-_library: torch.library.Library | None = None
+_library: torch_library.Library | None = None
 _kernels: dict[str, Kernel] = {}
 _lock = threading.Lock()
 
@@ -44,12 +45,12 @@ def operator_for(key: str, text: str, kernel: Kernel, layouts: Sequence[Layout],
         is_known = name in _kernels
         _kernels[name] = kernel
         if not is_known:
-            _library = _library or torch.library.Library(NAMESPACE, "FRAGMENT")
+            _library = _library or torch_library.Library(NAMESPACE, "FRAGMENT")
             _register(_library, name, list(layouts), inputs_count)
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 
 
-def _register(library: torch.library.Library, name: str, layouts: list[Layout],
+def _register(library: torch_library.Library, name: str, layouts: list[Layout],
               inputs_count: int) -> None:
     given = ", ".join(f"Tensor a{i}" for i in range(inputs_count))
     is_one = len(layouts) == 1
@@ -69,7 +70,7 @@ def _register(library: torch.library.Library, name: str, layouts: list[Layout],
         return made[0] if is_one else made
 
     library.impl(name, run, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
+    torch_library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
 
 
 def layouts_of(extracted: Extracted) -> list[Layout]:

@@ -13,11 +13,11 @@ from torch import fx
 #: Operators whose time a fused pointwise chain does not dominate.
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "convolution", "_int_mm",
             "convolution_backward")
-#: A product with so few rows reads its factor once, as a sum of products does, which
-#: reductions' kernels compute. On an H200 these took 1/1.1 to 1/2 of cuBLAS's time with
-#: one row, and longer than cuBLAS with two (2026-11-29).
+#: A product of at most this many rows is written as a sum of products, which a
+#: reduction kernel computes: both read the matrix once. On an H200 (2026-11-29) such
+#: kernels were 1.1 to 2 times as fast as cuBLAS with one row, and slower with two.
 SUMMED_ROWS_MAX = 1
-#: Elements of the products that the sum is of, where PyTorch computes them.
+#: Maximum number of products in such a sum: PyTorch's own computation stores them all.
 SUMMED_ELEMENTS_MAX = 1 << 28
 ATTENTION_PREFIX = "_scaled_dot_product_"
 #: A region with more operators is searched too slowly to be of use.
@@ -25,7 +25,7 @@ OPERATORS_MAX = 400
 #: Inductor's own operators, which no problem file can name.
 INDUCTOR_PRIMS = ("inductor_", "_inductor", "fma", "prepare_softmax_online")
 NAMESPACES = ("aten", "prims")
-#: Left out of chains through products: see searches/region_search.py, SEARCHED_ALONE.
+#: Chains that contain a lookup are not joined through products with few rows.
 LOOKUPS = ("embedding", "index")
 #: Those of `prims` that extraction.py writes as ATen's operators.
 PRIMS = ("convert_element_type", "iota")
@@ -210,7 +210,7 @@ class Partition:
         for node in self.nodes:
             depth[node] = max(
                 (depth[input_node] + (self.roles[input_node] in stops
-                               and node.target is not operator.getitem)
+                                      and node.target is not operator.getitem)
                  for input_node in node.all_input_nodes), default=0)
         return depth
 
@@ -351,11 +351,11 @@ def _kind_of(nodes: tuple[fx.Node, ...]) -> Kind:
 
 def regions_of(graph: fx.Graph) -> list[Region]:
     """All candidate regions, in graph order. Regions may overlap: a chain with the
-    epilogue of a product before it. Which are used, timing decides. Chains through
-    products with few rows stand for what is in them."""
+    epilogue of a product before it. Timing decides which are used. A chain through
+    products with few rows replaces the regions inside it."""
     partition = Partition(graph)
     index = {node: i for i, node in enumerate(partition.nodes)}
-    joined = _chains_with_sums(graph)
+    joined = _chains_with_sums(graph, partition)
     inside = {node for one in joined for node in one.nodes}
     found = joined + [one for one in partition.fused_chains() + partition.products()
                       if not inside.issuperset(one.nodes)]
@@ -363,10 +363,11 @@ def regions_of(graph: fx.Graph) -> list[Region]:
                   key=lambda one: index[one.nodes[0]])
 
 
-def _chains_with_sums(graph: fx.Graph) -> list[Region]:
-    """On a GPU, the chains that products with few rows are in."""
-    if not any(role_of(node) is Role.PRODUCT and _is_sum_on_gpu(node)
-               for node in graph.nodes if node.target is not operator.getitem):
+def _chains_with_sums(graph: fx.Graph, partition: Partition) -> list[Region]:
+    """On a GPU, the chains with products of few rows. `partition`: the graph's
+    partition in which such products are not fused."""
+    if not any(partition.is_member(node, Role.PRODUCT) and _is_sum_on_gpu(node)
+               for node in partition.nodes):
         return []
     return [one for one in Partition(graph, joins_sums=True).fused_chains()
             if any(map(has_few_rows, one.nodes))

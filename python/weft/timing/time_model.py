@@ -10,7 +10,7 @@ from weft.device.trace_spans import lap
 from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS,
                                 ask_baseline)
 from weft.timing.untimed_work import (Message, UntimedWork, untimed_work,
-                                   untimed_work_by)
+                                      untimed_work_by)
 from weft.candidate.slot import CandidateFailed
 from weft.judge.verify_subgraph import Limits, Verdict
 from weft.judge.verify_model import begin, hold_kernels, layout_difference
@@ -59,7 +59,7 @@ class ModelBench:
         drawn = self._fresh(generator, True)
         if drawn is None or all(map(torch.equal, drawn, base.leaves)):
             raise CandidateFailed("failed", "forward() takes no inputs but those that "
-                        "get_inputs() gives: timing needs others for each call")
+                                  "get_inputs() gives: timing needs others for each call")
         return True
 
     def _fresh(self, generator, draws):

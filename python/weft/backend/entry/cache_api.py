@@ -1,5 +1,4 @@
-"""What weft keeps on disk of earlier searches: `weft.cache.info()`,
-`weft.cache.clear()`."""
+"""The stored modules of earlier searches: `weft.cache.info()`, `weft.cache.clear()`."""
 
 import os
 import shutil

@@ -271,7 +271,7 @@ class CompiledGraph:
                 raise Unsupported("no argument is a size that is a symbol")
             graphs = self._symbolic.samples_and(sizes)
         return symbolic_graph.source_for_any(graphs, sizes, arguments, self.state,
-                                        self._symbolic)
+                                             self._symbolic)
 
     def _adopt(self, kernels: Any, arguments: Any) -> bool:
         """Takes the kernels of another graph of the same model, which Dynamo

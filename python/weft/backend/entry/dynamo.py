@@ -31,12 +31,11 @@ def compile_graph(
             if type(error).__name__.endswith("RestartAnalysis"):
                 raise
             log.info("Inductor's entry point did not take a graph: %s", told(error))
-    return _pieces_of(graph_module, example_inputs, options)
+    return _compiled_graphs_of(graph_module, example_inputs, options)
 
 
-def _pieces_of(
-        graph_module: Any, example_inputs: Any,
-        options: Any) -> Any:
+def _compiled_graphs_of(
+        graph_module: Any, example_inputs: Any, options: Any) -> Any:
     """One compiled graph for each graph that AOTAutograd makes."""
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import (

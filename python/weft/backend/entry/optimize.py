@@ -43,12 +43,12 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     Other shapes, strides or dtypes are captured at their second call and searched in
     the background, up to `shapes_max` kinds of inputs, including the first.
 
-    dynamic_batch=True: one search for any batch, which is the first dimension of the
+    dynamic_batch=True: one search for any batch. The batch is the first dimension of the
     first tensor, and of each tensor that has the same size there. dynamic_dim=1 names
     another dimension, as torch._dynamo.mark_dynamic(x, 1) does; dynamic_dim=(0, 1) names
     two. If that is not possible, kernels are for these sizes, and the report says why.
 
-    replay_mb: on a GPU, calls become CUDA graphs if that is faster, within so many MiB.
+    replay_mb: MiB that CUDA graphs may keep on a GPU; they are used if they are faster.
 
     fallback="inductor" is the default on a GPU: kernels must also be faster than
     Inductor's code for the graph. That code is used if it is faster than the module.

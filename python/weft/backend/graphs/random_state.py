@@ -38,8 +38,8 @@ def kept(arguments: Sequence[Any], is_drawn: bool) -> Iterator[None]:
 
 
 def uses_rng(graph_module: torch.fx.GraphModule) -> bool:
-    """Whether it takes numbers from a generator, or may: of an operator that
-    calls a graph of its own that is not known."""
+    """Whether the graph draws random numbers, or may: a higher-order operator calls
+    another graph, which is not inspected."""
     return any(
         torch.Tag.nondeterministic_seeded in node.target.tags
         and not _drops_nothing(node)
@@ -49,7 +49,7 @@ def uses_rng(graph_module: torch.fx.GraphModule) -> bool:
 
 
 def _drops_nothing(node: torch.fx.Node) -> bool:
-    """Of attention, which draws for its dropout alone."""
+    """Whether the operator is attention without dropout, which draws nothing."""
     for i, argument in enumerate(node.target._schema.arguments):
         if argument.name == "dropout_p":
             given = node.args[i] if i < len(node.args) else node.kwargs.get(

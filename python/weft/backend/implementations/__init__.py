@@ -1,1 +1,1 @@
-"""What may compute a graph's calls, and the measurements that select one."""
+"""Implementations of a graph's calls, and the measurements that select one."""

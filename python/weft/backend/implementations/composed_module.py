@@ -26,7 +26,7 @@ class Revoked(Exception):
     """Why its kernels were found to be wrong, after they had been taken."""
 
 
-def withdraw(digest: str, reason: str) -> None:
+def revoke(digest: str, reason: str) -> None:
     """From now on no call of this process takes kernels of that text, wherever
     it was loaded from."""
     _revoked[digest] = reason
@@ -177,7 +177,7 @@ def _device_of(arguments: list[object]) -> torch.device | None:
 
 def _decline(*_: Any, **__: Any) -> None:
     raise GuardFailed("the guards of the composed module do not know these "
-                   "arguments")
+                      "arguments")
 
 
 def text_of(path: str) -> Any:

@@ -198,7 +198,7 @@ class _Task:
     def _withdraw(self, reason: str) -> Any:
         told = ("kernels that an earlier process found were withdrawn by a full "
                 f"verdict: {reason}")
-        composed_module.withdraw(self.digest, told)
+        composed_module.revoke(self.digest, told)
         kernels = self._kernels()
         if kernels is not None:
             kernels.settle("framework", told)

@@ -383,7 +383,7 @@ class Improvement:
             if other is not None:
                 candidate.state = "slower"
                 candidate.reason = ("another region with some of its operators is in use: "
-                              + other.group.first.operators())
+                                    + other.group.first.operators())
             elif any(_overlap(candidate, other) for other in free):
                 later.append(candidate)
             else:

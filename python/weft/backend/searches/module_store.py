@@ -16,7 +16,6 @@ import shutil
 import stat
 import tempfile
 import time
-import typing
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,7 +26,7 @@ FORMAT = 1
 ENTRIES_MAX = 512
 #: Between two looks whether another process has done with an entry.
 CLAIM_S = 0.5
-#: Failures that are older are of no program that still waits.
+#: Older failures are removed: no program waits for them any more.
 FAILURE_S = 86_400.0
 FILES = ("problem.py", "model_new.py", "report.md", "result.json")
 
@@ -94,8 +93,8 @@ def keep(key: str, run: Any, about: Any) -> str:
 
 
 def keep_failure(key: str, **about: object) -> None:
-    """Keeps why a search found nothing, for the processes that wait for it. Without a
-    disk that can be written each of them searches."""
+    """Stores why a search found nothing, for the processes that wait for it. If the disk
+    cannot be written, each of them searches."""
     with contextlib.suppress(OSError):
         os.makedirs(folder(), exist_ok=True)
         made, name = tempfile.mkstemp(prefix=".failed-", dir=folder())
@@ -108,8 +107,9 @@ def keep_failure(key: str, **about: object) -> None:
                 os.unlink(old)
 
 
-def failure_of(key: str) -> dict[str, typing.Any] | None:
-    """What keep_failure() kept, or None. As of an entry, not what others wrote."""
+def failure_of(key: str) -> dict[str, Any] | None:
+    """The failure that keep_failure() stored, or None. As with entries, a file that
+    others could have written is ignored."""
     try:
         with open(_failure(key), encoding="utf-8") as file:
             about = os.fstat(file.fileno())

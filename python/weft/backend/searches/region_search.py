@@ -38,9 +38,9 @@ from weft.regions.regions import (
 
 #: Regions of one program that are searched, at most.
 REGIONS_MAX = 12
-#: Devices on which each region is searched separately. On an H200, 2026-11-29: four
-#: searches for all regions of a decoder together. Two found nothing, in 30 and 55 s. After
-#: the other two the program hung; the cause is not known.
+#: Devices on which each region is searched separately. On an H200 (2026-11-29), all
+#: regions of a decoder were searched together four times. Two searches found nothing, in
+#: 30 and 55 s. After the other two the program hung; the cause is not known.
 SEARCHED_ALONE = ("cuda",)
 #: A region that takes a smaller part of the program's time is not worth a search.
 SHARE_MIN = 0.01

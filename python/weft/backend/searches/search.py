@@ -124,28 +124,27 @@ def found(source: Source, options: Options, ends: Event | None = None,
         if not may_search:
             raise SearchFailed(search_ownership.WORKER)
         return searched()
-    with search_ownership.turn(key_of(source, options), not may_search,
-                               ends) as is_ours:
+    key = key_of(source, options)
+    with search_ownership.turn(key, not may_search, ends) as is_ours:
         outcome = known(source, options, since)
         if outcome is not None:
             return outcome
-        _raise_failure(key_of(source, options), options)
+        _raise_failure(key, options)
         if not is_ours:
             raise SearchFailed(search_ownership.WORKER)
         try:
             return searched()
         except (SearchFailed, OneBatch) as error:
-            if not (ends and ends.is_set()):  # else it was not let end
+            if not (ends and ends.is_set()):  # a stopped search proves nothing
                 module_store.keep_failure(
-                    key_of(source, options), reason=str(error),
-                    budget_s=options.budget_s,
+                    key, reason=str(error), budget_s=options.budget_s,
                     is_one_batch=isinstance(error, OneBatch))
             raise
 
 
 def _raise_failure(key: str, options: Options) -> None:
-    """The failure of another process's search, which counts for all programs that were
-    under way at its end, unless this one has more time for a search."""
+    """Raises the failure of another process's search. It counts if this program began
+    before the failure, and has no larger budget."""
     failure = module_store.failure_of(key)
     if failure is None or failure.get("stored", 0) < search_ownership.BEGUN_S or (
             failure.get("budget_s", 0) < options.budget_s):
@@ -237,9 +236,10 @@ def _search(
              "stored": time.time(),
              "seeds": _seeds(options, source.any_size),
              "cut_short": is_cut_short}
-    earlier = module_store.find(key_of(source, options))
+    key = key_of(source, options)
+    earlier = module_store.find(key)
     about["tries"] = _tries(earlier[1]) + 1 if earlier else 1
-    path = module_store.keep(key_of(source, options), run, about)
+    path = module_store.keep(key, run, about)
     return Outcome(path, about["has_kernels"], summary, reason)
 
 

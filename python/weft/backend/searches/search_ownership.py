@@ -1,9 +1,8 @@
 """Which process searches for a graph: one on this machine, and no worker process.
 
 Eight ranks of a job have the same graphs. The first that comes to a graph searches;
-the others wait for its end and take what it stored, be it the reason of a failure.
-A lock of the kernel's says who
-searches. It is free when its owner is gone, however that ended.
+the others wait for its end and take what it stored: kernels, or the reason of a
+failure. A file lock says who searches. The kernel frees it when its owner ends.
 """
 
 import contextlib

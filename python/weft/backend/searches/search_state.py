@@ -11,36 +11,40 @@ FORKED = ("the process was forked while its parent searched: the next call looks
 
 
 class Kernels:
-    """What one graph has for one set of sizes, and how far it is.
+    """The kernels of one graph for one set of sizes, or the state of their search.
 
-    states: "searching"; "forked" (the search is the parent process's; the next
-    call looks for its result); "loaded" (verified by the search, not yet tried on the
-    user's data); "ready"; "framework" (it stays there; `reason` says why)."""
+    `state` is one of
+    - "searching"
+    - "forked": the parent process searches; the next call looks for its result
+    - "loaded": verified by the search, not yet tried on the user's data
+    - "ready"
+    - "framework": PyTorch computes the graph from now on; `reason` says why
+    """
 
     def __init__(self) -> None:
-        #: time.monotonic() when it was begun to write the graph down.
+        #: time.monotonic() when weft began to write the problem file.
         self.begun_s = time.monotonic()
-        #: Seconds of the budget that this took.
+        #: Seconds of the budget that writing it took.
         self.spent_s = 0.0
         self.state = "searching"
         self.reason = ""
         self.summary = ""
         self.from_store = False
-        #: An earlier process found them: they are to be judged once more.
+        #: True if an earlier process found them: they are verified once more.
         self.needs_verdict = False
         self.path = ""
-        #: Of the framework's products, by the search's verdict: "tf32".
+        #: Precision of PyTorch's products, by the search's verdict: "tf32" or "".
         self.precision = ""
         self.source = None
         self.composed = None
-        #: Who computes where kernels do not, once it was looked for: a replay
-        #: of the framework, or the framework.
+        #: Implementation without kernels, once it was selected: the fallback, or its
+        #: CUDA graph.
         self.framework = None
-        #: What explain() tells of CUDA graphs.
+        #: explain()'s text about CUDA graphs.
         self.replay = ""
         self.declined = 0
         self.calls = 0
-        #: Kernels for every batch were wanted, and cannot be.
+        #: True if kernels for every batch were wanted but are not possible.
         self.is_refused = False
         self.settled = threading.Event()
 
@@ -58,8 +62,7 @@ class Kernels:
         self.settled.set()
 
     def after_fork(self) -> None:
-        """In a child process, which has none of the threads that were busy with
-        this."""
+        """In a child process, which has none of the parent's search threads."""
         was_settled, self.settled = self.settled.is_set(), threading.Event()
         if was_settled:
             self.settled.set()
