@@ -1,4 +1,4 @@
-"""Rows of `weft bench` as tests make them: of results that no run computed."""
+"""Rows of `weft bench` for tests, made from results that no run computed."""
 
 from weft.bench import problems, records, results
 
@@ -57,8 +57,8 @@ def row_of(number, result=None, level=1, state=records.FINISHED, reason=""):
 
 
 def judged(outcome, compiled="near", beside=None, **changes):
-    """The same, with what KernelBench's own rule says of it. `beside`: how many
-    times faster than eager another module is, which is near."""
+    """The same with the result of KernelBench's own rule. `beside`: the speedup over
+    eager of a second module, which that rule accepts."""
     told = result_of(**changes)
     told["verdict"].update(
         precision="float32", framework_precision="tf32", near_eager={

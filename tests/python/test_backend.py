@@ -1,5 +1,5 @@
-"""torch.compile(model, backend="weft"): models behave as in eager, whatever
-becomes of the search."""
+"""torch.compile(model, backend="weft"): models behave as in eager, however the search
+ends."""
 
 import os
 import re

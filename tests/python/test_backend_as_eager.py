@@ -1,5 +1,5 @@
-"""torch.compile(model, backend="weft"): whatever is done to a module and its calls
-gives the same with kernels as in eager."""
+"""torch.compile(model, backend="weft"): changes of a module and of its calls have the
+same effect with kernels as in eager."""
 
 import copy
 import io
@@ -15,7 +15,7 @@ import weft
 
 
 class AsEager(BackendCase):
-    """Everything here is done to a module and to a compiled one alike."""
+    """Each change is made to a module and to its compiled copy alike."""
 
     def setUp(self):
         super().setUp()
@@ -164,8 +164,8 @@ class AsEager(BackendCase):
         self.assertEqual(self.runs(), 1)
 
     def test_threads_whose_kernels_fail(self):
-        """One of them finds it out; the others' calls are the framework's, and
-        the reason stays the first."""
+        """One thread sees the failure. The other threads' calls are PyTorch's, and the
+        first reason stays."""
         self.set_environment(FAKE_WEFT="later")
         self.mine = self.compiled(self.twin, wait=False)
         self.assertEqual(self.call_in_threads(), [])
@@ -190,8 +190,8 @@ class AsEager(BackendCase):
         self.assertEqual(self.reasons(), ["the first reason"])
 
     def call_in_threads(self):
-        """What went wrong in four threads that call from now until some calls
-        after kernels are tried or given up."""
+        """The failures of four threads, which call from now until some calls after
+        kernels are tried or given up."""
         def is_over():
             return any(state in ("ready", "framework")
                        for state in self.states())

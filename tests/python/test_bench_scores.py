@@ -142,7 +142,7 @@ class TwoColumns(unittest.TestCase):
 
 
 class NearEagerTest(unittest.TestCase):
-    """Scores by KernelBench's own rule, beside weft's."""
+    """Scores by KernelBench's own rule, in addition to weft's."""
 
     def setUp(self):
         self.rows = [row_of(1, judged("near", eager=4.0)),

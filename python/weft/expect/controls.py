@@ -9,11 +9,11 @@ from weft.expect import compare
 
 
 class Controls:
-    """Holds wrong outputs against case after case; `rejected` says for each
-    kind whether it was rejected once, None where it never applied.
+    """Compares wrong outputs with case after case. `rejected` says for each kind
+    whether a case rejected it; None if it never applied.
 
-    A control that passes everywhere means that this comparison cannot tell a
-    kernel from an imposter.
+    If a control passes in every case, the comparison cannot tell a kernel from an
+    imposter.
     """
 
     def __init__(self):
@@ -32,36 +32,36 @@ class Controls:
                     for make, want in zip(outputs, wants)
                 )
         self._hold_noise(wants, is_finite)
-        if is_finite:  # nan would give away whoever gives the answer of before
+        if is_finite:  # nan would reveal an imposter that repeats the last answer
             self._before = [want.framework for want in wants]
 
     def _hold_noise(self, wants, is_finite):
-        """Of the first case, which is the problem's own: noise as large as the
-        output. Where the framework itself errs by that much, what another case
-        rejects says nothing of what the problem asks."""
+        """Compares noise as large as the output with the first case, which is the
+        problem's own. If PyTorch itself errs by that much there, another case's
+        rejection says nothing about the problem."""
         floating = [w for w in wants if w.framework.is_floating_point()
                     and w.framework.isfinite().any()
                     and (w.framework.any() or w.truth.any())]
         if self.rejected["noise"] is None and is_finite and floating:
-            # One output that tells nothing is not made good by another.
+            # Each output must reject it: one cannot stand in for another.
             self.rejected["noise"] = all(
                 compare.compare(_noisy(want), want).reason
                 and not compare.is_lost(want) for want in floating)
 
     def rest(self):
-        """Nothing of a case is kept: the next one is held against none."""
+        """Keeps no tensor of a case: the next one is compared with no earlier one."""
         self._before = None
 
 
 def _imposters(views, wants, before, is_finite):
-    """(control's name, what makes each output) for every one that applies.
+    """(control's name, a function for each output) for every control that applies.
 
-    Cases with nan count only where nan does not give every imposter away.
+    Cases with nan count only if nan does not reveal every imposter.
     """
     if is_finite or not any(w.framework.is_floating_point() for w in wants):
         yield "zeros", [partial(torch.zeros_like, w.framework) for w in wants]
         if before is not None:
-            # Of another case: the mean of a single element is the answer.
+            # The mean is another case's: of one element, the mean is the answer.
             yield "constant", [partial(_mean_of, x) for x in before]
             yield "stale", [partial(_same, x) for x in before]
     for view in views:
@@ -77,7 +77,7 @@ def _imposters(views, wants, before, is_finite):
 
 
 def _noisy(want):
-    """The answer, each element off by the output's scale, up or down in turn."""
+    """The answer with the output's scale added and subtracted in turn."""
     made = want.framework.reshape(-1).clone()
     made[::2] += want.scale
     made[1::2] -= want.scale
