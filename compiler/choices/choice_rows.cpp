@@ -109,6 +109,13 @@ void visit_loops(LoopChoices& choices, const VisitChoice& visit) {
         &choices.few_rows_divisor);
   visit({"loops.window_row_elements_max", "elements", kAnySize, kH200Nov21},
         &choices.window_row_elements_max);
+  visit({"loops.recomputed_row_elements_max", "elements", kAnySize, kH200Nov29},
+        &choices.recomputed_row_elements_max);
+  visit({"loops.recomputed_rows_max", "rows", kSmallCount, kH200Nov29},
+        &choices.recomputed_rows_max);
+  visit({"loops.reductions_beside_max", "reductions", kSmallCount,
+         "rule, 2026-11-29"},
+        &choices.reductions_beside_max);
   visit({"loops.jam_windows_max", "windows", kSmallCount, kH200Nov22},
         &choices.jam_windows_max);
   visit({"loops.jam_reads_share_max", "share of reads", kShare, kH200Nov22},

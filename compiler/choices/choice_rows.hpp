@@ -40,6 +40,7 @@ inline constexpr std::string_view kH200Nov21 = "H200, 2026-11-21";
 inline constexpr std::string_view kH200Nov22 = "H200, 2026-11-22";
 inline constexpr std::string_view kH200Nov23 = "H200, 2026-11-23";
 inline constexpr std::string_view kH200Nov25 = "H200, 2026-11-25";
+inline constexpr std::string_view kH200Nov29 = "H200, 2026-11-29";
 
 using ChoiceField = std::variant<int*, std::int64_t*, std::size_t*, double*>;
 using VisitChoice =

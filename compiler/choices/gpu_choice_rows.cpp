@@ -33,6 +33,12 @@ void visit_triton_nest(TritonNestChoices& choices, const VisitChoice& visit) {
         &choices.interior_tiles_min);
   visit({"triton.nest.interior_points_min", "points", {1, 0x1p40}, kH200Nov22},
         &choices.interior_points_min);
+  visit({"triton.nest.recomputing_elements_max", "elements", kAnySize,
+         kH200Nov29},
+        &choices.recomputing_elements_max);
+  visit({"triton.nest.recomputing_programs_min",
+         "programs for a multiprocessor", kSomeAtATime, "rule, 2026-11-29"},
+        &choices.recomputing_programs_min);
   visit({"triton.nest.split_column_points", "points", kSomeAtATime, kH200Nov21},
         &choices.split_column_points);
   visit({"triton.nest.split_programs_of_columns",

@@ -34,10 +34,11 @@ struct TritonNestChoices {
   /// 2026-11-22.
   std::int64_t interior_tiles_min = 3;
   std::int64_t interior_points_min = 128;
-  /// Elements of the rows that a program's points read, where the points share
-  /// a recomputed row: two rows of 4096 in eight warps were the fastest on an
-  /// H200, 2026-11-29.
+  /// Points of a program that share a recomputed row: elements of all rows that
+  /// they read, at most, and programs for each multiprocessor, at least. Two
+  /// rows of 4096 in eight warps were the fastest. 2026-11-29.
   std::int64_t recomputing_elements_max = 1 << 14;
+  std::int64_t recomputing_programs_min = 2;
   /// Split reductions: coalesced points of a program, and programs for each
   /// multiprocessor. Short pieces of memory want more loads in flight than
   /// rows. 2026-11-21: 184, 160 and 138 us with 4, 16 and 32 programs.

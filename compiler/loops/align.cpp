@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/loops/rewrite.hpp"
+
 namespace weft {
 namespace {
 
@@ -13,36 +15,10 @@ bool holds(const Variables& list, int id) {
                      [&](const LoopVar& v) { return v.id == id; });
 }
 
-Variables renamed(const Variables& list, const IndexMap& map) {
-  Variables result;
-  for (const LoopVar& variable : list) {
-    const auto found = map.find(variable.id);
-    if (found == map.end()) {
-      result.push_back(variable);
-      continue;
-    }
-    std::map<int, LoopVar> fresh;
-    found->second.collect(fresh);
-    // Outermost first: the larger coefficient.
-    Variables parts;
-    for (const auto& [id, part] : fresh) parts.push_back(part);
-    std::sort(parts.begin(), parts.end(), [&](auto& a, auto& b) {
-      return found->second.coefficient(a.id) > found->second.coefficient(b.id);
-    });
-    result.insert(result.end(), parts.begin(), parts.end());
-  }
-  return result;
-}
-
 IndexMap split_map(Program& program, LoopVar variable, std::int64_t low) {
   const LoopVar outer = program.new_variable(variable.extent / low);
   const LoopVar inner = program.new_variable(low);
   return {{variable.id, Index(outer) * low + Index(inner)}};
-}
-
-void substitute_nest(Program& program, Nest& nest, const IndexMap& map) {
-  nest.outer = renamed(nest.outer, map);
-  for (Stage& stage : nest.stages) substitute(program, stage, map);
 }
 
 // Loads in `stage` of what `nest` computes.
@@ -288,18 +264,24 @@ std::optional<std::pair<Index, Index>> common_load(const Program& program,
 
 constexpr int kSplitsMax = 32;
 
+// Pairs the variables of two lists in order, if their extents are equal.
+std::optional<IndexMap> paired_in_order(const Variables& from,
+                                        const Variables& to) {
+  if (from.size() != to.size()) return std::nullopt;
+  IndexMap map;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i].extent != to[i].extent) return std::nullopt;
+    map[from[i].id] = Index(to[i]);
+  }
+  return map;
+}
+
 // Both may walk the same in the same order, however what they read is indexed.
 bool adopt_in_order(Program& program, Stage& stage, const Stage& other) {
-  if (stage.inner.empty() || stage.inner.size() != other.inner.size()) {
-    return false;
-  }
-  IndexMap map;
-  for (std::size_t i = 0; i < stage.inner.size(); ++i) {
-    if (stage.inner[i].extent != other.inner[i].extent) return false;
-    map[stage.inner[i].id] = Index(other.inner[i]);
-  }
+  const auto map = paired_in_order(stage.inner, other.inner);
+  if (!map || map->empty()) return false;
   Stage tried = stage;
-  substitute(program, tried, map);
+  substitute(program, tried, *map);
   const std::vector<ExprId> known = program.arena.reachable({other.value});
   for (const ExprId id : program.arena.reachable({tried.value})) {
     const Scalar& node = program.arena[id];
@@ -336,18 +318,6 @@ bool align_to_loads_of(Program& program, Nest& nest, std::size_t member,
 }
 
 }  // namespace
-
-void substitute(Program& program, Stage& stage, const IndexMap& map) {
-  stage.outer = renamed(stage.outer, map);
-  stage.inner = renamed(stage.inner, map);
-  stage.value = program.arena.substitute(stage.value, map);
-  if (stage.position >= 0) {
-    stage.position = program.arena.substitute(stage.position, map);
-  }
-  for (Index& index : stage.result_index) index = index.substitute(map);
-  stage.offset = stage.offset.substitute(map);
-  for (auto& [index, extent] : stage.bounds) index = index.substitute(map);
-}
 
 bool align_to_results(Program& program, Nest& nest, Stage& stage) {
   for (int round = 0; round < kSplitsMax; ++round) {
@@ -428,17 +398,13 @@ bool align_beside(Program& program, const Nest& nest, Stage& stage,
                   const LoopFacts& facts) {
   const auto reductions = std::ranges::count_if(
       nest.stages, [](const Stage& other) { return other.is_reduction; });
-  if (!stage.is_reduction || stage.outer.size() != nest.outer.size() ||
+  const auto map = paired_in_order(stage.outer, nest.outer);
+  if (!stage.is_reduction || !map ||
       reductions >= facts.choices.loops.reductions_beside_max) {
     return false;
   }
-  IndexMap map;
-  for (std::size_t i = 0; i < nest.outer.size(); ++i) {
-    if (stage.outer[i].extent != nest.outer[i].extent) return false;
-    map[stage.outer[i].id] = Index(nest.outer[i]);
-  }
   Stage tried = stage;
-  substitute(program, tried, map);
+  substitute(program, tried, *map);
   for (const Stage& other : nest.stages) {
     if (!other.is_reduction || !adopt_in_order(program, tried, other)) continue;
     stage = std::move(tried);

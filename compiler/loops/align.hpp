@@ -24,9 +24,9 @@ void walk_whole_blocks(Program& program, const Nest& nest, Stage& stage);
 /// the same elements of an input in the same places.
 bool align_to_loads(Program& program, Nest& nest, Stage& stage);
 
-/// For a reduction that reads a row of its own at each point, as one of the
-/// nest does, and the same other row (two products of one vector): the points
-/// are paired in order.
+/// For two products of one vector, with as many columns: the stage's points and
+/// the nest's are paired in order. The reductions share the vector's elements;
+/// each also reads another row at each point.
 bool align_beside(Program& program, const Nest& nest, Stage& stage,
                   const LoopFacts& facts);
 
@@ -36,8 +36,5 @@ void split_as_read(Program& program, Stage& stage, const Index& read);
 
 /// Names the inner variables as those of a stage of the nest with equal reads.
 void share_inner(Program& program, Nest& nest, Stage& stage);
-
-/// Replaces variables everywhere in a stage, and in its lists.
-void substitute(Program& program, Stage& stage, const IndexMap& map);
 
 }  // namespace weft

@@ -46,9 +46,9 @@ double bytes_written(const Schedule& plan, const Nest& nest) {
   return bytes;
 }
 
-/// Instructions of one element: counted in compiled kernels for sm_90. A
-/// division or a root that rounds correctly, and what PyTorch computes with
-/// exp, are sequences; most others are one.
+/// Instructions for one element, counted in compiled kernels for sm_90. A
+/// correctly rounded division or root, and a function that PyTorch computes
+/// with exp, take a sequence of instructions. Most others take one.
 double instructions_of(const Scalar& node) {
   constexpr std::string_view kSequences[] = {
       "div",  "sqrt", "rsqrt",   "exp",  "exp2",    "expm1",     "log",
@@ -61,8 +61,8 @@ double instructions_of(const Scalar& node) {
   return node.op == ScalarOp::constant ? 0 : is_sequence ? kSequence : 1;
 }
 
-/// What depends on an inner variable is computed for each of its values, at
-/// each point.
+/// Operations of all points. An expression that depends on an inner variable is
+/// computed for each of that variable's values.
 double operations(const Program& program, const Nest& nest) {
   constexpr double kOperationsPerInstruction = 2;  // as rates are counted
   double instructions = 0;
@@ -73,13 +73,12 @@ double operations(const Program& program, const Nest& nest) {
     const double inner = static_cast<double>(extent_of(stage.inner));
     for (const ExprId id : program.arena.reachable(roots_of(stage))) {
       const Scalar& node = program.arena[id];
-      const bool has_moving_index =
-          std::ranges::any_of(node.index, [&](const Index& index) {
-            return std::ranges::any_of(stage.inner, [&](const LoopVar& v) {
-              return index.uses(v.id);
-            });
-          });
-      moves[id] = has_moving_index ||
+      const auto moves_by = [&](const LoopVar& variable) {
+        return std::ranges::any_of(node.index, [&](const Index& index) {
+          return index.uses(variable.id);
+        });
+      };
+      moves[id] = std::ranges::any_of(stage.inner, moves_by) ||
                   std::ranges::any_of(node.arguments, [&](ExprId argument) {
                     return moves[argument];
                   });

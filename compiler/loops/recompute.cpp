@@ -1,14 +1,15 @@
 #include "compiler/loops/recompute.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
-#include "compiler/loops/align.hpp"
+#include "compiler/loops/rewrite.hpp"
 
 namespace weft {
 namespace {
 
-// Whether all that the nest computes is reductions over the elements of one
-// row.
+// True if the nest computes nothing but reductions over one row's elements.
 bool is_one_row(const Nest& nest) {
   return extent_of(nest.outer) == 1 && !nest.no_fuse &&
          std::ranges::all_of(nest.stages, [](const Stage& stage) {
@@ -16,8 +17,8 @@ bool is_one_row(const Nest& nest) {
          });
 }
 
-// Whether the stage reads a row of its own for each point, beside which the
-// recomputed row costs little.
+// True if the stage reads another row at each point, so that reading the
+// recomputed row as well costs little.
 bool is_worth(const Program& program, const Nest& source, const Stage& stage,
               std::int64_t points, const LoopFacts& facts) {
   std::int64_t recomputed = 0;
@@ -33,32 +34,6 @@ bool is_worth(const Program& program, const Nest& source, const Stage& stage,
 }
 
 }  // namespace
-
-Stage with_buffers(Program& program, Stage stage,
-                   const std::map<int, int>& buffers) {
-  ScalarArena& arena = program.arena;
-  std::map<ExprId, ExprId> replaced;
-  for (const ExprId id : arena.reachable(roots_of(stage))) {
-    Scalar node = arena[id];
-    for (ExprId& argument : node.arguments) argument = replaced.at(argument);
-    const auto found =
-        node.op == ScalarOp::load ? buffers.find(node.buffer) : buffers.end();
-    if (found == buffers.end()) {
-      replaced[id] = arena.with_arguments(id, node.arguments);
-    } else if (node.is_indirect) {
-      replaced[id] =
-          arena.indirect_load(node.dtype, found->second, node.index.front(),
-                              node.guard(), node.indirect_offset());
-    } else {
-      const ExprId bare = arena.load(node.dtype, found->second, node.index);
-      replaced[id] =
-          node.guarded ? arena.guarded_load(bare, node.guard()) : bare;
-    }
-  }
-  stage.value = replaced.at(stage.value);
-  if (stage.position >= 0) stage.position = replaced.at(stage.position);
-  return stage;
-}
 
 void recompute_reductions(Program& program, const std::vector<Nest>& before,
                           Nest& nest, Stage& stage, const LoopFacts& facts,

@@ -1,10 +1,9 @@
-// Recomputing one row's reductions in each point that reads them. A norm before
-// a product with one row is a kernel of one block, for which the product's
-// kernel waits; each of that kernel's blocks reads the row anyway.
+// Recomputes one row's reductions at each point that reads them. For example, a
+// norm before a product with one row is a kernel of one block, and the
+// product's kernel waits for it. Each block of the product's kernel reads that
+// row anyway.
 #pragma once
 
-#include <map>
-#include <set>
 #include <vector>
 
 #include "compiler/loops/decisions.hpp"
@@ -18,10 +17,6 @@ namespace weft {
 void recompute_reductions(Program& program, const std::vector<Nest>& before,
                           Nest& nest, Stage& stage, const LoopFacts& facts,
                           Decisions& decisions);
-
-/// The stage with each of these results read from another buffer.
-Stage with_buffers(Program& program, Stage stage,
-                   const std::map<int, int>& buffers);
 
 /// Drops nests whose results were recomputed wherever they are read.
 void drop_recomputed(const Program& program, std::vector<Nest>& nests);

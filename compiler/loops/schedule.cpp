@@ -5,6 +5,7 @@
 #include "compiler/loops/align.hpp"
 #include "compiler/loops/decisions.hpp"
 #include "compiler/loops/recompute.hpp"
+#include "compiler/loops/rewrite.hpp"
 #include "compiler/loops/scratch.hpp"
 
 namespace weft {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "compiler/loops/align.hpp"
 #include "compiler/loops/jam.hpp"
+#include "compiler/loops/rewrite.hpp"
 
 namespace weft {
 namespace {
@@ -79,22 +79,6 @@ std::optional<Jam> best_jam(const Program& program, const Nest& nest,
   return best;
 }
 
-/// The expression with one result in place of another.
-ExprId with_result(ScalarArena& arena, ExprId root, int old, int fresh) {
-  std::map<ExprId, ExprId> replaced;
-  for (const ExprId id : arena.reachable({root})) {
-    const Scalar node = arena[id];
-    if (node.op == ScalarOp::load && node.buffer == old) {
-      replaced[id] = arena.load(node.dtype, fresh, {});
-      continue;
-    }
-    std::vector<ExprId> arguments = node.arguments;
-    for (ExprId& argument : arguments) argument = replaced.at(argument);
-    replaced[id] = arena.with_arguments(id, std::move(arguments));
-  }
-  return replaced.at(root);
-}
-
 int new_result(Program& program, int like) {
   Buffer buffer = program.buffers[like];
   buffer.name = "r" + std::to_string(program.buffers.size());
@@ -131,9 +115,9 @@ void apply(Program& program, Nest& nest, const Jam& jam) {
     for (std::int64_t which = 0; which < jam.together; ++which) {
       Stage copy = nest.stages[s];
       substitute(program, copy, {{jam.outer.id, at(which)}});
-      copy.value = with_result(program.arena, copy.value, reduction.results[0],
-                               stages[which].results[0]);
-      stages.push_back(std::move(copy));
+      stages.push_back(
+          with_buffers(program, std::move(copy),
+                       {{reduction.results[0], stages[which].results[0]}}));
     }
   }
   nest.stages = std::move(stages);

@@ -25,9 +25,9 @@ std::int64_t elements_of(const Node& node) {
              : weft::elements_of(node.values[0]->shape);
 }
 
-/// How many calls, and results of the graph, read each value or a view of it;
-/// a call of several results walks more than once over what it reads, and so
-/// does one that reads a smaller tensor's elements for several of its own.
+/// Number of calls and graph outputs that read each value or a view of it. A
+/// call counts twice if it has several results, or if it reads a smaller tensor
+/// than its own: then it reads an element several times.
 std::map<std::string, int> readers_of(const Graph& graph) {
   std::map<std::string, int> readers;
   for (const std::string& output : graph.outputs) ++readers[output];

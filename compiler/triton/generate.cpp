@@ -218,8 +218,9 @@ TritonModule print_module(const Graph& graph, const Schedules& hint_schedules,
   return module;
 }
 
-/// What a variant keeps, as far as it depends on a variant: of what is for any
-/// size nothing, since what pays may differ from size to size.
+/// Calls whose values the variant materializes. They depend only on whether the
+/// variant recomputes: otherwise all variants materialize what the first does.
+/// None if the graph is symbolic: the faster choice may depend on its size.
 std::set<std::string> materialized_in(const Graph& graph,
                                       const TritonVariant& variant,
                                       const GpuFacts& facts,
@@ -235,26 +236,26 @@ std::set<std::string> materialized_in(const Graph& graph,
       facts.rates, facts.choices.lowering);
 }
 
-/// Of a symbolic graph, at its size: what is common to those of several is
-/// the source for any.
+/// The sources at the graph's own size. If the graph is symbolic, the source
+/// for any size is what the sources at several sizes have in common.
 Result<std::vector<KernelSource>> generate_at(
     const Subgraph& subgraph, const Schedules& hint_schedules,
     const GpuFacts& facts, const GenerateOptions& options) try {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
   const bool tf32 = is_tf32(subgraph.graph);
-  std::map<bool, std::set<std::string>> kept;  // by whether it recomputes
+  std::map<bool, std::set<std::string>> materialized;  // by recomputes
   for (TritonVariant variant : variants_of(subgraph.graph)) {
     if (static_cast<int>(sources.size()) >= options.variants_max) break;
     variant.exact = variant.exact || !tf32;
     const bool recomputes = variant.recomputing_points > 0;
-    if (!kept.contains(recomputes)) {
-      kept[recomputes] = materialized_in(subgraph.graph, variant, facts,
-                                         options.free_rounding);
+    if (!materialized.contains(recomputes)) {
+      materialized[recomputes] = materialized_in(subgraph.graph, variant, facts,
+                                                 options.free_rounding);
     }
     const TritonModule module =
         print_module(subgraph.graph, hint_schedules, variant, facts,
-                     options.free_rounding, kept.at(recomputes));
+                     options.free_rounding, materialized.at(recomputes));
     if (!seen.insert(triton_source(subgraph, "", module)).second) continue;
     const std::string name = variant_name(variant, tf32);
     sources.push_back({name, triton_source(subgraph, name, module)});

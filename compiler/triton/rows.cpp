@@ -21,15 +21,20 @@ NestText::Traversal NestText::traversal() const {
   return fits ? Traversal::persistent : Traversal::walk;
 }
 
-// Each reduction of a point has an accumulator in registers.
-int NestText::window_points() const {
+// Number of reductions of the pass that has most of them, at least 1.
+int NestText::reductions_max() const {
   std::size_t reductions = 1;
   for (const Pass& pass : passes_) {
     reductions = std::max(reductions, pass.reductions().size());
   }
-  return std::max(1, std::min(choices().window_points_max,
-                              choices().window_accumulators_max /
-                                  static_cast<int>(reductions)));
+  return static_cast<int>(reductions);
+}
+
+// Each reduction of a point has an accumulator in registers.
+int NestText::window_points() const {
+  return std::max(
+      1, std::min(choices().window_points_max,
+                  choices().window_accumulators_max / reductions_max()));
 }
 
 NestText::Tile NestText::tile_for(Traversal traversal) const {
@@ -51,20 +56,16 @@ NestText::Tile NestText::tile_for(Traversal traversal) const {
   return tile;
 }
 
-// Points that share a recomputed row: as many as leave each multiprocessor
-// several programs, and whose own rows fit into registers.
+// Points that share a recomputed row. The rows that only one point reads fit
+// into registers, and each multiprocessor has several programs.
 std::int64_t NestText::recomputing_points(std::int64_t width) const {
-  constexpr std::int64_t kProgramsPerMultiprocessor = 2;
   if (module_.for_sizes()) return 1;
-  std::size_t rows = 1;
-  for (const Pass& pass : passes_) {
-    rows = std::max(rows, pass.reductions().size());
-  }
+  const std::int64_t elements = reductions_max() * width;  // of a point's rows
+  const std::int64_t programs = choices().recomputing_programs_min * facts_.sms;
   std::int64_t points = variant_.recomputing_points;
-  while (points > 1 && (points * static_cast<std::int64_t>(rows) * width >
-                            choices().recomputing_elements_max ||
-                        extent_of(nest_.outer) <
-                            points * kProgramsPerMultiprocessor * facts_.sms)) {
+  while (points > 1 &&
+         (points * elements > choices().recomputing_elements_max ||
+          points * programs > extent_of(nest_.outer))) {
     points /= 2;
   }
   return points;

@@ -29,6 +29,25 @@ Graph pooled() {
   return graph;
 }
 
+/// A product of one row, divided by its sum of squares, as reductions.
+Graph norm_and_product() {
+  Graph graph;
+  add_input(graph, "x", dense({1, 1024}));
+  add_input(graph, "w", dense({512, 1024}));
+  add_call(graph, "squares", "aten.mul.Tensor", {ref("x"), ref("x")},
+           dense({1, 1024}));
+  add_call(graph, "total", "aten.sum.dim_IntList",
+           {ref("squares"), list({1}), truth(true)}, dense({1, 1}));
+  add_call(graph, "h", "aten.div.Tensor", {ref("x"), ref("total")},
+           dense({1, 1024}));
+  add_call(graph, "terms", "aten.mul.Tensor", {ref("h"), ref("w")},
+           dense({512, 1024}));
+  add_call(graph, "y", "aten.sum.dim_IntList", {ref("terms"), list({1})},
+           dense({512}));
+  graph.outputs = {"y"};
+  return graph;
+}
+
 Machine h200() {
   Machine machine;
   Gpu& gpu = machine.gpus.emplace_back();
@@ -44,9 +63,12 @@ Machine h200() {
 // Nothing that a result depends on is a choice, so that any value gives code,
 // and soon.
 TEST_CASE("every choice at its bounds gives code") {
-  const std::vector<Graph> graphs = {product(), pooled(), softmax(64, 4 << 20),
+  const std::vector<Graph> graphs = {product(),
+                                     pooled(),
+                                     softmax(64, 4 << 20),
                                      softmax(4096, 8192),
-                                     variance(16, 1 << 16)};
+                                     variance(16, 1 << 16),
+                                     norm_and_product()};
   const Machine machine = h200();
   for (const NamedChoice& one : list_choices()) {
     for (const double value : {one.least, one.most}) {
@@ -79,4 +101,19 @@ TEST_CASE("a choice changes the kernels of its target") {
   const std::string defaults = text({});
   CHECK(text({{"cuda.stream.ahead_bytes", 16384}}) != defaults);
   CHECK(text({{"triton.nest.column_steps", 16}}) == defaults);
+}
+
+TEST_CASE("a row is recomputed as far as choices allow") {
+  const auto text = [](const std::map<std::string, double>& values) {
+    const auto sources = generate_sources(
+        *find_target("triton"), subgraph_of(norm_and_product()), h200(),
+        {1, false, choices_with(values).value()});
+    return sources.value().front().kernel.text;
+  };
+  const std::string defaults = text({});
+  CHECK_FALSE(defaults.contains("def kernel1("));
+  CHECK(text({{"loops.recomputed_row_elements_max", 1023}})
+            .contains("def kernel1("));
+  CHECK(text({{"triton.nest.recomputing_programs_min", 1}}) != defaults);
+  CHECK(text({{"triton.nest.recomputing_elements_max", 1024}}) == defaults);
 }

@@ -2,7 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <set>
+#include <utility>
+#include <vector>
+
+#include "compiler/choices/choice_rows.hpp"
 
 using namespace weft;
 
@@ -39,6 +45,41 @@ TEST_CASE("every choice has a name of its own, which overrides it") {
     }
   }
   CHECK(names.size() > 70);
+}
+
+TEST_CASE("every field of the choices has a row") {
+  Choices choices;
+  std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> fields;  // start, end
+  const VisitChoice add = [&](const ChoiceRow&, ChoiceField field) {
+    std::visit(
+        [&](auto* value) {
+          const auto start = reinterpret_cast<const std::byte*>(value) -
+                             reinterpret_cast<const std::byte*>(&choices);
+          fields.emplace_back(start, start + sizeof *value);
+        },
+        field);
+  };
+  visit_fusion(choices.fusion, add);
+  visit_contraction(choices.contraction, add);
+  visit_lowering(choices.lowering, add);
+  visit_loops(choices.loops, add);
+  visit_cpu(choices.cpu, add);
+  visit_triton(choices.triton, add);
+  visit_cuda(choices.cuda, add);
+  std::ranges::sort(fields);
+  const auto aligned = [](std::ptrdiff_t at, std::ptrdiff_t to) {
+    return (at + to - 1) / to * to;
+  };
+  // Only padding is between two fields: before one, or at the end of a struct.
+  std::ptrdiff_t last = 0;
+  for (const auto& [start, end] : fields) {
+    CAPTURE(start);
+    const bool follows = start == aligned(last, end - start) ||
+                         start == aligned(last, alignof(Choices));
+    CHECK(follows);
+    last = end;
+  }
+  CHECK(aligned(last, alignof(Choices)) == sizeof(Choices));
 }
 
 TEST_CASE("what is no choice, or no value of one, is named") {
