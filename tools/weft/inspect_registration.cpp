@@ -58,13 +58,13 @@ void add_export(CLI::App& app, CommonFlags& common, int& code) {
   add("trace", "Timeline for Perfetto (ui.perfetto.dev)");
   add("csv", "A row a candidate");
   add("otlp", "Spans for OpenTelemetry, calls by the GenAI conventions");
-  add("pairs", "Verified kernels beside what they compute, as a data set",
+  add("pairs", "Verified kernels and what they compute, as a data set",
       "Run directory, or the file of a kernel library",
       "File; one that ends in .parquet is that (default: JSON lines to the "
       "standard output)")
       ->add_option("--license", flags.licence,
-                   "Of all of them, such as MIT (default: what the problem's "
-                   "file says, or else its checkout)");
+                   "License of all kernels, such as MIT (default: as the "
+                   "problem's file says, or else its checkout)");
 }
 
 void add_replay(CLI::App& app, CommonFlags& common, int& code) {
@@ -75,7 +75,7 @@ void add_replay(CLI::App& app, CommonFlags& common, int& code) {
   add_common(*replay, common);
   replay->add_option("run", flags.run, "Run directory")->required();
   auto* check = replay->add_flag(
-      "--check", flags.check, "Only say whether every role decides as it did");
+      "--check", flags.check, "Only check that every role decides as before");
   auto* until =
       replay->add_option("--until", flags.until, "Stop after this event");
   until->check(event_number());
@@ -83,10 +83,10 @@ void add_replay(CLI::App& app, CommonFlags& common, int& code) {
                                 "Go from event to event, by commands that are "
                                 "read ('help' lists them)");
   auto* at = replay->add_option("--at", flags.at,
-                                "Say what stands once this event is delivered");
+                                "Print what the run knows after this event");
   replay
       ->add_option("--state", flags.state,
-                   "What this role knows there, or 'all' of them")
+                   "Print the state of this role there, or of 'all'")
       ->needs(at);
   step->excludes(check)->excludes(until)->excludes(at);
   at->check(event_number())->excludes(check)->excludes(until);
@@ -118,7 +118,7 @@ void add_fork(CLI::App& app, CommonFlags& common, int& code) {
       ->allow_extra_args(false);
   fork->add_option("--reply", flags.reply,
                    "JSON file: fields of the answer that is this event");
-  fork->add_option("--out", flags.out, "Run directory (default: beside RUN)");
+  fork->add_option("--out", flags.out, "Run directory (default: next to RUN)");
   fork->add_flag("--only-make", flags.only_make,
                  "Make the new run, and do not go on with it");
   fork->add_flag("!--no-llm-cache", flags.resume.llm_cache,

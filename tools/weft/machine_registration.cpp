@@ -17,7 +17,7 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
       ->check(fault_of_address)
       ->capture_default_str();
   node->add_option("--name", flags.name,
-                   "One of its own in the run (default: the host's)");
+                   "Name of the node in the run (default: the host's)");
   node->add_option("--slots", flags.slots, "cpu=N: cores that the run may have")
       ->delimiter(',')
       ->allow_extra_args(false);

@@ -111,11 +111,11 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
       ->check(CLI::Range(0, 63))
       ->capture_default_str();
   eval->add_option("--precision", flags.precision,
-                   "Of products, for reference and candidate alike")
+                   "Precision of products, in reference and candidate")
       ->check(CLI::IsMember({"framework", "strict", "tf32"}))
       ->capture_default_str();
   eval->add_option("--mode", flags.mode,
-                   "Both are put in it (as-is: their constructors')")
+                   "Mode of reference and candidate (as-is: as constructed)")
       ->check(CLI::IsMember({"as-is", "eval", "train"}))
       ->capture_default_str();
   eval->add_flag("--no-timing", flags.no_timing, "Only check");
@@ -126,7 +126,8 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
                  "Do not time torch.compile");
   eval->add_option(
       "--seed", flags.seed,
-      "Of all checked inputs; default: one that is drawn, and told");
+      "Seed of all checked inputs (default: a random one, which is "
+      "printed)");
   eval->add_option("--timing-ms", flags.timing_ms, "Time spent on timing")
       ->check(CLI::Range(10, 3'600'000))
       ->capture_default_str();
@@ -171,7 +172,7 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
                    "KernelBench's checkout, or a folder of problem files")
       ->required();
   bench->add_option("--and", flags.beside,
-                    "Another folder, whose scores are told beside these");
+                    "Another folder; its scores are printed next to these");
   bench->add_option("--level", flags.levels, "Which levels, with commas")
       ->delimiter(',')
       ->allow_extra_args(false)
