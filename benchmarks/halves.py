@@ -159,7 +159,7 @@ WIDTHS = [(1024, 3072), (2048, 8192), (4096, 11008), (1736, 5208), (5120, 13824)
 
 
 def token_regions() -> list[Region]:
-    """Of one token: products by weights of shape (columns, terms)."""
+    """Products of one token by weights of shape (columns, terms)."""
     import torch
     import torch.nn.functional as F
 

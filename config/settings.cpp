@@ -103,8 +103,8 @@ Result<std::string> read_bytes(const fs::path& file) {
   return bytes;
 }
 
-/// What costs money, loosens a limit, opens a port or a box, or names files to
-/// read, to write or to send.
+/// Whether the setting costs money, loosens a limit, opens a port or the
+/// sandbox, or names files to read, to write or to send.
 bool is_of_user(std::string_view name, const Setting& setting) {
   static constexpr std::string_view own[] = {"run.llm",
                                              "run.llm_groups",

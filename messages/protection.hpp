@@ -1,4 +1,4 @@
-// What says that code has no sandbox, or needs one.
+// Marks of a machine without a sandbox, and of a problem that needs one.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,15 @@ namespace weft {
 /// In Machine::unprotected, instead of the layers' names.
 inline constexpr std::string_view kNoSandbox = "everything (--sandbox none)";
 
-/// RunStart::description of a problem that nobody described and that is not
-/// trusted: where there is a description, ports run the problem in a sandbox.
+/// Stands for the description in a run whose problem nobody described and whose
+/// user does not trust it.
 inline constexpr std::string_view kUntrustedProblem = "(not trusted)";
+
+/// Whether the problem runs in a sandbox only: a language model wrote it from a
+/// description, or the user does not trust it.
+inline bool is_problem_untrusted(const RunStart& start) {
+  return !start.description.empty();
+}
 
 inline bool has_no_sandbox(const Machine& machine) {
   return std::ranges::find(machine.unprotected, kNoSandbox) !=

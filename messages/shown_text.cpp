@@ -96,8 +96,9 @@ std::string terminal_paragraph(std::string_view text) {
 std::string markdown_line(std::string_view text) {
   std::string out;
   for (const char c : safe(text, " ", " ")) {
-    // Backslashes only where one would hide what follows it. Those of the text
-    // itself are doubled there: one of them would hide ours.
+    // A backslash is added only before a character that would be mark-up. The
+    // text's own backslashes before it are doubled: one of them would escape
+    // the added one.
     if (c == '`' || c == '<' || c == '|') {
       const auto last = out.find_last_not_of('\\');
       const auto from = last == std::string::npos ? 0 : last + 1;

@@ -22,7 +22,7 @@
 
 namespace weft {
 
-/// What a port's calls may cost, whatever the roles allow. Below 0: no limit.
+/// Upper limits of a port's calls, whatever the roles allow. Below 0: no limit.
 struct LlmSpendingLimit {
   std::int64_t micro_usd = -1;
   std::int64_t tokens = -1;

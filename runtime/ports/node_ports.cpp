@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "actors/device.hpp"
+#include "messages/protection.hpp"
 #include "runtime/bus/membership.hpp"
 #include "runtime/machine/room.hpp"
 #include "runtime/ports/build_port.hpp"
@@ -65,7 +66,7 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
     verify.device = device;
     verify.interprets = !can_time(start.options, start.machine);
     verify.precision = start.options.precision;
-    verify.untrusted_problem = !start.description.empty();
+    verify.untrusted_problem = is_problem_untrusted(start);
     verify.threads = machine.cores;
     verify.memory_bytes = start.options.memory_bytes;
     auto port = std::make_unique<VerifyPort>(blobs, *cache, std::move(verify));

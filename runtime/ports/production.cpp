@@ -6,6 +6,7 @@
 
 #include "actors/device.hpp"
 #include "actors/role.hpp"
+#include "messages/protection.hpp"
 #include "runtime/machine/device_choice.hpp"
 #include "runtime/ports/build_port.hpp"
 #include "runtime/ports/capture_port.hpp"
@@ -103,9 +104,7 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
     verify.slot_name = device.slot_name;
     verify.interprets = !can_time(options, machine);
     verify.precision = options.precision;
-    // A language model wrote the problem from a description, or the user does
-    // not trust it (messages/protection.hpp).
-    verify.untrusted_problem = !start.description.empty();
+    verify.untrusted_problem = is_problem_untrusted(start);
     verify.threads = machine.cores;
     verify.memory_bytes = options.memory_bytes;
     auto verifying =

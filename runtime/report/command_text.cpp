@@ -6,6 +6,8 @@
 #include <type_traits>
 
 #include "compiler/choices/choices.hpp"
+#include "messages/joined.hpp"
+#include "messages/protection.hpp"
 
 namespace weft {
 namespace {
@@ -25,14 +27,6 @@ std::string quoted(const std::string& word) {
     }
   }
   return text + "'";
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : ",") + word;
-  }
-  return text;
 }
 
 std::string dollars(std::int64_t micro_usd) {
@@ -93,15 +87,15 @@ std::string command_text(const RunStart& start) {
   if (options.devices.empty()) {
     words.add("--device", options.device, usual.device);
   }
-  words.add("--devices", joined(options.devices), "");
+  words.add("--devices", joined(options.devices, ","), "");
   words.add("--precision", options.precision, usual.precision);
   words.add("--accept", options.accept, usual.accept);
   words.add("--rounding", options.rounding, usual.rounding);
   words.add("--mode", options.mode, usual.mode);
-  words.flag("--untrusted-problem", !start.description.empty());
+  words.flag("--untrusted-problem", is_problem_untrusted(start));
   words.flag("--no-extern", options.no_extern);
   words.flag(size_flags(options), options.dynamic_batch);
-  words.add("--seeds", joined(options.seeds), joined(usual.seeds));
+  words.add("--seeds", joined(options.seeds, ","), joined(usual.seeds, ","));
   words.add("--variants", options.variants_max, usual.variants_max);
   words.add("--seed", static_cast<std::int64_t>(options.seed), 1);
   if (options.known_kernels.empty()) {

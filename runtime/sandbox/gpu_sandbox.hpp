@@ -9,9 +9,9 @@ namespace weft {
 /// them, and the processes that CUDA and its compilers need.
 void show_gpu(SandboxRequest& sandbox);
 
-/// The locks of devices and of their memory, which are made where they are
-/// missing (python/weft/device/gpu_lock.py). Not for candidates: who holds one
-/// keeps others waiting.
+/// The locks of devices and of their memory (python/weft/device/gpu_lock.py).
+/// Missing ones are made. Not for candidates: a process that holds a lock keeps
+/// others waiting.
 void show_gpu_locks(SandboxRequest& sandbox);
 
 }  // namespace weft

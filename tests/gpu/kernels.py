@@ -91,7 +91,7 @@ def module(name):
 
 
 def graph(count):
-    """x0 + x1 of so many elements (docs/reference/graph.md)."""
+    """x0 + x1 of `count` elements (docs/reference/graph.md)."""
     value = {"dtype": "float32", "shape": [count], "stride": [1]}
 
     def node(name, kind, target, args=()):

@@ -1,9 +1,9 @@
-"""Build backend of the package: scikit-build-core, with an editable wheel of its own.
+"""Build backend of the package: scikit-build-core, with another editable wheel.
 
 `pip install ./` compiles weft and packs it, as scikit-build-core does. `pip install -e ./`
-compiles nothing: its wheel has a path entry for python/, the entry points and the console
-script, and the package uses the program in build/ (weft/backend/program.py). scikit-build-core's
-editable wheel adds an import hook, which is stronger than PYTHONPATH.
+compiles nothing. Its wheel has a path entry for python/, the entry points and the console
+script. The package uses the program in build/ (weft/backend/program.py). scikit-build-core's
+editable wheel is not used: it adds an import hook, which is stronger than PYTHONPATH.
 """
 
 import base64

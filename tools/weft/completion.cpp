@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "messages/joined.hpp"
 #include "tools/weft/command_tree.hpp"
 #include "tools/weft/manual.hpp"
 
@@ -19,30 +20,20 @@ std::string last_word(const std::string& path) {
 }
 
 std::string command_names(const CommandText& command) {
-  std::string text;
+  std::vector<std::string> names;
   for (const CommandText& part : command.commands) {
-    text += (text.empty() ? "" : " ") + last_word(part.path);
+    names.push_back(last_word(part.path));
   }
-  return text;
+  return joined(names, " ");
 }
 
 std::string option_names(const CommandText& command) {
-  std::string text;
+  std::vector<std::string> names;
   for (const OptionText& option : command.options) {
     if (option.is_positional) continue;
-    for (const std::string& name : option.names) {
-      text += (text.empty() ? "" : " ") + name;
-    }
+    names.insert(names.end(), option.names.begin(), option.names.end());
   }
-  return text;
-}
-
-std::string words_of(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : " ") + word;
-  }
-  return text;
+  return joined(names, " ");
 }
 
 /// In single quotes, as all three shells read them: zsh and bash alike; fish
@@ -83,7 +74,7 @@ void write_answers(std::ostream& out,
             (patterns.empty() ? "" : "|") + quoted(command->path + " " + name);
       }
       out << "    " << patterns
-          << ") values=" << quoted(words_of(option.values))
+          << ") values=" << quoted(joined(option.values, " "))
           << "; takes_value=1 ;;\n";
     }
   }
@@ -180,7 +171,7 @@ std::string fish_script(const std::vector<const CommandText*>& all) {
                                        : " -s " + name.substr(1));
       }
       if (!option.values.empty()) {
-        out << " -x -a " << quoted(words_of(option.values), true);
+        out << " -x -a " << quoted(joined(option.values, " "), true);
       } else if (!option.value.empty()) {
         out << " -r";
       }

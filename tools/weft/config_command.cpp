@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "messages/joined.hpp"
 #include "messages/shown_text.hpp"
 #include "tools/weft/json_line.hpp"
 #include "tools/weft/settings_flags.hpp"
@@ -25,13 +26,6 @@ void print(const CommonFlags& common, const std::string& name,
   }
 }
 
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts)
-    text += (text.empty() ? "" : ",") + part;
-  return text;
-}
-
 }  // namespace
 
 int config_command(const CommonFlags& common, CLI::App& verb,
@@ -47,7 +41,7 @@ int config_command(const CommonFlags& common, CLI::App& verb,
     take_environment(loaded->settings, full, &process_environment);
     const auto found = loaded->settings.find(full);
     if (std::ranges::find(typed, flag) != typed.end()) {
-      print(common, full, joined(option->results()), flag);
+      print(common, full, joined(option->results(), ","), flag);
     } else if (found != loaded->settings.end()) {
       print(common, full, found->second.shown(), found->second.origin);
     } else {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "messages/protection.hpp"
 #include "runtime/sandbox/sandbox_mode.hpp"
@@ -10,7 +11,7 @@
 namespace weft {
 namespace {
 
-/// A number of the user's own settings, times `unit`; nullopt: it is not set.
+/// A number of the user's own settings, times `unit`; nullopt: not set.
 Result<std::optional<std::int64_t>> own_number(Settings& settings,
                                                const std::string& name,
                                                double unit) {
@@ -30,17 +31,16 @@ Result<std::optional<std::int64_t>> own_number(Settings& settings,
   return static_cast<std::int64_t>(value * unit);
 }
 
-/// The lower of a journal's limit (below `none`: it has none) and the user's.
-std::int64_t lower(std::int64_t journal, std::int64_t none, std::int64_t own) {
-  return journal <= none ? own : std::min(journal, own);
+/// The lower of the journal's limit (below 0: no limit) and the user's.
+std::int64_t lower(std::int64_t journal, std::int64_t own) {
+  return journal < 0 ? own : std::min(journal, own);
 }
 
-/// Its library is another's file, which a run reads and writes.
-Result<void> hold_library(ForeignRun& held, Settings& settings,
-                          const ResumeFlags& flags) {
-  const std::string journals = held.start.options.known_kernels;
+/// A run reads and writes its kernel library, so the journal may not name it.
+void hold_library(ForeignRun& held, Settings& settings,
+                  const ResumeFlags& flags) {
   std::string& library = held.start.options.known_kernels;
-  library.clear();
+  const std::string journals = std::exchange(library, {});
   take_environment(settings, "run.library", &process_environment);
   const auto found = settings.find("run.library");
   if (flags.library) {
@@ -53,7 +53,6 @@ Result<void> hold_library(ForeignRun& held, Settings& settings,
     held.remarks.push_back("its kernel library " + journals +
                            " is not used: name one with --library");
   }
-  return {};
 }
 
 Result<void> hold_models(ForeignRun& held, Settings& settings) {
@@ -71,8 +70,8 @@ Result<void> hold_models(ForeignRun& held, Settings& settings) {
         "WEFT_RUN_BUDGET_USD or WEFT_RUN_BUDGET_TOKENS");
     return {};
   }
-  if (*usd) held.spending.micro_usd = lower(llm.budget_micro_usd, -1, **usd);
-  if (*tokens) held.spending.tokens = lower(llm.budget_tokens, -1, **tokens);
+  if (*usd) held.spending.micro_usd = lower(llm.budget_micro_usd, **usd);
+  if (*tokens) held.spending.tokens = lower(llm.budget_tokens, **tokens);
   return {};
 }
 
@@ -103,15 +102,17 @@ Result<ForeignRun> limit_foreign(const RunStart& start, Settings settings,
   const auto boxed = check_has_sandbox("a run that was not begun here");
   if (!boxed) return std::unexpected(boxed.error());
   ForeignRun held{.start = start, .spending = {}};
-  held.start.description =
-      kUntrustedProblem;  // for ports, which look no further
+  // Ports only look whether there is a description: this one is no blob.
+  held.start.description = kUntrustedProblem;
   held.remarks.push_back(
       "this run was not begun here by you: its problem runs in a sandbox, and "
       "your limits hold (--trusted takes all as its journal says)");
-  for (const auto& done :
-       {hold_library(held, settings, flags), hold_models(held, settings),
-        hold_limits(held, settings)}) {
-    if (!done) return std::unexpected(done.error());
+  hold_library(held, settings, flags);
+  if (const auto models = hold_models(held, settings); !models) {
+    return std::unexpected(models.error());
+  }
+  if (const auto limits = hold_limits(held, settings); !limits) {
+    return std::unexpected(limits.error());
   }
   return held;
 }

@@ -1,5 +1,5 @@
-// What holds of a run that somebody else began, when it is resumed here: its
-// journal may limit more than this user's settings do, and nothing else.
+// The limits of a run that somebody else began, when it is resumed here. Its
+// journal may only make the limits of this user's settings stricter.
 #pragma once
 
 #include <string>
@@ -12,16 +12,18 @@
 
 namespace weft {
 
+/// Limits of this resume, not of the whole run.
 struct ForeignRun {
-  RunStart start;             ///< for ports; the roles read the journal's
-  LlmSpendingLimit spending;  ///< of this resume
+  RunStart start;  ///< for ports; the roles read the journal's
+  LlmSpendingLimit spending;
   bool may_ask_models = false;
-  std::int64_t budget_ms = 0;          ///< of this resume; 0: no limit
-  std::vector<std::string> remarks{};  ///< what is ignored, for the user
+  std::int64_t budget_ms = 0;          ///< 0: no limit
+  std::vector<std::string> remarks{};  ///< ignored settings, for the user
 };
 
 /// `settings` are the user's own: flags, variables and files. wrong_input: a
-/// number is none, or the sandbox is off, in which its problem must run.
+/// setting is not a number, or the sandbox is off. The problem needs the
+/// sandbox.
 Result<ForeignRun> limit_foreign(const RunStart& start, Settings settings,
                                  const ResumeFlags& flags);
 

@@ -20,7 +20,7 @@ std::span<const CommandGroup> command_groups();
 /// they inherit the formatter, which leaves their own help as CLI11 writes it.
 void set_grouped_help(CLI::App& app);
 
-/// What to do first, for a user who named no command.
+/// First steps, for a user who named no command.
 const char* first_steps();
 
 }  // namespace weft

@@ -4,6 +4,8 @@
 #include <sstream>
 
 #include "compiler/lowering/operators/table.hpp"
+#include "messages/joined.hpp"
+#include "messages/shown_text.hpp"
 #include "tools/weft/command_tree.hpp"
 #include "tools/weft/help.hpp"
 
@@ -24,15 +26,6 @@ bool has_same(const std::vector<OptionText>& options, const OptionText& one) {
 
 const CommandText& command_at(const CommandText& root, std::string_view path) {
   return *std::ranges::find(root.commands, path, &CommandText::path);
-}
-
-std::string joined(const std::vector<std::string>& words,
-                   const std::string& between) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : between) + word;
-  }
-  return text;
 }
 
 /// "-q, --quiet" or "--out TEXT".
@@ -66,11 +59,10 @@ std::string usage_of(const CommandText& command) {
   return text;
 }
 
-/// A command's options that it shares with neither all commands nor `weft run`;
-/// the names of those that it shares with `weft run`.
+/// The options of a command without those of all commands.
 struct OwnOptions {
   std::vector<OptionText> own;
-  std::vector<std::string> of_run;
+  std::vector<std::string> of_run;  ///< names; `weft run` has these, too
 };
 
 OwnOptions own_options(const CommandText& root, const CommandText& command) {
@@ -101,16 +93,6 @@ class Page {
   std::ostringstream out;
 };
 
-/// A character that a table would take for its own is escaped.
-std::string cell(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '|' || c == '<') escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
-}
-
 class MarkdownPage : public Page {
  public:
   void begin(const CommandText& root) override {
@@ -129,8 +111,8 @@ class MarkdownPage : public Page {
     if (options.empty()) return;
     out << "\n| option | meaning |\n|---|---|\n";
     for (const OptionText& option : options) {
-      out << "| `" << heading_of(option) << "` | " << cell(details_of(option))
-          << " |\n";
+      out << "| `" << heading_of(option) << "` | "
+          << markdown_line(details_of(option)) << " |\n";
     }
   }
   void options_of_run(const std::vector<std::string>& names) override {
@@ -212,7 +194,7 @@ void write_manual(Page& page, const CommandText& root) {
   }
 }
 
-/// What compiler/lowering/operators/ has rules for.
+/// The operators that compiler/lowering/operators/ has rules for.
 std::string operators_text() {
   std::ostringstream out;
   out << "# Operators\n\n<!-- Written by `weft manual operators`; do not edit. "

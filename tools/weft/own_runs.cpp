@@ -26,7 +26,7 @@ fs::path key_file() {
   return folder.empty() ? folder : folder / "own-runs.key";
 }
 
-/// Of 64 digits; empty: there is none, or it is cut off.
+/// 64 hexadecimal digits; empty: there is no key, or it is cut off.
 std::string read_key() {
   const fs::path file = key_file();
   if (file.empty()) return {};
@@ -34,8 +34,8 @@ std::string read_key() {
   return key && key->size() == 2 * kKeyBytes ? *key : "";
 }
 
-/// Readable by the user alone, and never seen half written: whoever is first
-/// to link a name to it has made it.
+/// The key is readable by the user alone. Other processes never see it half
+/// written: it gets its name only when it is whole, and the first name stays.
 void make_key() {
   const fs::path file = key_file();
   if (file.empty()) return;

@@ -1,6 +1,6 @@
-// Which runs this user began, and which came from somebody else. A journal of a
-// run bears a hash of its first event with a key that only this user's cache
-// folder has. Without the key nobody can make one.
+// Which runs this user began, and which came from somebody else. The journal of
+// a run has a hash of its first event and of a key. Only this user's cache
+// folder has the key, so that another user cannot compute the hash.
 #pragma once
 
 #include "messages/run.hpp"
@@ -8,8 +8,9 @@
 
 namespace weft {
 
-/// Before the first event of a new journal is written. Where no key can be
-/// kept, the run's resume takes it for somebody else's: no reason to stop.
+/// Call this before the first event of a new journal is written. If no key can
+/// be kept, the journal has no mark, and its resume takes the run for somebody
+/// else's.
 void mark_own(Journal& journal, const RunStart& start);
 
 /// Whether this user began the run with exactly that first event.

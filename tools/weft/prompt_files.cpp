@@ -7,6 +7,7 @@
 
 #include "actors/llm_templates.hpp"
 #include "config/settings.hpp"
+#include "messages/joined.hpp"
 #include "runtime/llm/utf8.hpp"
 #include "runtime/machine/files.hpp"
 
@@ -19,18 +20,10 @@ namespace fs = std::filesystem;
 constexpr std::uintmax_t kPromptBytesMax = 256 << 10;
 constexpr std::string_view kEnding = ".md";
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : ", ") + word;
-  }
-  return text;
-}
-
 std::string names_of_all() {
   std::vector<std::string> names;
   for (const LlmTemplate& one : llm_templates()) names.emplace_back(one.name);
-  return joined(names);
+  return joined(names, ", ");
 }
 
 std::string words_of(const LlmTemplate& known) {
@@ -39,7 +32,7 @@ std::string words_of(const LlmTemplate& known) {
   for (const std::string_view word : known.words) {
     words.push_back("{{" + std::string(word) + "}}");
   }
-  return "it has " + joined(words);
+  return "it has " + joined(words, ", ");
 }
 
 Result<PromptFile> read_prompt(const fs::path& file) {

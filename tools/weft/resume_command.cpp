@@ -22,7 +22,7 @@
 namespace weft {
 namespace {
 
-/// A stop token that also stops after a time; 0: it does not.
+/// A stop token that also stops after `ms`; 0: no time limit.
 class StopAfter {
  public:
   StopAfter(const std::stop_token& other, std::int64_t ms)

@@ -230,7 +230,8 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
       make_start(options, ready.machine, ready.prompts, open.blobs);
   start.problem_name = flags.problem.filename().string();
   start.problem = open.blobs.put(*problem);
-  // By this, ports know a problem that is not trusted, with every node's.
+  // The description, or its stand-in, tells ports here and on nodes that the
+  // problem is not trusted.
   if (!flags.describe.empty()) {
     start.description = open.blobs.put(flags.describe);
   } else if (flags.untrusted_problem) {

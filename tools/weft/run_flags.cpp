@@ -87,7 +87,7 @@ Options add_subject(CLI::App& app, RunOptions& options) {
                             ->capture_default_str();
   return {
       app.add_option("--target", options.target,
-                     "What to build for (auto: the GPU if there is one)")
+                     "Target of the kernels (auto: the GPU if there is one)")
           ->check(CLI::IsMember(target_names()))
           ->capture_default_str(),
       device,
@@ -97,13 +97,13 @@ Options add_subject(CLI::App& app, RunOptions& options) {
           ->allow_extra_args(false)
           ->excludes(device),
       app.add_option("--precision", options.precision,
-                     "Of products, for framework and kernels alike")
+                     "Precision of products, in PyTorch and in kernels")
           ->check(CLI::IsMember({"framework", "strict", "tf32"}))
           ->capture_default_str(),
       app.add_option(
              "--accept", options.accept,
-             "By which rule a module is composed: weft's, KernelBench's "
-             "own (near to eager), or one by each where they differ "
+             "The rule that the module must meet: weft's, KernelBench's "
+             "own (near to eager), or a module for each if they differ "
              "(run: weft; bench: both)")
           ->check(CLI::IsMember({"weft", "near-eager", "both"})),
       app.add_option("--rounding", options.rounding,
@@ -140,7 +140,7 @@ Options add_subject(CLI::App& app, RunOptions& options) {
                      "Kernels tried for a subgraph, at most")
           ->check(CLI::Range(1, 64))
           ->capture_default_str(),
-      app.add_option("--seed", options.seed, "Of all random inputs")
+      app.add_option("--seed", options.seed, "Seed of all random inputs")
           ->capture_default_str(),
   };
 }
@@ -155,7 +155,7 @@ Options add_library(CLI::App& app, RunOptions& options) {
                      "bench: none)");
   auto* none = app.add_flag_callback(
       "--no-library", [&options] { options.known_kernels.clear(); },
-      "Neither look a kernel up nor keep one");
+      "Do not use the kernel library");
   return {named, none->excludes(named)};
 }
 
@@ -202,8 +202,9 @@ Options add_llm(CLI::App& app, RunOptions& options) {
           ->capture_default_str(),
       app.add_flag("--llm-groups", llm.group,
                    "The language model proposes how the model is cut"),
-      app.add_flag("--llm-fuses", llm.fuse,
-                   "It is asked for one kernel of neighbouring winners"),
+      app.add_flag(
+          "--llm-fuses", llm.fuse,
+          "The language model writes one kernel for neighbouring winners"),
       app.add_option("--prompts", llm.prompts_folder,
                      "A folder of prompt templates instead of the built-in "
                      "ones (else ~/.config/weft/prompts, if it is there)"),
@@ -212,10 +213,10 @@ Options add_llm(CLI::App& app, RunOptions& options) {
              [&llm](double usd) {
                llm.budget_micro_usd = static_cast<std::int64_t>(usd * 1e6);
              },
-             "What calls may cost in all (no limit)")
+             "Limit for the cost of all calls, in dollars (no limit)")
           ->check(number_range(0.0, 1e6)),
       app.add_option("--budget-tokens", llm.budget_tokens,
-                     "Tokens of all calls, in and out (no limit)")
+                     "Limit for the tokens of all calls, in and out (no limit)")
           ->check(CLI::NonNegativeNumber),
       app.add_option_function<double>(
              "--subgraph-budget-usd",
@@ -246,8 +247,8 @@ CLI::Option* add_choices(CLI::App& app, RunOptions& options) {
               if (choice) options.choices[choice->first] = choice->second;
             }
           },
-          "NAME=VALUE: override what decides speed alone (again, or with "
-          "commas, for more; 'weft choices' lists them)")
+          "NAME=VALUE: override a choice that affects speed only (again, or "
+          "with commas, for more; 'weft choices' lists them)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Validator(check_choice, "CHOICE"));
