@@ -5,7 +5,7 @@
 #include <map>
 
 #include "actors/device.hpp"
-#include "actors/llm_report.hpp"
+#include "actors/llm/report.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/choices/choices.hpp"
 #include "compiler/compose/parts_source.hpp"
@@ -155,20 +155,20 @@ std::string clock_words(const Timing& timing) {
   return text.empty() ? text : text + "\n";
 }
 
-std::string near_word(const std::string& outcome) {
-  return outcome == near_outcome::far ? "not near" : outcome;
+std::string kernelbench_word(const std::string& outcome) {
+  return outcome == kernelbench_outcome::far ? "not near" : outcome;
 }
 
 /// "* Near to eager, by KernelBench's own rule (5 draws, 1e-04): near; …"
-std::string near_line(const NearEager& found) {
+std::string kernelbench_line(const KernelBenchVerdict& found) {
   if (found.outcome.empty()) return "";
   std::string text = "* Near to eager, by KernelBench's own rule (" +
                      std::to_string(found.draws) + " draws, " +
                      number(found.tolerance, "%.0e") +
-                     "): " + near_word(found.outcome);
+                     "): " + kernelbench_word(found.outcome);
   if (!found.reason.empty()) text += ": " + markdown_line(found.reason);
   if (!found.compiled.empty()) {
-    text += "; torch.compile's module: " + near_word(found.compiled);
+    text += "; torch.compile's module: " + kernelbench_word(found.compiled);
     if (!found.compiled_reason.empty() && found.compiled_reason != found.reason)
       text += ": " + markdown_line(found.compiled_reason);
   }
@@ -226,11 +226,11 @@ std::string times_table(const std::string& name, const Timing& timing,
 }
 
 /// The module that KernelBench's evaluator accepts where it is another one.
-std::string near_section(const Report& report) {
+std::string kernelbench_section(const Report& report) {
   if (!report.near.made) return "";
-  const NearModule& near = report.near;
+  const KernelBenchModule& near = report.near;
   std::string text = "## The module near to eager\n\nIn `" +
-                     std::string(kNearModulePath) + "`. Kernels of ours: ";
+                     std::string(kKernelBenchModulePath) + "`. Kernels of ours: ";
   std::string ours;
   for (const std::string& id : near.used) {
     ours += (ours.empty() ? "" : ", ") + id;
@@ -247,7 +247,7 @@ std::string near_section(const Report& report) {
   text +=
       ". The framework's operators: " + (externs.empty() ? "none" : externs) +
       ".\n\n";
-  text += near_line(report.near.verdict.near_eager);
+  text += kernelbench_line(report.near.verdict.kernelbench);
   return text +
          times_table("it", report.near.timing,
                      speedup(report.near.timing.over_eager)) +
@@ -264,7 +264,7 @@ std::string whole_section(const Report& report) {
           " (the framework's own " + number(verdict.framework_error, "%.3g") +
           ", tolerance " + number(verdict.tolerance, "%.3g") + "), " +
           std::to_string(verdict.cases) + " input sets\n";
-  text += products_line(verdict) + near_line(verdict.near_eager);
+  text += products_line(verdict) + kernelbench_line(verdict.kernelbench);
   text += times_table("ModelNew", timing, model_speedup(report));
   for (const std::string& error :
        {timing.compile_error, timing.compile_autotune_error}) {
@@ -280,10 +280,10 @@ std::string kernel_word(const Report& report, const SubgraphDone& done) {
 
 /// For people, who read of the module near to eager, too.
 std::string kernel_words(const Report& report, const SubgraphDone& done) {
-  const bool is_near = report.near.made &&
+  const bool passes_kernelbench = report.near.made &&
                        report.near.used.contains(done.subgraph) &&
                        !report.used.contains(done.subgraph);
-  return is_near ? "ours, near to eager" : kernel_word(report, done);
+  return passes_kernelbench ? "ours, near to eager" : kernel_word(report, done);
 }
 
 /// With where it is from, unless that is the compiler.
@@ -385,15 +385,15 @@ std::string csv_measured(const Verdict& verdict, const Timing& timing,
          std::to_string(timing.bytes_floor) + "," +
          number(bandwidth_share(timing, machine), "%.4f") + "," +
          verdict.precision + "," + verdict.framework_precision + "," +
-         verdict.near_eager.outcome + "," + verdict.near_eager.compiled;
+         verdict.kernelbench.outcome + "," + verdict.kernelbench.compiled;
 }
 
 /// "; near to eager", by KernelBench's own rule; empty where nobody asked.
-std::string near_words(const Report& report) {
-  const std::string& outcome = report.verdict.near_eager.outcome;
+std::string kernelbench_words(const Report& report) {
+  const std::string& outcome = report.verdict.kernelbench.outcome;
   if (outcome.empty()) return "";
-  if (outcome == near_outcome::near) return "; near to eager";
-  if (outcome != near_outcome::far) return "; nearness to eager not judged";
+  if (outcome == kernelbench_outcome::near) return "; near to eager";
+  if (outcome != kernelbench_outcome::far) return "; nearness to eager not judged";
   if (!report.near.made) return "; not near to eager";
   std::string text = "; not near to eager, another module is";
   const Timing& timing = report.near.timing;
@@ -408,9 +408,9 @@ std::string near_words(const Report& report) {
 
 /// One line for a summary; report.md has all of it.
 std::string first_words(const std::string& reason) {
-  constexpr std::size_t kept = 160;
+  constexpr std::size_t stored = 160;
   const std::string line = reason.substr(0, reason.find('\n'));
-  return line.size() <= kept ? line : line.substr(0, kept) + " …";
+  return line.size() <= stored ? line : line.substr(0, stored) + " …";
 }
 
 std::string verified_line(const Report& report) {
@@ -462,11 +462,11 @@ std::string why_no_kernel(const Report& report) {
   }
   if (report.subgraphs.empty()) return "all of it is the library's own work";
   const auto tried = [](const SubgraphDone& done) { return done.seeds > 0; };
-  const auto right = [](const SubgraphDone& done) { return done.right > 0; };
+  const auto correct = [](const SubgraphDone& done) { return done.right > 0; };
   const auto late = [](const SubgraphDone& done) {
     return done.reason.contains(kSearchTimeOver);
   };
-  const bool none_is_right = std::ranges::none_of(report.subgraphs, right);
+  const bool none_is_right = std::ranges::none_of(report.subgraphs, correct);
   if (none_is_right && std::ranges::any_of(report.subgraphs, late)) {
     return "there was no time to find a kernel of ours";
   }
@@ -485,7 +485,7 @@ std::string why_no_kernel(const Report& report) {
 }
 
 std::string summary_line(const Report& report) {
-  if (report.verdict.correct) return verified_line(report) + near_words(report);
+  if (report.verdict.correct) return verified_line(report) + kernelbench_words(report);
   return "not verified: " +
          (report.verdict.reason.empty()
               ? std::string("the composition was not checked")
@@ -500,7 +500,7 @@ std::string report_markdown(const Report& report, const Plan& plan) {
   for (const std::string& note : report.notes)
     text += "* " + markdown_line(note) + "\n";
   if (!report.notes.empty()) text += "\n";
-  text += near_section(report);
+  text += kernelbench_section(report);
   text += subgraph_section(report, plan);
   return text + extern_section(report, plan) + llm_section(report);
 }
@@ -518,7 +518,7 @@ std::string results_csv(const Report& report, const Plan& plan) {
       "origin,seeds,right,llm_rounds,llm_calls,llm_cached_calls,llm_tokens,"
       "llm_usd,llm_waited_ms\n";
   int seeds = 0;
-  int right = 0;
+  int correct = 0;
   int rounds = 0;
   for (const SubgraphDone& done : report.subgraphs) {
     text += done.subgraph + "," + csv_field(types[done.subgraph]) + "," +
@@ -530,13 +530,13 @@ std::string results_csv(const Report& report, const Plan& plan) {
             "," + std::to_string(done.right) + "," +
             csv_llm(done.llm.rounds, done.llm.spent) + "\n";
     seeds += done.seeds;
-    right += done.right;
+    correct += done.right;
     rounds += done.llm.rounds;
   }
   text += "model," + csv_field(report.run.problem_name) + ",1," +
           verdict_word(report.verdict) + ",composed,," +
           csv_measured(report.verdict, report.timing, report.machine) + ",," +
-          std::to_string(seeds) + "," + std::to_string(right) + "," +
+          std::to_string(seeds) + "," + std::to_string(correct) + "," +
           csv_llm(rounds, llm_spent(report)) + "\n";
   if (report.near.made) {
     text +=

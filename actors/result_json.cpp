@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/device.hpp"
-#include "actors/llm_report.hpp"
+#include "actors/llm/report.hpp"
 #include "compiler/compose/parts_source.hpp"
 #include "compiler/fusion/product_count.hpp"
 
@@ -28,9 +28,9 @@ json speedup_json(const Speedup& s) {
 
 json in_a_row_json(const Timing& timing) {
   if (timing.in_a_row_us.empty()) return nullptr;
-  json told = {{"calls", timing.in_a_row_calls}};
-  for (const auto& [party, us] : timing.in_a_row_us) told[party + "_us"] = us;
-  return told;
+  json fields = {{"calls", timing.in_a_row_calls}};
+  for (const auto& [party, us] : timing.in_a_row_us) fields[party + "_us"] = us;
+  return fields;
 }
 
 json timing_json(const Timing& timing) {
@@ -49,7 +49,7 @@ json timing_json(const Timing& timing) {
           {"throttled", timing.throttled}};
 }
 
-json near_json(const NearEager& found) {
+json kernelbench_json(const KernelBenchVerdict& found) {
   if (found.outcome.empty()) return nullptr;
   return {{"outcome", found.outcome},
           {"reason", found.reason},
@@ -71,7 +71,7 @@ json verdict_json(const Verdict& verdict) {
           {"controls", verdict.controls},
           {"precision", verdict.precision},
           {"framework_precision", verdict.framework_precision},
-          {"near_eager", near_json(verdict.near_eager)}};
+          {"near_eager", kernelbench_json(verdict.kernelbench)}};
 }
 
 json machine_json(const Report& report) {
@@ -87,10 +87,10 @@ json machine_json(const Report& report) {
 }
 
 /// The module that is near to eager where the other one is not.
-json near_module_json(const Report& report) {
-  const NearModule& near = report.near;
+json kernelbench_module_json(const Report& report) {
+  const KernelBenchModule& near = report.near;
   if (!near.made) return nullptr;
-  return {{"file", kNearModulePath},
+  return {{"file", kKernelBenchModulePath},
           {"ours", near.used},
           {"externs", near.externs},
           {"verdict", verdict_json(near.verdict)},
@@ -106,19 +106,19 @@ json spent_json(const LlmSpent& spent) {
 }
 
 /// What a language model was asked for one subgraph.
-json story_json(const LlmStory& story) {
-  json told = spent_json(story.spent);
-  told["rounds"] = story.rounds;
-  told["ended"] = story.note;
-  return told;
+json llm_summary_json(const LlmSummary& summary) {
+  json fields = spent_json(summary.spent);
+  fields["rounds"] = summary.rounds;
+  fields["ended"] = summary.note;
+  return fields;
 }
 
 json llm_json(const Report& report) {
   if (report.run.options.llm.name.empty()) return nullptr;
-  json told = spent_json(llm_spent(report));
-  told["name"] = report.run.options.llm.name;
-  told["out_of_budget"] = ran_out_of_budget(report);
-  return told;
+  json fields = spent_json(llm_spent(report));
+  fields["name"] = report.run.options.llm.name;
+  fields["out_of_budget"] = ran_out_of_budget(report);
+  return fields;
 }
 
 json subgraphs_json(const Report& report, const Plan& plan) {
@@ -143,7 +143,7 @@ json subgraphs_json(const Report& report, const Plan& plan) {
                    {"variant", done.best.seed.variant},
                    {"seeds", done.seeds},
                    {"right", done.right},
-                   {"llm", story_json(done.llm)},
+                   {"llm", llm_summary_json(done.llm)},
                    {"verdict", verdict_json(done.best.verdict)},
                    {"timing", timing_json(done.best.timing)}});
   }
@@ -171,7 +171,7 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"accept", options.accept},
       {"budget_ms", options.budget_ms},
       {"choices", options.choices},
-      {"near_module", near_module_json(report)},
+      {"near_module", kernelbench_module_json(report)},
       {"timed", can_time(options, report.run.machine)},
       {"machine", machine_json(report)},
       {"verdict", verdict_json(report.verdict)},

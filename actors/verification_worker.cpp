@@ -29,27 +29,27 @@ void VerificationWorker::receive(const Address& from, const Message& message,
     work_ = *work;
     agent_ = from;
     result_.seed = work->seed;
-    result_.place = work->place;
+    result_.location = work->location;
     build(context);
   } else if (const auto* again = std::get_if<TimeSeed>(&message)) {
-    if (!work_ || stopped_ || !errands_.idle()) return;
+    if (!work_ || stopped_ || !effects_.idle()) return;
     result_.failure = {};  // of a timing before
-    work_->worth = again->worth;
+    work_->expected_gain = again->expected_gain;
     time(again->budget_ms, again->with_compile, context);
-  } else if (const auto end = errands_.receive(message, context)) {
+  } else if (const auto end = effects_.receive(message, context)) {
     if (!stopped_ || timing_) ended(*end, context);
   }
 }
 
 void VerificationWorker::stop(const StopSeed& order, Context& context) {
   stopped_ = true;
-  const bool owes_answer = !errands_.idle();
+  const bool owes_answer = !effects_.idle();
   if (order.cancel) {
-    errands_.cancel(order.reason, context);
+    effects_.cancel(order.reason, context);
   } else {
-    errands_.withdraw(context);
+    effects_.withdraw(context);
   }
-  const bool ends_timing = order.cancel && timing_ && !errands_.idle();
+  const bool ends_timing = order.cancel && timing_ && !effects_.idle();
   timing_ = ends_timing;
   if (!order.cancel || !owes_answer || ends_timing) return;
   result_.failure = {"cancelled", order.reason};
@@ -72,7 +72,7 @@ void VerificationWorker::build(Context& context) {
   }
   // Where it is verified. The head gets what a node has built: the module that
   // is composed of it is checked there.
-  if (work_->placed) terms.places = {node_of(work_->place)};
+  if (work_->placed) terms.locations = {node_of(work_->location)};
   start(address::build, request, std::move(terms), kBuildWallMs, context);
 }
 
@@ -85,7 +85,7 @@ LeaseTerms VerificationWorker::verify_terms(int units) const {
   LeaseTerms terms;
   terms.resource = device_resource(work_->machine);
   terms.units = units;
-  if (work_->placed) terms.places = {work_->place};
+  if (work_->placed) terms.locations = {work_->location};
   terms.memory_bytes = work_->device_bytes;
   return terms;
 }
@@ -123,11 +123,11 @@ void VerificationWorker::start(const Address& port, const Message& request,
   terms.group = work_->subgraph;
   terms.ttl_ms = wall_ms + kLeaseSlackMs;
   terms.priority = work_->seed.round;
-  terms.worth = work_->worth;
-  errands_.start(port, request, terms, context, kTries);
+  terms.expected_gain = work_->expected_gain;
+  effects_.start(port, request, terms, context, kTries);
 }
 
-void VerificationWorker::ended(const ErrandEnd& end, Context& context) {
+void VerificationWorker::ended(const EffectResult& end, Context& context) {
   result_.lost += end.lost;
   if (end.reply && std::holds_alternative<BuildReply>(*end.reply)) {
     return built(std::get<BuildReply>(*end.reply), context);

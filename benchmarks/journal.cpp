@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/bare_table.hpp"
-#include "benchmarks/rounds.hpp"
+#include "benchmarks/sqlite_baseline.hpp"
+#include "benchmarks/measurement_rounds.hpp"
 
 namespace {
 

@@ -19,6 +19,6 @@ Result<Settings> read_settings(const SettingsFiles& files,
 bool is_budget(std::string_view name);
 
 /// Whether the first of two budgets is lower. False where one is no number.
-bool is_lower(const Setting& one, const Setting& other);
+bool is_lower(const Setting& setting, const Setting& other);
 
 }  // namespace weft

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 /// A file of settings is written by hand.
 constexpr std::uintmax_t kFileBytesMax = 1 << 20;
 
-std::string place(const std::string& file, const toml::source_region& source) {
+std::string position_text(const std::string& file, const toml::source_region& source) {
   return file + ":" + std::to_string(source.begin.line);
 }
 
@@ -62,7 +62,7 @@ Result<void> flatten(const toml::table& table, const std::string& prefix,
                      const std::string& file, Settings& settings) {
   for (const auto& [key, node] : table) {
     const std::string name = prefix + std::string(key.str());
-    const std::string where = place(file, key.source());
+    const std::string where = position_text(file, key.source());
     if (const auto* inner = node.as_table()) {
       auto done = flatten(*inner, name + ".", file, settings);
       if (!done) return done;
@@ -134,7 +134,7 @@ Result<Settings> parse_settings(std::string_view text,
   const toml::parse_result parsed = toml::parse(text, file);
   if (!parsed) {
     return fail(ErrorCode::wrong_input,
-                place(file, parsed.error().source()) + ": " +
+                position_text(file, parsed.error().source()) + ": " +
                     std::string(parsed.error().description()));
   }
   Settings settings;
@@ -170,14 +170,14 @@ bool is_budget(std::string_view name) {
   return std::ranges::find(budgets, name) != std::end(budgets);
 }
 
-bool is_lower(const Setting& one, const Setting& other) {
+bool is_lower(const Setting& item_value, const Setting& other) {
   const auto number = [](const Setting& setting) -> double {
     const std::string text = setting.shown();
     char* end = nullptr;
     const double value = std::strtod(text.c_str(), &end);
     return text.empty() || *end != '\0' ? std::nan("") : value;
   };
-  return number(one) < number(other);
+  return number(item_value) < number(other);
 }
 
 Result<Settings> read_settings(const SettingsFiles& files) {

@@ -103,7 +103,7 @@ struct Subject {
 
 /// What KernelBench's own evaluator would say of a module: near to eager, by
 /// its seeds, draws and tolerances (docs/verdict.md).
-struct NearEager {
+struct KernelBenchVerdict {
   std::string outcome;        ///< "near", "far", "failed"; empty: not asked
   std::string reason;         ///< why it is not near
   int draws = 0;              ///< compared; all must be near
@@ -113,19 +113,19 @@ struct NearEager {
   std::string compiled_reason;
   WEFT_FIELDS(outcome, reason, draws, max_difference, tolerance, compiled,
               compiled_reason)
-  bool operator==(const NearEager&) const = default;
+  bool operator==(const KernelBenchVerdict&) const = default;
 };
 
-/// What NearEager's outcomes are.
-namespace near_outcome {
+/// What KernelBenchVerdict's outcomes are.
+namespace kernelbench_outcome {
 inline constexpr const char* near = "near";
 inline constexpr const char* far = "far";
-}  // namespace near_outcome
+}  // namespace kernelbench_outcome
 
 /// The rules that a module can be held against.
 namespace rule {
 inline constexpr const char* weft = "weft";
-inline constexpr const char* near_eager = "near-eager";
+inline constexpr const char* kernelbench = "near-eager";
 }  // namespace rule
 
 /// An element of a wrong result that is not what is expected. Its numbers are
@@ -155,12 +155,12 @@ struct Verdict {
   /// errors show: "float32", "tf32", "bfloat16", …; empty: not known.
   std::string precision;
   std::string framework_precision;
-  NearEager near_eager;
+  KernelBenchVerdict kernelbench;
   /// Of a wrong result, the first elements that are, a few. Evidence for who
   /// wrote it: `reason` alone is the verdict's.
   std::vector<Mismatch> mismatches;
   WEFT_FIELDS(correct, kind, reason, cases, max_error, framework_error,
-              tolerance, controls, precision, framework_precision, near_eager,
+              tolerance, controls, precision, framework_precision, kernelbench,
               mismatches)
   bool operator==(const Verdict&) const = default;
 };

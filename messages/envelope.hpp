@@ -14,7 +14,7 @@ using Address = std::string;
 
 /// Where effects happen: "" is the head, "NAME" a node; a device there is
 /// "NAME/GPU-8a5c…", by its UUID, and one of the head's "/GPU-8a5c…".
-using Place = std::string;
+using Location = std::string;
 
 struct Envelope {
   std::uint64_t seq = 0;    ///< place in the journal, from 1; 0 = not yet in it
@@ -40,7 +40,7 @@ inline std::string instance_of(const Address& address) {
 }
 
 /// "port/verify@n1/GPU-8a5c" -> "n1/GPU-8a5c"; "" for the head.
-inline Place place_of(const Address& address) {
+inline Location location_of(const Address& address) {
   const auto at = address.find('@');
   return at == Address::npos ? "" : address.substr(at + 1);
 }
@@ -51,14 +51,14 @@ inline Address port_of(const Address& address) {
 }
 
 /// "n1/GPU-8a5c" -> "n1"; "" for the head and its devices.
-inline std::string node_of(const Place& place) {
-  return place.substr(0, place.find('/'));
+inline std::string node_of(const Location& location) {
+  return location.substr(0, location.find('/'));
 }
 
 /// "n1/GPU-8a5c" -> "GPU-8a5c"; "" where the place is no device.
-inline std::string device_of(const Place& place) {
-  const auto slash = place.find('/');
-  return slash == Place::npos ? "" : place.substr(slash + 1);
+inline std::string device_of(const Location& location) {
+  const auto slash = location.find('/');
+  return slash == Location::npos ? "" : location.substr(slash + 1);
 }
 
 }  // namespace weft

@@ -22,14 +22,14 @@ struct Capacities {
   /// "cpu" -> cores, "gpu" -> 1 or more of one device, "gpu_memory" -> bytes.
   std::map<std::string, std::int64_t> units;
   int queue_max = 10'000;  ///< requests that may wait in all; the head says it
-  Place place{};
+  Location location{};
   /// So long the units of an expired lease wait for its holder, who has the
   /// work stopped first. 0: not at all. The head says it.
   std::int64_t grace_ms = 0;
   Gpu gpu{};  ///< where the place is a device
   /// What a probe measured on it, as Machine::gpu_numbers. Empty: nothing.
   std::map<std::string, double> gpu_numbers{};
-  WEFT_FIELDS(units, queue_max, place, grace_ms, gpu, gpu_numbers)
+  WEFT_FIELDS(units, queue_max, location, grace_ms, gpu, gpu_numbers)
   bool operator==(const Capacities&) const = default;
 };
 
@@ -42,13 +42,13 @@ struct LeaseRequest {
   std::int64_t units = 1;
   std::string group;  ///< turns go round the groups; a subgraph's id
   std::int64_t ttl_ms = 60'000;
-  std::vector<Place> places{};  ///< that will do; empty: any
-  std::vector<Place> avoid{};   ///< that will not, whatever `places` says
+  std::vector<Location> locations{};  ///< that will do; empty: any
+  std::vector<Location> avoid{};   ///< that will not, whatever `places` says
   int priority = 0;             ///< higher first, within groups and among them
   std::int64_t memory_bytes = 0;  ///< of "gpu_memory" at the same place
-  std::int64_t worth = 0;  ///< of one priority, more first; alike: in turns
-  WEFT_FIELDS(ticket, resource, units, group, ttl_ms, places, avoid, priority,
-              memory_bytes, worth)
+  std::int64_t expected_gain = 0;  ///< of one priority, more first; alike: in turns
+  WEFT_FIELDS(ticket, resource, units, group, ttl_ms, locations, avoid, priority,
+              memory_bytes, expected_gain)
   bool operator==(const LeaseRequest&) const = default;
 };
 
@@ -56,8 +56,8 @@ struct LeaseRequest {
 struct LeaseGranted {
   static constexpr std::string_view name = "LeaseGranted";
   std::uint64_t ticket = 0;
-  Place place{};
-  WEFT_FIELDS(ticket, place)
+  Location location{};
+  WEFT_FIELDS(ticket, location)
   bool operator==(const LeaseGranted&) const = default;
 };
 
@@ -66,8 +66,8 @@ struct LeaseDenied {
   static constexpr std::string_view name = "LeaseDenied";
   std::uint64_t ticket = 0;
   std::string reason;
-  bool lost = false;  ///< there was a place for it, and it is gone
-  WEFT_FIELDS(ticket, reason, lost)
+  bool location_lost = false;  ///< there was a place for it, and it is gone
+  WEFT_FIELDS(ticket, reason, location_lost)
   bool operator==(const LeaseDenied&) const = default;
 };
 
@@ -86,9 +86,9 @@ struct LeaseExpired {
 struct LeaseLost {
   static constexpr std::string_view name = "LeaseLost";
   std::uint64_t ticket = 0;
-  Place place;
+  Location location;
   std::string reason;
-  WEFT_FIELDS(ticket, place, reason)
+  WEFT_FIELDS(ticket, location, reason)
   bool operator==(const LeaseLost&) const = default;
 };
 

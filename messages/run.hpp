@@ -54,13 +54,13 @@ struct Machine {
 };
 
 /// One dimension of the model's inputs whose size is a symbol.
-struct SizePlace {
+struct SymbolicDim {
   /// Of the input with that position (-1: the first that is a tensor), and of
   /// each that has this size there.
   int input = -1;
   int dim = 0;
   WEFT_FIELDS(input, dim)
-  bool operator==(const SizePlace&) const = default;
+  bool operator==(const SymbolicDim&) const = default;
 };
 
 /// All that a user can choose for a run.
@@ -103,11 +103,11 @@ struct RunOptions {
   /// One dimension of the model's inputs is a symbol: kernels, and the module
   /// that is composed, are for any size of it.
   bool dynamic_batch = false;
-  /// Which one: a SizePlace's.
+  /// Which one: a SymbolicDim's.
   int dynamic_input = -1;
   int dynamic_dim = 0;
   /// And further ones, each a symbol of its own (compiler/graph/growth.hpp).
-  std::vector<SizePlace> dynamic_more{};
+  std::vector<SymbolicDim> dynamic_more{};
   WEFT_FIELDS(target, seeds, jobs, variants_max, capture_ms, call_ms,
               memory_bytes, timing_ms, final_timing_ms, compile_baseline, seed,
               precision, rounding, no_extern, device, autotune_baseline,
@@ -118,29 +118,29 @@ struct RunOptions {
 };
 
 /// Which sizes are symbols, in their order.
-inline std::vector<SizePlace> size_places(const RunOptions& options) {
+inline std::vector<SymbolicDim> symbolic_dims(const RunOptions& options) {
   if (!options.dynamic_batch) return {};
-  std::vector<SizePlace> places = {
+  std::vector<SymbolicDim> dims = {
       {options.dynamic_input, options.dynamic_dim}};
-  places.insert(places.end(), options.dynamic_more.begin(),
+  dims.insert(dims.end(), options.dynamic_more.begin(),
                 options.dynamic_more.end());
-  return places;
+  return dims;
 }
 
 /// What asks for a size to be one: "--dynamic-batch", "--dynamic-dim 1", "…
 /// 2:1".
-inline std::string size_flag(const SizePlace& place) {
-  if (place == SizePlace{}) return "--dynamic-batch";
+inline std::string size_flag(const SymbolicDim& symbol) {
+  if (symbol == SymbolicDim{}) return "--dynamic-batch";
   return "--dynamic-dim " +
-         (place.input < 0 ? "" : std::to_string(place.input) + ":") +
-         std::to_string(place.dim);
+         (symbol.input < 0 ? "" : std::to_string(symbol.input) + ":") +
+         std::to_string(symbol.dim);
 }
 
 /// All that asked for any size; empty: nothing did.
 inline std::string size_flags(const RunOptions& options) {
   std::string text;
-  for (const SizePlace& place : size_places(options)) {
-    text += (text.empty() ? "" : " ") + size_flag(place);
+  for (const SymbolicDim& symbol : symbolic_dims(options)) {
+    text += (text.empty() ? "" : " ") + size_flag(symbol);
   }
   return text;
 }

@@ -31,8 +31,8 @@ using AnyMessage = std::variant<
     OptimizeSubgraph, StopSearch, SeedsRequest, SeedsReply, VerifySeed,
     TimeSeed, StopSeed, SeedResult, SubgraphDone, Compose, FindKernelRequest,
     FindKernelReply, KeepKernelRequest, KeepKernelReply, LlmRequest, LlmReply,
-    LlmAllowance, LlmCallRequest, LlmCallDenied, LlmCallSettled, SearchNearCut,
-    NearCutSearched>;
+    LlmAllowance, LlmCallRequest, LlmCallDenied, LlmCallSettled, SearchEagerContractions,
+    EagerContractionsSearched>;
 
 /// One of them. What copies, moves and destroys any of these structs is
 /// compiled once, in vocabulary.cpp, and not in each file that has a message:

@@ -22,7 +22,7 @@ nlohmann::json to_state(const std::optional<CutTrial>& trial) {
           {"timing", to_state(trial->timing)}};
 }
 
-nlohmann::json to_state(const NearModule& near) {
+nlohmann::json to_state(const KernelBenchModule& near) {
   return {{"made", near.made},
           {"used", near.used},
           {"externs", near.externs},
@@ -41,7 +41,7 @@ nlohmann::json CutTrials::describe() const {
   }
   return {{"cuts", std::move(cuts)}, {"at", at_},
           {"is_open", is_open_},     {"best", to_state(best_)},
-          {"near", to_state(near_)}, {"times", times_}};
+          {"near", to_state(best_kernelbench_)}, {"times", times_}};
 }
 
 nlohmann::json Composer::describe() const {
@@ -52,9 +52,9 @@ nlohmann::json Composer::describe() const {
       outcomes[done.subgraph] = done.outcome;
     }
   }
-  auto near_results = nlohmann::json::object();
-  for (const SubgraphDone& done : near_results_) {
-    near_results[done.subgraph] = done.outcome;
+  auto eager_contractions_results = nlohmann::json::object();
+  for (const SubgraphDone& done : eager_contractions_results_) {
+    eager_contractions_results[done.subgraph] = done.outcome;
   }
   return {{"has_work", compose_.has_value()},
           {"outcomes", std::move(outcomes)},
@@ -64,14 +64,14 @@ nlohmann::json Composer::describe() const {
           {"chosen", ids_of(chosen_)},
           {"keeps_forward", keeps_forward_},
           {"ranked", ids_of(ranked_)},
-          {"near", near_},
+          {"near", best_kernelbench_},
           {"far", far_},
           {"changes", changes_},
-          {"near_source", near_source_},
-          {"near_module", to_state(near_module_)},
-          {"near_cut", near_cut_ ? subgraph_ids(*near_cut_) : nlohmann::json()},
-          {"is_near_cut", is_near_cut_},
-          {"near_results", std::move(near_results)},
+          {"near_source", kernelbench_source_},
+          {"near_module", to_state(kernelbench_module_)},
+          {"near_cut", eager_contractions_ ? subgraph_ids(*eager_contractions_) : nlohmann::json()},
+          {"is_near_cut", is_eager_contractions_},
+          {"near_results", std::move(eager_contractions_results)},
           {"source", source_},
           {"sizes_to_check", judged_},
           {"sizes", sizes_},
@@ -94,7 +94,7 @@ nlohmann::json Composer::describe() const {
           {"errand_probe", probe_},
           {"errand_files", files_},
           {"timer_deadline", deadline_},
-          {"errands", errands_.describe()},
+          {"errands", effects_.describe()},
           {"is_over", over_}};
 }
 

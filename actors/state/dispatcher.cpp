@@ -40,8 +40,8 @@ nlohmann::json Dispatcher::describe() const {
       {"tried_to_fuse", tried_to_fuse_},
       {"summary_written", summary_written_},
       {"is_composed", is_composed_},
-      {"near_cut", near_ ? nlohmann::json(*near_) : nlohmann::json()},
-      {"errands", errands_.describe()},
+      {"near_cut", kernelbench_ ? nlohmann::json(*kernelbench_) : nlohmann::json()},
+      {"errands", effects_.describe()},
       {"is_over", over_}};
 }
 

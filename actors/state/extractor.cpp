@@ -20,7 +20,7 @@ nlohmann::json Extractor::describe() const {
           {"plan", plan_},
           {"cuts_asked_for", proposals_},
           {"calls", calls_.describe()},
-          {"errands", errands_.describe()}};
+          {"errands", effects_.describe()}};
 }
 
 }  // namespace weft

@@ -87,7 +87,7 @@ void HeadProtocol::ask_who(const std::string& peer, std::int64_t now_ms) {
 }
 
 void HeadProtocol::foul(const std::string& peer, const std::string& why) {
-  ++counters_.fouls;
+  ++counters_.protocol_errors;
   if (Node* node = node_of(peer)) node->peer.clear();
   peers_.erase(peer);
   act(Cut{peer, why});
@@ -403,10 +403,10 @@ void HeadProtocol::loaded(const std::string& hash, BlobSender::Bytes bytes) {
 }
 
 void HeadProtocol::lose(const std::string& name, const std::string& why,
-                        bool politely, bool lacked_room) {
+                        bool politely, bool disk_full) {
   auto gone = nodes_.extract(name);
   Node& node = gone.mapped();
-  Lost lost{name, why, politely, lacked_room, {}};
+  Lost lost{name, why, politely, disk_full, {}};
   auto& given_up = given_up_[name];
   for (auto& [id, work] : node.work) {
     where_.erase(id);

@@ -97,8 +97,8 @@ bool is_expression(std::string_view text) {
 
 std::optional<std::string> licence_in(std::string_view text) {
   const std::string_view head = text.substr(0, kHeadBytes);
-  if (const auto told = rest_of_line(head, "SPDX-License-Identifier:")) {
-    const auto expression = trimmed(*told, " \t\r*/#\"'->");
+  if (const auto answer = rest_of_line(head, "SPDX-License-Identifier:")) {
+    const auto expression = trimmed(*answer, " \t\r*/#\"'->");
     if (is_expression(expression)) return std::string(expression);
   }
   const std::string words = plain_words(head);

@@ -51,23 +51,23 @@ std::string trace_export(const json& view) {
   std::map<std::pair<std::size_t, std::string>, std::size_t> threads;
   for (const json& span : timeline["spans"]) {
     const auto kind = span[0].get<std::string>();
-    const auto place = span[1].get<std::size_t>() + 1;
+    const auto index = span[1].get<std::size_t>() + 1;
     const auto start = span[2].get<std::int64_t>();
     const auto length = span[3].get<std::int64_t>();
-    const auto lane = lanes[{place, kind}].lane_for(start, start + length);
+    const auto lane = lanes[{index, kind}].lane_for(start, start + length);
     const std::string thread_name =
         lane == 0 ? kind : kind + " " + std::to_string(lane + 1);
     const auto [thread, is_new] =
-        threads.try_emplace({place, thread_name}, threads.size() + 1);
+        threads.try_emplace({index, thread_name}, threads.size() + 1);
     if (is_new) {
       events.push_back(
-          name_event("thread_name", place, thread->second, thread_name));
+          name_event("thread_name", index, thread->second, thread_name));
     }
     const auto label = span[5].get<std::string>();
     events.push_back({{"ph", "X"},
                       {"name", label.empty() ? kind : kind + " " + label},
                       {"cat", kind},
-                      {"pid", place},
+                      {"pid", index},
                       {"tid", thread->second},
                       {"ts", start},
                       {"dur", length},

@@ -87,7 +87,7 @@ std::string who(const LlmEndpoint& endpoint) {
   return endpoint.provider.name + " (" + host_of(endpoint) + ")";
 }
 
-std::string key_place(const LlmEndpoint& endpoint) {
+std::string key_source(const LlmEndpoint& endpoint) {
   if (!endpoint.key_env.empty()) return "the variable " + endpoint.key_env;
   if (!endpoint.key_file.empty()) return "the file " + endpoint.key_file;
   return "key_env or key_file, of which none is set";
@@ -108,9 +108,9 @@ std::string advice(const LlmEndpoint& endpoint, const HttpHead& head) {
   const std::string section = "[llm." + endpoint.provider.name + "]";
   switch (head.status) {
     case 401:
-      return "; check the key in " + key_place(endpoint);
+      return "; check the key in " + key_source(endpoint);
     case 403:
-      return "; the key in " + key_place(endpoint) + " may not do this";
+      return "; the key in " + key_source(endpoint) + " may not do this";
     case 404:
       return "; check model (" + endpoint.provider.model + ") and base_url (" +
              endpoint.base_url + ") of " + section + ": 'weft llm models " +

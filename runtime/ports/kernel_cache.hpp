@@ -34,7 +34,7 @@ struct Workshop {
 };
 /// `kept` may be null.
 Workshop make_workshop(const Installation& installation, const Machine& machine,
-                       const Library* kept = nullptr);
+                       const Library* library = nullptr);
 
 /// How one build goes.
 struct BuildTerms {
@@ -81,7 +81,7 @@ class KernelCache {
   std::filesystem::path scratch_for(const std::string& name);
   Result<Built> build_anew(const Target& target, const std::string& source,
                            const std::string& name, const BuildTerms& terms);
-  std::string made_key(const Target& target, const std::string& name) const;
+  std::string artefact_key(const Target& target, const std::string& name) const;
   SandboxRequest build_request(const Target& target,
                                const std::filesystem::path& scratch,
                                const BuildTerms& terms) const;

@@ -67,11 +67,11 @@ std::string framed(std::string_view connect, const std::string& data,
   const std::string style = embedded::runtime_report_page_style;
   std::string_view rest = embedded::runtime_report_page_frame;
   std::string out;
-  const auto put = [&](std::string_view place, std::string_view text) {
-    const auto at = rest.find(place);
+  const auto put = [&](std::string_view marker, std::string_view text) {
+    const auto at = rest.find(marker);
     out += rest.substr(0, at);
     out += text;
-    rest.remove_prefix(at + place.size());
+    rest.remove_prefix(at + marker.size());
   };
   put("@SCRIPT_HASH@", policy_hash(script));
   put("@STYLE_HASH@", policy_hash(style));

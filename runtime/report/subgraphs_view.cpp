@@ -104,7 +104,7 @@ void SubgraphsView::take_result(const Envelope& envelope,
   (*view)["event"] = envelope.seq;
   (*view)["built"] = result.built;
   (*view)["log"] = result.build_log;
-  (*view)["place"] = result.place;
+  (*view)["place"] = result.location;
   (*view)["verdict"] = fields.value("verdict", json());
   (*view)["failure"] = result.failure.message;
   (*view)["state"] = result.failure ? "failed" : result.verdict.kind;

@@ -28,7 +28,7 @@ class Timeline {
  private:
   struct Open {
     std::string kind;
-    std::string place;
+    std::string location;
     std::string subgraph;
     std::string label;
     std::int64_t at_us = 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "actors/llm_seeds.hpp"
+#include "actors/llm/seeds.hpp"
 #include "actors/role.hpp"
 
 namespace weft {
@@ -29,11 +29,11 @@ std::string LlmInvariants::take(const Envelope& envelope,
 std::string LlmInvariants::take_agents(const Envelope& envelope,
                                        const Message& message) {
   if (const auto* m = std::get_if<OptimizeSubgraph>(&message)) {
-    last_places_[envelope.dst] = m->places.empty() ? "" : m->places.back();
+    last_locations_[envelope.dst] = m->locations.empty() ? "" : m->locations.back();
   } else if (const auto* m = std::get_if<SeedResult>(&message)) {
-    const auto last = last_places_.find(envelope.dst);
-    const bool is_gone = last != last_places_.end() &&
-                         m->failure.code == "lost" && m->place == last->second;
+    const auto last = last_locations_.find(envelope.dst);
+    const bool is_gone = last != last_locations_.end() &&
+                         m->failure.code == "lost" && m->location == last->second;
     if (is_gone) heard_gone_.try_emplace(envelope.dst, envelope.seq);
   } else if (std::holds_alternative<RefineRequest>(message)) {
     const auto gone = heard_gone_.find(envelope.src);
@@ -59,8 +59,8 @@ std::string LlmInvariants::take_call(const Envelope& envelope,
                                      const Message& message) {
   if (const auto* m = std::get_if<LlmAllowance>(&message)) {
     options_ = m->options;
-    for (const LlmProvider& one : options_.providers) {
-      providers_[one.name].what = one;
+    for (const LlmProvider& provider : options_.providers) {
+      providers_[provider.name].what = provider;
     }
   } else if (const auto* m = std::get_if<LlmCallRequest>(&message)) {
     waiting_[{envelope.src, m->ticket}] = {
@@ -138,8 +138,8 @@ std::string LlmInvariants::within_rates(Provider& provider,
                                         std::int64_t now_us) {
   const LlmLimits& limits = provider.what.limits;
   provider.minute.push_back({now_us, call.request.tokens, ticket});
-  std::erase_if(provider.minute, [&](const Minute& one) {
-    return one.at_us + kMinuteUs + 1000 * limits.grace_ms <= now_us;
+  std::erase_if(provider.minute, [&](const Minute& minute) {
+    return minute.at_us + kMinuteUs + 1000 * limits.grace_ms <= now_us;
   });
   const auto count = static_cast<std::int64_t>(provider.minute.size());
   if (limits.requests_per_minute > 0 && count > limits.requests_per_minute) {
@@ -147,7 +147,7 @@ std::string LlmInvariants::within_rates(Provider& provider,
                 limits.requests_per_minute);
   }
   std::int64_t tokens = 0;
-  for (const Minute& one : provider.minute) tokens += one.tokens;
+  for (const Minute& minute : provider.minute) tokens += minute.tokens;
   if (limits.tokens_per_minute > 0 && tokens > limits.tokens_per_minute) {
     return over("the tokens a minute of " + provider.what.name, tokens,
                 limits.tokens_per_minute);
@@ -171,9 +171,9 @@ std::string LlmInvariants::within_budgets(const LlmCallRequest& request) {
        options_.subgraph_tokens},
       {"a subgraph's budget of money", own.micro_usd + own.reserved_micro_usd,
        options_.subgraph_micro_usd}};
-  for (const Limit& one : limits) {
-    if (one.limit >= 0 && one.have > one.limit) {
-      return over(one.what, one.have, one.limit);
+  for (const Limit& entry : limits) {
+    if (entry.limit >= 0 && entry.have > entry.limit) {
+      return over(entry.what, entry.have, entry.limit);
     }
   }
   return "";

@@ -85,7 +85,7 @@ class LlmInvariants {
   std::map<std::string, Spent> groups_;
   /// By agent: where its kernels can be judged last, and the events that told
   /// it that this is gone, and the model's role that it wants nothing more.
-  std::map<Address, Place> last_places_;
+  std::map<Address, Location> last_locations_;
   std::map<Address, std::uint64_t> heard_gone_;
   std::map<Address, std::uint64_t> stopped_;
 };

@@ -1,4 +1,4 @@
-#include "tests/actors/composer_bench.hpp"
+#include "tests/actors/composer_fixture.hpp"
 
 using namespace weft;
 
@@ -13,7 +13,7 @@ std::vector<std::string> paths_of(const WriteFilesRequest& files) {
 }  // namespace
 
 TEST_CASE("the winners are composed, verified, timed and reported") {
-  ComposerBench composer;
+  ComposerFixture composer;
   CHECK(composer.holds(composer.composed(), 0));
   CHECK(composer.holds(composer.composed(), 1));
   composer.checked(true);
@@ -26,7 +26,7 @@ TEST_CASE("the winners are composed, verified, timed and reported") {
 }
 
 TEST_CASE("a wrong composition drops the kernel nearest to its tolerance") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(false);
   CHECK(composer.holds(composer.composed(), 0));
   CHECK(!composer.holds(composer.composed(), 1));
@@ -37,7 +37,7 @@ TEST_CASE("a wrong composition drops the kernel nearest to its tolerance") {
 }
 
 TEST_CASE("a composition that was slower once is timed again") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(true);
   composer.timed(0.5);
   composer.timed(2.0);
@@ -48,7 +48,7 @@ TEST_CASE("a composition that was slower once is timed again") {
 }
 
 TEST_CASE("one that was slower and cannot be timed again gives way") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(true);
   composer.timed(0.5);
   composer.fails<TimeRequest, TimeReply>("out of memory");
@@ -56,7 +56,7 @@ TEST_CASE("one that was slower and cannot be timed again gives way") {
 }
 
 TEST_CASE("one slower twice gives way to the framework's forward") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(true);
   composer.timed(0.5);
   composer.timed(0.5);
@@ -72,7 +72,7 @@ TEST_CASE("one slower twice gives way to the framework's forward") {
 TEST_CASE(
     "a second timing confirms that a composition is slower, noise or not") {
   for (const bool is_old : {false, true}) {
-    ComposerBench composer("cpu", "won", "weft", 0, !is_old);
+    ComposerFixture composer("cpu", "won", "weft", 0, !is_old);
     composer.checked(true);
     composer.timed(0.9);
     composer.timed(0.9, "", 0.2);
@@ -86,14 +86,14 @@ TEST_CASE(
 }
 
 TEST_CASE("a composition that cheats in a timed call is not accepted") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(true);
   composer.timed(9.0, "wrong in a timed call");
   CHECK(!composer.holds(composer.composed(), 1));
 }
 
 TEST_CASE("when not even the bare model passes, the run is not verified") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(false);
   composer.checked(false);
   composer.checked(false);
@@ -103,7 +103,7 @@ TEST_CASE("when not even the bare model passes, the run is not verified") {
 }
 
 TEST_CASE("an oracle that dies is asked once more, then the run ends") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.fails<CheckRequest, CheckReply>("the oracle died");
   const auto finished = one<RunFinished>(composer.sent);
   CHECK(finished.exit_code == 1);
@@ -111,7 +111,7 @@ TEST_CASE("an oracle that dies is asked once more, then the run ends") {
 }
 
 TEST_CASE("what is right and cannot be timed is reported so") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(true);
   composer.fails<TimeRequest, TimeReply>("the baseline failed");
   const std::string report =
@@ -121,7 +121,7 @@ TEST_CASE("what is right and cannot be timed is reported so") {
 }
 
 TEST_CASE("a report is written even when the machine cannot be probed") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(true);
   composer.timed(2.0);
   composer.fails<ProbeRequest, ProbeReply>("no");
@@ -129,7 +129,7 @@ TEST_CASE("a report is written even when the machine cannot be probed") {
 }
 
 TEST_CASE("proven kernels are composed and verified, and nothing is timed") {
-  ComposerBench composer("triton", "proven");
+  ComposerFixture composer("triton", "proven");
   CHECK(composer.holds(composer.composed(), 0));
   composer.checked(true);
   CHECK(only<TimeRequest>(composer.sent).empty());
@@ -140,7 +140,7 @@ TEST_CASE("proven kernels are composed and verified, and nothing is timed") {
 }
 
 TEST_CASE("a module far from eager is composed again where both rules count") {
-  ComposerBench composer("cpu", "won", "both");
+  ComposerFixture composer("cpu", "won", "both");
   const auto first = one<CheckRequest>(composer.sent);
   CHECK(first.rules == std::vector<std::string>{"weft", "near-eager"});
   CHECK(first.with_compile);
@@ -172,7 +172,7 @@ TEST_CASE("a module far from eager is composed again where both rules count") {
 }
 
 TEST_CASE("where no kernel is near to eager the framework's forward is") {
-  ComposerBench composer("cpu", "won", "both");
+  ComposerFixture composer("cpu", "won", "both");
   composer.checked(true, "far", "near");
   composer.timed(2.0);
   composer.checked(true, "far");
@@ -194,7 +194,7 @@ TEST_CASE("no second module is made where none is wanted or could be") {
         Case{"both", "", ""}}) {
     CAPTURE(accept);
     CAPTURE(near);
-    ComposerBench composer("cpu", "won", accept);
+    ComposerFixture composer("cpu", "won", accept);
     composer.checked(true, near, compiled);
     composer.timed(2.0);
     composer.probed();
@@ -204,7 +204,7 @@ TEST_CASE("no second module is made where none is wanted or could be") {
 }
 
 TEST_CASE("by the near rule alone there is one module, and it is near") {
-  ComposerBench composer("cpu", "won", "near-eager");
+  ComposerFixture composer("cpu", "won", "near-eager");
   composer.checked(true, "far", "far");
   composer.checked(true, "near");  // it is sought before anything is timed
   composer.checked(true, "near");
@@ -220,7 +220,7 @@ TEST_CASE("by the near rule alone there is one module, and it is near") {
 }
 
 TEST_CASE("by the near rule alone what is far is not verified") {
-  ComposerBench composer("cpu", "won", "near-eager");
+  ComposerFixture composer("cpu", "won", "near-eager");
   composer.checked(true, "far", "near");
   composer.checked(true, "far");
   composer.checked(true, "far");  // not even Model's own forward
@@ -231,7 +231,7 @@ TEST_CASE("by the near rule alone what is far is not verified") {
 }
 
 TEST_CASE("a near module that cannot be timed gives way to Model's forward") {
-  ComposerBench composer("cpu", "won", "both");
+  ComposerFixture composer("cpu", "won", "both");
   composer.checked(true, "far", "near");
   composer.timed(2.0);
   composer.checked(true, "near");
@@ -245,7 +245,7 @@ TEST_CASE("a near module that cannot be timed gives way to Model's forward") {
 }
 
 TEST_CASE("a near module slower than eager twice gives way, too") {
-  ComposerBench composer("cpu", "won", "both");
+  ComposerFixture composer("cpu", "won", "both");
   composer.checked(true, "far", "near");
   composer.timed(2.0);
   composer.checked(true, "near");
@@ -260,7 +260,7 @@ TEST_CASE("a near module slower than eager twice gives way, too") {
 }
 
 TEST_CASE("when the run's time is over the whole is checked, and not timed") {
-  ComposerBench composer("cpu", "won", "weft", 1);
+  ComposerFixture composer("cpu", "won", "weft", 1);
   composer.now_us = 2;
   composer.checked(true);
   CHECK(composer.blobs.get(composer.files().files[0].blob)
@@ -271,7 +271,7 @@ TEST_CASE("when the run's time is over the whole is checked, and not timed") {
 }
 
 TEST_CASE("when the run's time is over a wrong whole loses all kernels") {
-  ComposerBench composer("cpu", "won", "weft", 1);
+  ComposerFixture composer("cpu", "won", "weft", 1);
   composer.now_us = 2;
   composer.checked(false);
   CHECK(!composer.holds(composer.composed(), 0));
@@ -280,7 +280,7 @@ TEST_CASE("when the run's time is over a wrong whole loses all kernels") {
 }
 
 TEST_CASE("when the run's time is over no near module is looked for long") {
-  ComposerBench composer("cpu", "won", "near-eager", 1);
+  ComposerFixture composer("cpu", "won", "near-eager", 1);
   composer.now_us = 2;
   composer.checked(true, "far", "near");
   CHECK(!composer.holds(composer.composed(), 0));
@@ -289,7 +289,7 @@ TEST_CASE("when the run's time is over no near module is looked for long") {
 }
 
 TEST_CASE("a timing has no more time than the run, and no torch.compile") {
-  ComposerBench composer("cpu", "won", "weft", 50'000'000);
+  ComposerFixture composer("cpu", "won", "weft", 50'000'000);
   composer.checked(true);
   const auto timing = one<TimeRequest>(composer.sent);
   CHECK(timing.wall_ms == 50'000);

@@ -2,7 +2,7 @@
 // verified as a whole by then is delivered.
 #include "actors/dispatcher.hpp"
 #include "actors/extractor.hpp"
-#include "tests/actors/composer_bench.hpp"
+#include "tests/actors/composer_fixture.hpp"
 
 using namespace weft;
 
@@ -11,8 +11,8 @@ namespace {
 constexpr std::int64_t kSecondUs = 1'000'000;
 
 /// 20 s of the budget are left when the module is composed.
-struct LateBench : ComposerBench {
-  LateBench() : ComposerBench("cpu", "won", "weft", 20 * kSecondUs) {
+struct LateFixture : ComposerFixture {
+  LateFixture() : ComposerFixture("cpu", "won", "weft", 20 * kSecondUs) {
     timer = one<TimerRequest>(sent);
   }
   /// The files that are written then.
@@ -20,21 +20,21 @@ struct LateBench : ComposerBench {
     now_us = 22 * kSecondUs;
     return say(address::clock, TimerFired{timer.effect});
   }
-  std::string report(const std::vector<Outgoing>& said) {
-    for (const FileToWrite& file : one<WriteFilesRequest>(said).files) {
+  std::string report(const std::vector<Outgoing>& output) {
+    for (const FileToWrite& file : one<WriteFilesRequest>(output).files) {
       if (file.path == "report.md") return *blobs.get(file.blob);
     }
     return "";
   }
-  RunFinished ended(const std::vector<Outgoing>& said) {
-    const auto effect = one<WriteFilesRequest>(said).effect;
+  RunFinished ended(const std::vector<Outgoing>& output) {
+    const auto effect = one<WriteFilesRequest>(output).effect;
     return one<RunFinished>(say(address::files, WriteFilesReply{effect, {}}));
   }
   TimerRequest timer;
 };
 
-bool has_module(const std::vector<Outgoing>& said) {
-  const auto files = one<WriteFilesRequest>(said).files;
+bool has_module(const std::vector<Outgoing>& output) {
+  const auto files = one<WriteFilesRequest>(output).files;
   return std::ranges::any_of(files, [](const FileToWrite& file) {
     return file.path == "composed/model_new.py";
   });
@@ -43,14 +43,14 @@ bool has_module(const std::vector<Outgoing>& said) {
 }  // namespace
 
 TEST_CASE("a check that goes on when the time is over is dropped") {
-  LateBench composer;
+  LateFixture composer;
   CHECK(composer.timer.after_ms > 20'000);  // a check may be about to end
   CHECK(composer.timer.after_ms < 25'000);
   const auto check = one<CheckRequest>(composer.sent);
-  const auto said = composer.is_over();
-  CHECK(only<CancelEffect>(said).size() == 1);
-  CHECK_FALSE(has_module(said));
-  const RunFinished finished = composer.ended(said);
+  const auto output = composer.is_over();
+  CHECK(only<CancelEffect>(output).size() == 1);
+  CHECK_FALSE(has_module(output));
+  const RunFinished finished = composer.ended(output);
   CHECK(finished.exit_code == 1);
   CHECK(finished.summary.contains("was over before a module was checked"));
   // Its answer comes too late to count.
@@ -61,38 +61,38 @@ TEST_CASE("a check that goes on when the time is over is dropped") {
 }
 
 TEST_CASE("a module that is right is delivered without its timing") {
-  LateBench composer;
+  LateFixture composer;
   composer.checked(true);
   one<TimeRequest>(composer.sent);
-  const auto said = composer.is_over();
-  CHECK(has_module(said));
-  CHECK(composer.report(said).contains(kOutOfTime));
-  CHECK(composer.ended(said).exit_code == 0);
+  const auto output = composer.is_over();
+  CHECK(has_module(output));
+  CHECK(composer.report(output).contains(kOutOfTime));
+  CHECK(composer.ended(output).exit_code == 0);
 }
 
 TEST_CASE("a module that is timed is whole when the machine is not yet known") {
-  LateBench composer;
+  LateFixture composer;
   composer.checked(true);
   composer.timed(2.0);
-  const auto said = composer.is_over();
-  CHECK(has_module(said));
-  CHECK_FALSE(composer.report(said).contains(kOutOfTime));
-  CHECK(composer.ended(said).exit_code == 0);
+  const auto output = composer.is_over();
+  CHECK(has_module(output));
+  CHECK_FALSE(composer.report(output).contains(kOutOfTime));
+  CHECK(composer.ended(output).exit_code == 0);
 }
 
 TEST_CASE("a slower module does not pass for the next one, which is checked") {
-  LateBench composer;
+  LateFixture composer;
   composer.checked(true);
   composer.timed(0.5);
   composer.timed(0.5);  // again, before it is believed
   one<CheckRequest>(composer.sent);
-  const auto said = composer.is_over();
-  CHECK_FALSE(has_module(said));
-  CHECK(composer.ended(said).exit_code == 1);
+  const auto output = composer.is_over();
+  CHECK_FALSE(has_module(output));
+  CHECK(composer.ended(output).exit_code == 1);
 }
 
 TEST_CASE("nothing is dropped where the files are being written") {
-  LateBench composer;
+  LateFixture composer;
   composer.checked(true);
   composer.timed(2.0);
   composer.probed();
@@ -104,7 +104,7 @@ TEST_CASE("nothing is dropped where the files are being written") {
 }
 
 TEST_CASE("a run whose time is over before there is a graph ends and says so") {
-  RunBench<Extractor> extractor;
+  RunFixture<Extractor> extractor;
   RunStart run = small_run(extractor.blobs);
   run.options.budget_ms = 5'000;
   const auto sent = extractor.say(address::user, run);
@@ -124,7 +124,7 @@ TEST_CASE("a run whose time is over before there is a graph ends and says so") {
 }
 
 TEST_CASE("a graph that is there in time goes to the dispatcher once") {
-  RunBench<Extractor> extractor;
+  RunFixture<Extractor> extractor;
   RunStart run = small_run(extractor.blobs);
   run.options.budget_ms = 5'000;
   const auto sent = extractor.say(address::user, run);

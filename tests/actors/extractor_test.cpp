@@ -2,13 +2,13 @@
 
 #include "actors/best_known.hpp"
 #include "compiler/inductor_cut.hpp"
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
 
 namespace {
 
-struct ExtractorBench : RunBench<Extractor> {
+struct ExtractorFixture : RunFixture<Extractor> {
   CaptureRequest begin() {
     const auto sent = say(address::user, small_run(blobs));
     CHECK(one<Capacities>(sent).units.at("cpu") == 2);
@@ -19,7 +19,7 @@ struct ExtractorBench : RunBench<Extractor> {
 }  // namespace
 
 TEST_CASE("a captured graph is cut, written down and dispatched") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   const auto capture = extractor.begin();
   CHECK(capture.problem_name == "small.py");
   const std::string graph =
@@ -39,7 +39,7 @@ TEST_CASE("a captured graph is cut, written down and dispatched") {
 TEST_CASE("Inductor's fusion of the whole is a cut where Inductor is asked") {
   for (const bool is_asked : {true, false}) {
     for (const bool is_old : {true, false}) {
-      ExtractorBench extractor;
+      ExtractorFixture extractor;
       RunStart start = small_run(extractor.blobs);
       if (!is_old) start.vocabulary = kBestKnownVocabulary;
       start.options.seeds = {"compiler"};
@@ -56,7 +56,7 @@ TEST_CASE("Inductor's fusion of the whole is a cut where Inductor is asked") {
 }
 
 TEST_CASE("one piece for weft's kernels and for Inductor is one cut") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   RunStart start = small_run(extractor.blobs);
   start.vocabulary = kBestKnownVocabulary;
   start.options.seeds = {"compiler", "inductor"};
@@ -71,7 +71,7 @@ TEST_CASE("one piece for weft's kernels and for Inductor is one cut") {
 }
 
 TEST_CASE("a problem that does not capture ends the run with its reason") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   const auto capture = extractor.begin();
   const auto finished = one<RunFinished>(extractor.say(
       address::capture,
@@ -83,7 +83,7 @@ TEST_CASE("a problem that does not capture ends the run with its reason") {
 namespace {
 
 /// relu of a batch.
-std::string graph_at_batch(ExtractorBench& extractor, std::int64_t batch) {
+std::string graph_at_batch(ExtractorFixture& extractor, std::int64_t batch) {
   GraphBuilder builder;
   builder.input("x", dense({batch, 3}))
       .call("a", "relu", {"x"}, dense({batch, 3}))
@@ -92,14 +92,14 @@ std::string graph_at_batch(ExtractorBench& extractor, std::int64_t batch) {
   return extractor.blobs.put(graph_to_json(builder.graph));
 }
 
-RunStart any_batch(ExtractorBench& extractor) {
+RunStart any_batch(ExtractorFixture& extractor) {
   RunStart start = small_run(extractor.blobs);
   start.options.dynamic_batch = true;
   return start;
 }
 
 /// What the run says that ends with its first capture.
-RunFinished ended_by_capture(ExtractorBench& extractor, const RunStart& start) {
+RunFinished ended_by_capture(ExtractorFixture& extractor, const RunStart& start) {
   const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
   return one<RunFinished>(extractor.say(
       address::capture,
@@ -107,7 +107,7 @@ RunFinished ended_by_capture(ExtractorBench& extractor, const RunStart& start) {
 }
 
 /// The capture at other batches.
-CaptureRequest other_captures(ExtractorBench& extractor) {
+CaptureRequest other_captures(ExtractorFixture& extractor) {
   const auto capture =
       one<CaptureRequest>(extractor.say(address::user, any_batch(extractor)));
   return one<CaptureRequest>(extractor.say(
@@ -125,7 +125,7 @@ std::int64_t batch_in(const std::string& problem) {
 }  // namespace
 
 TEST_CASE("a run for any batch captures others, and its pieces grow") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   const auto capture = other_captures(extractor);
   REQUIRE(capture.others.size() == 3);
   const auto graph_of = [&](const std::string& problem) {
@@ -147,7 +147,7 @@ TEST_CASE("a run for any batch captures others, and its pieces grow") {
 
 TEST_CASE("any size can be of another dimension, or of another input") {
   for (const int input : {-1, 1}) {
-    ExtractorBench extractor;
+    ExtractorFixture extractor;
     RunStart start = any_batch(extractor);
     start.options.dynamic_input = input;
     start.options.dynamic_dim = 1;
@@ -177,7 +177,7 @@ TEST_CASE("any size can be of another dimension, or of another input") {
 }
 
 TEST_CASE("two dimensions are captured at pairs of primes") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   RunStart start = any_batch(extractor);
   start.options.dynamic_more = {{-1, 1}};
   const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
@@ -200,7 +200,7 @@ TEST_CASE("two dimensions are captured at pairs of primes") {
 }
 
 TEST_CASE("one dimension that is named in two ways is said") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   RunStart start = any_batch(extractor);
   start.options.dynamic_more = {{0, 0}};
   const auto finished = ended_by_capture(extractor, start);
@@ -210,7 +210,7 @@ TEST_CASE("one dimension that is named in two ways is said") {
 }
 
 TEST_CASE("a dimension that no input has is said with the flag") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   RunStart start = any_batch(extractor);
   start.options.dynamic_input = 2;
   start.options.dynamic_dim = 1;
@@ -222,7 +222,7 @@ TEST_CASE("a dimension that no input has is said with the flag") {
 TEST_CASE(
     "a capture that fails at another batch ends the run, and says where") {
   for (const std::size_t there : {0, 1, 2}) {
-    ExtractorBench extractor;
+    ExtractorFixture extractor;
     const auto capture = other_captures(extractor);
     CaptureReply reply{capture.effect, {"wrong_input", "a branch"}, "", 9};
     const std::string graph = graph_at_batch(extractor, 37);
@@ -241,7 +241,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a capture that gives too few graphs ends the run") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   const auto capture = other_captures(extractor);
   const auto finished = one<RunFinished>(extractor.say(
       address::capture,
@@ -253,7 +253,7 @@ TEST_CASE("a capture that gives too few graphs ends the run") {
 TEST_CASE(
     "what has no code for any batch is said before anything is captured") {
   for (const bool is_target : {true, false}) {
-    ExtractorBench extractor;
+    ExtractorFixture extractor;
     RunStart start = any_batch(extractor);
     if (is_target) start.options.target = "cuda";
     if (!is_target) start.options.seeds = {"compiler", "llm"};
@@ -265,7 +265,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a full disk ends the run as something missing") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   const auto capture = extractor.begin();
   const std::string graph =
       extractor.blobs.put(graph_to_json(two_piece_graph()));
@@ -277,7 +277,7 @@ TEST_CASE("a full disk ends the run as something missing") {
 }
 
 TEST_CASE("a capture that never answers ends the run") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   const auto capture = extractor.begin();
   const auto finished = one<RunFinished>(
       extractor.say(address::broker, LeaseExpired{capture.effect}));
@@ -285,7 +285,7 @@ TEST_CASE("a capture that never answers ends the run") {
 }
 
 TEST_CASE("a run's GPU is a resource of its own, and captures take it too") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   RunStart start = small_run(extractor.blobs);
   start.machine.gpus = {Gpu{}};
   const auto sent = extractor.give(address::user, start);
@@ -297,7 +297,7 @@ TEST_CASE("a run's GPU is a resource of its own, and captures take it too") {
 
 TEST_CASE("on a GPU what only timing can tell is cut in both ways") {
   for (const bool has_gpu : {true, false}) {
-    ExtractorBench extractor;
+    ExtractorFixture extractor;
     RunStart start = small_run(extractor.blobs);
     start.options.target = "triton";
     if (has_gpu) start.machine.gpus = {Gpu{}};

@@ -1,7 +1,7 @@
 #include "actors/inductor_seeds.hpp"
 
 #include "compiler/python/inductor.hpp"
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
 
@@ -17,7 +17,7 @@ SeedsRequest request_for(const std::string& subgraph) {
 }  // namespace
 
 TEST_CASE("what Inductor makes of a subgraph is one seed") {
-  RunBench<InductorSeeds> role;
+  RunFixture<InductorSeeds> role;
   const auto build = one<BuildRequest>(role.say("agent/sg", request_for("sg")));
   CHECK(build.target == kInductorGraph);
   CHECK(build.source == "the graph");
@@ -37,7 +37,7 @@ TEST_CASE("what Inductor makes of a subgraph is one seed") {
 
 TEST_CASE(
     "what Inductor cannot compile is no seed, and is told with the reason") {
-  RunBench<InductorSeeds> role;
+  RunFixture<InductorSeeds> role;
   const auto build = one<BuildRequest>(role.say("agent/sg", request_for("sg")));
   const auto sent = role.say(
       address::build,
@@ -49,7 +49,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a build whose file did not come back gives no seed") {
-  RunBench<InductorSeeds> role;
+  RunFixture<InductorSeeds> role;
   const auto build = one<BuildRequest>(role.say("agent/sg", request_for("sg")));
   const auto reply = one<SeedsReply>(
       role.say(address::build, BuildReply{build.effect, {}, "", 9}));
@@ -58,7 +58,7 @@ TEST_CASE("a build whose file did not come back gives no seed") {
 }
 
 TEST_CASE("each subgraph gets its own answer, in whatever order they come") {
-  RunBench<InductorSeeds> role;
+  RunFixture<InductorSeeds> role;
   const auto first = one<BuildRequest>(role.say("agent/a", request_for("a")));
   const auto second = one<BuildRequest>(role.say("agent/b", request_for("b")));
   for (const auto& [build, subgraph] :
@@ -72,11 +72,11 @@ TEST_CASE("each subgraph gets its own answer, in whatever order they come") {
 }
 
 TEST_CASE("with limited time it compiles few at once, the dearest first") {
-  RunBench<InductorSeeds> role;
-  const auto ask = [&](const std::string& subgraph, std::int64_t worth) {
+  RunFixture<InductorSeeds> role;
+  const auto ask = [&](const std::string& subgraph, std::int64_t expected_gain) {
     SeedsRequest request = request_for(subgraph);
     request.work.options.jobs = 8;
-    request.work.worth = worth;
+    request.work.expected_gain = expected_gain;
     request.work.graph = subgraph;
     return only<BuildRequest>(role.say("agent/" + subgraph, request));
   };
@@ -102,11 +102,11 @@ TEST_CASE("with limited time it compiles few at once, the dearest first") {
 }
 
 TEST_CASE("of a device, Inductor compiles at the subgraph's place") {
-  RunBench<InductorSeeds> role;
+  RunFixture<InductorSeeds> role;
   SeedsRequest request = request_for("sg");
-  request.work.places = {"n1/GPU-a"};
+  request.work.locations = {"n1/GPU-a"};
   request.work.machine.gpus = {Gpu{"a GPU", "sm_90"}};
   const auto sent = role.say("agent/sg", request);
   CHECK(one<BuildRequest>(sent).arch == "sm_90");
-  CHECK(one<LeaseRequest>(sent).places == std::vector<Place>{"n1"});
+  CHECK(one<LeaseRequest>(sent).locations == std::vector<Location>{"n1"});
 }

@@ -1,6 +1,6 @@
 #include "actors/library_seeds.hpp"
 
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
 
@@ -19,7 +19,7 @@ SeedsRequest request_for(const std::string& target = "cpu") {
 }  // namespace
 
 TEST_CASE("a kernel that the library knows is one seed, with what is known") {
-  RunBench<LibrarySeeds> role;
+  RunFixture<LibrarySeeds> role;
   const auto find = one<FindKernelRequest>(role.say("agent/sg", request_for()));
   CHECK(find.key.target == "cpu");
   CHECK(find.key.policy == "strict");
@@ -38,7 +38,7 @@ TEST_CASE("a kernel that the library knows is one seed, with what is known") {
 }
 
 TEST_CASE("what the library does not know gives no seed") {
-  RunBench<LibrarySeeds> role;
+  RunFixture<LibrarySeeds> role;
   const auto find = one<FindKernelRequest>(role.say("agent/sg", request_for()));
   const auto reply = one<SeedsReply>(
       role.say(address::library, FindKernelReply{find.effect, {}, {}}));
@@ -47,7 +47,7 @@ TEST_CASE("what the library does not know gives no seed") {
 }
 
 TEST_CASE("a library that cannot be used is noted once") {
-  RunBench<LibrarySeeds> role;
+  RunFixture<LibrarySeeds> role;
   std::size_t notes = 0;
   for (int i = 0; i < 2; ++i) {
     const auto find =
@@ -62,7 +62,7 @@ TEST_CASE("a library that cannot be used is noted once") {
 }
 
 TEST_CASE("where nothing is timed the library is not asked") {
-  RunBench<LibrarySeeds> role;
+  RunFixture<LibrarySeeds> role;
   const auto sent = role.say("agent/sg", request_for("triton"));
   CHECK(only<FindKernelRequest>(sent).empty());
   CHECK(one<SeedsReply>(sent).seeds.empty());

@@ -1,4 +1,4 @@
-#include "actors/llm_measured.hpp"
+#include "actors/llm/measured.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 
 #include "actors/broker.hpp"
 #include "actors/roster.hpp"
-#include "tests/actors/bench.hpp"
+#include "tests/actors/role_fixture.hpp"
 
 using namespace weft;
 
@@ -19,7 +19,7 @@ TEST_CASE("every role tells of its state as an object, also a fresh one") {
 }
 
 TEST_CASE("the broker tells who has what and who waits for it") {
-  Bench<Broker> bench;
+  RoleFixture<Broker> bench;
   bench.give("extractor", Capacities{{{"cpu", 2}}, 100});
   bench.give("worker/a", LeaseRequest{1, "cpu", 2, "g", 1000});
   bench.now_us = 5;
@@ -40,7 +40,7 @@ TEST_CASE("the broker tells who has what and who waits for it") {
 
 TEST_CASE("a worker tells what it waits for") {
   const auto role = make_role("worker/a.b");
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
   Context context(blobs, 0);
   VerifySeed work;
   work.subgraph = "a";

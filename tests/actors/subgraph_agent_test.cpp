@@ -1,6 +1,6 @@
 #include "actors/subgraph_agent.hpp"
 
-#include "tests/actors/bench.hpp"
+#include "tests/actors/role_fixture.hpp"
 
 using namespace weft;
 
@@ -30,13 +30,13 @@ SeedResult wrong(const std::string& id) {
   return result;
 }
 
-struct AgentBench : Bench<SubgraphAgent> {
-  explicit AgentBench(const std::vector<std::string>& ids,
+struct AgentFixture : RoleFixture<SubgraphAgent> {
+  explicit AgentFixture(const std::vector<std::string>& ids,
                       const std::string& target = "cpu",
                       const std::vector<Gpu>& gpus = {})
-      : AgentBench(ids, options_for(target), gpus) {}
+      : AgentFixture(ids, options_for(target), gpus) {}
 
-  AgentBench(const std::vector<std::string>& ids, const RunOptions& options,
+  AgentFixture(const std::vector<std::string>& ids, const RunOptions& options,
              const std::vector<Gpu>& gpus = {}) {
     OptimizeSubgraph work;
     work.machine.gpus = gpus;
@@ -64,7 +64,7 @@ struct AgentBench : Bench<SubgraphAgent> {
 }  // namespace
 
 TEST_CASE("the fastest right seed is timed once more and wins") {
-  AgentBench agent({"a", "b", "c"});
+  AgentFixture agent({"a", "b", "c"});
   agent.result(right("a", 50, 100));
   agent.result(wrong("b"));
   const auto last = agent.result(right("c", 40, 100));
@@ -80,21 +80,21 @@ TEST_CASE("the fastest right seed is timed once more and wins") {
 }
 
 TEST_CASE("a right kernel that is not faster than eager has lost") {
-  AgentBench agent({"a"});
+  AgentFixture agent({"a"});
   agent.result(right("a", 99, 100));
   const auto done = one<SubgraphDone>(agent.result(right("a", 99, 100)));
   CHECK(done.outcome == "lost");
 }
 
 TEST_CASE("speed is compared beside eager, not across moments") {
-  AgentBench agent({"a", "b"});
+  AgentFixture agent({"a", "b"});
   agent.result(right("a", 50, 200));                   // 4x at a slow moment
   const auto last = agent.result(right("b", 30, 60));  // 2x at a fast one
   CHECK(only<TimeSeed>(last).front().first == "worker/sg.a");
 }
 
 TEST_CASE("a device's events are compared across moments") {
-  AgentBench agent({"a", "b"});
+  AgentFixture agent({"a", "b"});
   SeedResult slow = right("a", 50, 200);
   SeedResult fast = right("b", 30, 60);
   slow.timing.floor_us = fast.timing.floor_us = 10;
@@ -106,7 +106,7 @@ TEST_CASE("a best one whose last timing would be as the one it had has it") {
   RunOptions options;
   options.compile_baseline = false;
   options.final_timing_ms = options.timing_ms;
-  AgentBench agent({"a", "b"}, options);
+  AgentFixture agent({"a", "b"}, options);
   agent.result(right("a", 50, 100));
   const auto last = agent.result(right("b", 40, 100));
   CHECK(only<TimeSeed>(last).empty());
@@ -114,7 +114,7 @@ TEST_CASE("a best one whose last timing would be as the one it had has it") {
 }
 
 TEST_CASE("a winner that fails its last timing gives way to the next") {
-  AgentBench agent({"a", "b"});
+  AgentFixture agent({"a", "b"});
   agent.result(right("a", 10, 100));
   agent.result(right("b", 50, 100));
   SeedResult cheated = right("a", 10, 100);
@@ -125,14 +125,14 @@ TEST_CASE("a winner that fails its last timing gives way to the next") {
 }
 
 TEST_CASE("with no right seed the verdict is wrong, with a reason") {
-  AgentBench agent({"a"});
+  AgentFixture agent({"a"});
   const auto done = one<SubgraphDone>(agent.result(wrong("a")));
   CHECK(done.outcome == "wrong");
   CHECK(done.reason.find("element 3") != std::string::npos);
 }
 
 TEST_CASE("when nothing could be verified the verdict is failed") {
-  AgentBench agent({"a"});
+  AgentFixture agent({"a"});
   SeedResult lost;
   lost.seed = seed("a");
   lost.failure = {"failed", "the oracle died"};
@@ -142,19 +142,19 @@ TEST_CASE("when nothing could be verified the verdict is failed") {
 }
 
 TEST_CASE("no seeds at all is a failed verdict") {
-  AgentBench agent({});
+  AgentFixture agent({});
   CHECK(one<SubgraphDone>(agent.answer).outcome == "failed");
 }
 
 TEST_CASE("a doubled result gives no second verdict") {
-  AgentBench agent({"a"});
+  AgentFixture agent({"a"});
   agent.result(right("a", 50, 100));
   agent.result(right("a", 50, 100));
   CHECK(agent.result(right("a", 50, 100)).empty());
 }
 
 TEST_CASE("where nothing can be timed, a right seed is proven, not fast") {
-  AgentBench agent({"a", "b"}, "triton");
+  AgentFixture agent({"a", "b"}, "triton");
   agent.result(wrong("a"));
   SeedResult untimed = right("b", 50, 100);
   untimed.timed = false;
@@ -166,7 +166,7 @@ TEST_CASE("where nothing can be timed, a right seed is proven, not fast") {
 }
 
 TEST_CASE("where nothing can be timed, one right seed is enough") {
-  AgentBench agent({"a", "b", "c"}, "triton");
+  AgentFixture agent({"a", "b", "c"}, "triton");
   CHECK(agent.result(wrong("a")).empty());
   SeedResult untimed = right("b", 50, 100);
   untimed.timed = false;
@@ -179,25 +179,25 @@ TEST_CASE("a seed without an answer in time is no wrong one") {
   SeedResult late = wrong("a");
   late.verdict.kind = "timed_out";
   late.verdict.reason = "no answer within 60 s";
-  AgentBench alone({"a"});
+  AgentFixture alone({"a"});
   const auto done = one<SubgraphDone>(alone.result(late));
   CHECK(done.outcome == "failed");
   CHECK(done.reason.contains("no answer within 60 s"));
-  AgentBench both({"a", "b"});
+  AgentFixture both({"a", "b"});
   CHECK(both.result(late).empty());
   CHECK(one<SubgraphDone>(both.result(wrong("b"))).outcome == "wrong");
 }
 
 TEST_CASE("where nothing can be timed, a wrong seed is still wrong") {
-  AgentBench agent({"a"}, "triton");
+  AgentFixture agent({"a"}, "triton");
   CHECK(one<SubgraphDone>(agent.result(wrong("a"))).outcome == "wrong");
 }
 
 namespace {
 
 /// A GPU's agent, and a result at that share of the memory's floor.
-struct FloorBench : AgentBench {
-  FloorBench() : AgentBench({"a", "b"}, "triton", {small_cache()}) {}
+struct RooflineFixture : AgentFixture {
+  RooflineFixture() : AgentFixture({"a", "b"}, "triton", {small_cache()}) {}
 
   static Gpu small_cache() {
     Gpu gpu;
@@ -216,7 +216,7 @@ struct FloorBench : AgentBench {
 }  // namespace
 
 TEST_CASE("a kernel near the floor stops the search") {
-  FloorBench agent;
+  RooflineFixture agent;
   const auto sent = agent.result(agent.at(0.96, 1000));
   CHECK(only<StopSeed>(sent).front().first == "worker/sg.b");
   CHECK(only<TimeSeed>(sent).front().first == "worker/sg.a");
@@ -227,7 +227,7 @@ TEST_CASE("a kernel near the floor stops the search") {
 
 TEST_CASE("a kernel far from the floor, or within the cache, does not") {
   for (const auto& [share, bytes] : {std::pair{0.9, 1000}, {0.96, 99}}) {
-    FloorBench agent;
+    RooflineFixture agent;
     CHECK(agent.result(agent.at(share, bytes)).empty());
   }
 }
@@ -235,7 +235,7 @@ TEST_CASE("a kernel far from the floor, or within the cache, does not") {
 TEST_CASE("a language model is told what torch.compile takes, timed once") {
   RunOptions options;
   options.seeds = {"compiler", "llm"};
-  AgentBench agent({"a"}, options);
+  AgentFixture agent({"a"}, options);
   const auto first = agent.result(right("a", 50, 100));
   CHECK(only<RefineRequest>(first).empty());
   const auto timing = one<TimeSeed>(first);
@@ -259,7 +259,7 @@ TEST_CASE("a language model is told what torch.compile takes, timed once") {
 TEST_CASE("where torch.compile cannot be timed the model is asked without") {
   RunOptions options;
   options.seeds = {"compiler", "llm"};
-  AgentBench agent({"a"}, options);
+  AgentFixture agent({"a"}, options);
   agent.result(right("a", 50, 100));
   SeedResult failed;
   failed.seed = seed("a");
@@ -272,7 +272,7 @@ TEST_CASE("where torch.compile cannot be timed the model is asked without") {
 TEST_CASE("a search whose time is over does not wait for torch.compile") {
   RunOptions options;
   options.seeds = {"compiler", "llm"};
-  AgentBench agent({"a"}, options);
+  AgentFixture agent({"a"}, options);
   agent.result(right("a", 50, 100));
   const auto sent = agent.give(address::dispatcher, StopSearch{"enough"});
   CHECK(only<StopSeed>(sent).front().first == "worker/sg.a");
@@ -283,20 +283,20 @@ TEST_CASE("a search whose time is over does not wait for torch.compile") {
 namespace {
 
 /// An agent whose kernels are judged at those places, and a model is asked.
-struct PlacedBench : Bench<SubgraphAgent> {
-  explicit PlacedBench(const std::vector<Place>& places,
+struct LocatedFixture : RoleFixture<SubgraphAgent> {
+  explicit LocatedFixture(const std::vector<Location>& locations,
                        const std::string& search = "greedy") {
     OptimizeSubgraph work;
     work.subgraph = "sg";
     work.options.seeds = {"compiler", "llm"};
     work.options.llm.search = search;
-    work.places = places;
+    work.locations = locations;
     give(address::dispatcher, work);
     SeedsReply reply{"sg", "compiler", {seed("a"), seed("b")}, {}, {}};
     give("seeds/compiler", reply);
   }
   std::vector<Outgoing> result(SeedResult r) {
-    r.place = place;
+    r.location = location;
     return give("worker/sg." + r.seed.id, r);
   }
   std::vector<Outgoing> lost(const std::string& id) {
@@ -311,7 +311,7 @@ struct PlacedBench : Bench<SubgraphAgent> {
     reply.seeds[0].origin = "llm";
     return give("seeds/llm", reply);
   }
-  Place place = "n1";
+  Location location = "n1";
 };
 
 /// Those that the model's role is told to stop for.
@@ -326,7 +326,7 @@ std::vector<StopSeed> stops_of_model(const std::vector<Outgoing>& sent) {
 }  // namespace
 
 TEST_CASE("with the last place gone no model is asked for first kernels") {
-  PlacedBench agent({"n1"});
+  LocatedFixture agent({"n1"});
   agent.result(right("a", 50, 100));
   const auto sent = agent.lost("b");
   CHECK(only<RefineRequest>(sent).empty());
@@ -338,7 +338,7 @@ TEST_CASE("with the last place gone no model is asked for first kernels") {
 }
 
 TEST_CASE("what waits to be asked is not, once the last place is gone") {
-  PlacedBench agent({"n1"});
+  LocatedFixture agent({"n1"});
   agent.result(right("a", 50, 100));
   agent.result(wrong("b"));  // and a is timed beside torch.compile
   const auto sent = agent.lost("a");
@@ -347,7 +347,7 @@ TEST_CASE("what waits to be asked is not, once the last place is gone") {
 }
 
 TEST_CASE("a model's calls end with the last place, and no round follows") {
-  PlacedBench agent({"n1"});
+  LocatedFixture agent({"n1"});
   agent.result(wrong("a"));
   CHECK(one<RefineRequest>(agent.result(wrong("b"))).round == 0);
   agent.written("llm-0");
@@ -362,7 +362,7 @@ TEST_CASE("a model's calls end with the last place, and no round follows") {
 }
 
 TEST_CASE("a model's call that is under way is stopped with the last place") {
-  PlacedBench agent({"n1"}, "beam:2");
+  LocatedFixture agent({"n1"}, "beam:2");
   agent.result(right("a", 50, 100));
   agent.result(right("b", 60, 100));
   agent.result(right("a", 50, 100));  // beside torch.compile
@@ -375,11 +375,11 @@ TEST_CASE("a model's call that is under way is stopped with the last place") {
 }
 
 TEST_CASE("while a place is left the model is asked, and not stopped") {
-  PlacedBench agent({"n1", "n2"});
+  LocatedFixture agent({"n1", "n2"});
   agent.result(right("a", 50, 100));
   agent.result(wrong("b"));
   const auto sent = agent.lost("a");
   CHECK(one<RefineRequest>(sent).round == 0);
   CHECK(stops_of_model(sent).empty());
-  CHECK(one<VerifySeed>(sent).place == "n2");
+  CHECK(one<VerifySeed>(sent).location == "n2");
 }

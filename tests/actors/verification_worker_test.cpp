@@ -2,7 +2,7 @@
 
 #include "compiler/graph/graph.hpp"
 #include "compiler/python/inductor.hpp"
-#include "tests/actors/bench.hpp"
+#include "tests/actors/role_fixture.hpp"
 #include "tests/compiler/graph_builder.hpp"
 
 using namespace weft;
@@ -10,7 +10,7 @@ using namespace weft;
 namespace {
 
 /// A worker whose leases are granted at once.
-struct WorkerBench : Bench<VerificationWorker> {
+struct WorkerFixture : RoleFixture<VerificationWorker> {
   std::vector<Outgoing> say(const Address& from, Message message) {
     auto sent = give(from, std::move(message));
     const auto leases = only<LeaseRequest>(sent);
@@ -38,10 +38,10 @@ struct WorkerBench : Bench<VerificationWorker> {
     const auto build = one<BuildRequest>(begin());
     const auto check = one<CheckRequest>(
         say(address::build, BuildReply{build.effect, {}, "", 1}));
-    CheckReply right;
-    right.effect = check.effect;
-    right.verdict.correct = true;
-    return one<TimeRequest>(say(address::verify, right));
+    CheckReply check_reply;
+    check_reply.effect = check.effect;
+    check_reply.verdict.correct = true;
+    return one<TimeRequest>(say(address::verify, check_reply));
   }
   int units = 0;
   std::string resource;
@@ -57,7 +57,7 @@ struct WorkerBench : Bench<VerificationWorker> {
 }  // namespace
 
 TEST_CASE("a right seed is built, checked, timed and reported") {
-  WorkerBench worker;
+  WorkerFixture worker;
   const auto timing = worker.until_timing();
   CHECK(worker.units == kAllUnits);
   TimeReply reply;
@@ -72,7 +72,7 @@ TEST_CASE("a right seed is built, checked, timed and reported") {
 }
 
 TEST_CASE("a seed that is timed thoroughly is timed as the best one is") {
-  WorkerBench worker;
+  WorkerFixture worker;
   worker.thorough = true;
   const auto timing = worker.until_timing();
   CHECK(timing.with_compile);
@@ -80,7 +80,7 @@ TEST_CASE("a seed that is timed thoroughly is timed as the best one is") {
 }
 
 TEST_CASE("a seed that does not build is not checked") {
-  WorkerBench worker;
+  WorkerFixture worker;
   const auto build = one<BuildRequest>(worker.begin());
   const auto result = one<SeedResult>(worker.say(
       address::build,
@@ -92,7 +92,7 @@ TEST_CASE("a seed that does not build is not checked") {
 }
 
 TEST_CASE("a wrong seed is not timed") {
-  WorkerBench worker;
+  WorkerFixture worker;
   const auto build = one<BuildRequest>(worker.begin());
   const auto check = one<CheckRequest>(
       worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
@@ -105,7 +105,7 @@ TEST_CASE("a wrong seed is not timed") {
 }
 
 TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
-  WorkerBench worker;
+  WorkerFixture worker;
   worker.dynamic_batch = true;
   Graph graph = GraphBuilder().input("x", dense({64, 3})).outputs({"x"}).graph;
   graph.growth = {{64}, {{"/nodes/0/values/0/shape/0", {1}}}};
@@ -143,7 +143,7 @@ TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
 }
 
 TEST_CASE("a seed for any batch is rejected where there is no such graph") {
-  WorkerBench worker;
+  WorkerFixture worker;
   worker.dynamic_batch = true;
   Graph graph = GraphBuilder().input("x", dense({62, 3})).outputs({"x"}).graph;
   graph.growth = {{64}, {{"/nodes/0/values/0/shape/0", {1}}}};  // less two rows
@@ -151,17 +151,17 @@ TEST_CASE("a seed for any batch is rejected where there is no such graph") {
   const auto build = one<BuildRequest>(worker.begin());
   const auto check = one<CheckRequest>(
       worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
-  CheckReply right;
-  right.effect = check.effect;
-  right.verdict.correct = true;
-  const auto result = one<SeedResult>(worker.say(address::verify, right));
+  CheckReply check_reply;
+  check_reply.effect = check.effect;
+  check_reply.verdict.correct = true;
+  const auto result = one<SeedResult>(worker.say(address::verify, check_reply));
   CHECK(!result.verdict.correct);
   CHECK(result.verdict.kind == "wrong");
   CHECK(result.verdict.reason.starts_with("at the size 1: "));
 }
 
 TEST_CASE("a port that fails is asked once more, then the seed is given up") {
-  WorkerBench worker;
+  WorkerFixture worker;
   const auto build = one<BuildRequest>(worker.begin());
   const auto again = one<BuildRequest>(worker.say(
       address::build, BuildReply{build.effect, {"failed", "lost"}, "", 1}));
@@ -172,7 +172,7 @@ TEST_CASE("a port that fails is asked once more, then the seed is given up") {
 }
 
 TEST_CASE("a port that never answers counts as failed") {
-  WorkerBench worker;
+  WorkerFixture worker;
   const auto build = one<BuildRequest>(worker.begin());
   const auto again = one<BuildRequest>(
       worker.say(address::broker, LeaseExpired{build.effect}));
@@ -182,7 +182,7 @@ TEST_CASE("a port that never answers counts as failed") {
 }
 
 TEST_CASE("a seed that cheats in a timed call is not right any more") {
-  WorkerBench worker;
+  WorkerFixture worker;
   const auto timing = worker.until_timing();
   TimeReply reply;
   reply.effect = timing.effect;
@@ -194,7 +194,7 @@ TEST_CASE("a seed that cheats in a timed call is not right any more") {
 }
 
 TEST_CASE("asked again, it times beside torch.compile") {
-  WorkerBench worker;
+  WorkerFixture worker;
   const auto timing = worker.until_timing();
   TimeReply reply;
   reply.effect = timing.effect;
@@ -206,7 +206,7 @@ TEST_CASE("asked again, it times beside torch.compile") {
 }
 
 TEST_CASE("with a GPU, builds lease the processor and calls the GPU") {
-  WorkerBench worker;
+  WorkerFixture worker;
   worker.target = "triton";
   worker.gpus = {Gpu{}};
   const auto build = one<BuildRequest>(worker.begin());
@@ -215,31 +215,31 @@ TEST_CASE("with a GPU, builds lease the processor and calls the GPU") {
       worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
   CHECK(worker.resource == "gpu");
   CHECK(worker.units == 1);
-  CheckReply right;
-  right.effect = check.effect;
-  right.verdict.correct = true;
-  one<TimeRequest>(worker.say(address::verify, right));
+  CheckReply check_reply;
+  check_reply.effect = check.effect;
+  check_reply.verdict.correct = true;
+  one<TimeRequest>(worker.say(address::verify, check_reply));
   CHECK(worker.resource == "gpu");
   CHECK(worker.units == kAllUnits);
 }
 
 TEST_CASE("a kernel for a GPU that is not there is proven and not timed") {
-  WorkerBench worker;
+  WorkerFixture worker;
   worker.target = "triton";
   const auto build = one<BuildRequest>(worker.begin());
   const auto check = one<CheckRequest>(
       worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
   CHECK(worker.resource == "cpu");
-  CheckReply right;
-  right.effect = check.effect;
-  right.verdict.correct = true;
-  const auto result = one<SeedResult>(worker.say(address::verify, right));
+  CheckReply check_reply;
+  check_reply.effect = check.effect;
+  check_reply.verdict.correct = true;
+  const auto result = one<SeedResult>(worker.say(address::verify, check_reply));
   CHECK(result.verdict.correct);
   CHECK(!result.timed);
 }
 
 TEST_CASE("a stopped seed goes no further and gives its lease back") {
-  WorkerBench worker;
+  WorkerFixture worker;
   const auto build = one<BuildRequest>(worker.begin());
   CHECK(worker.give("agent/sg", StopSeed{"enough"}).empty());
   const auto sent =
@@ -249,7 +249,7 @@ TEST_CASE("a stopped seed goes no further and gives its lease back") {
 }
 
 TEST_CASE("a cancelled seed that is not being timed answers at once") {
-  WorkerBench worker;
+  WorkerFixture worker;
   const auto build = one<BuildRequest>(worker.begin());
   const auto sent = worker.give("agent/sg", StopSeed{"enough", true});
   CHECK(one<CancelEffect>(sent).effect == build.effect);
@@ -265,7 +265,7 @@ TEST_CASE("a cancelled seed that is not being timed answers at once") {
 
 TEST_CASE("a timing that is cancelled is told of when it ends") {
   for (const bool ends : {true, false}) {
-    WorkerBench worker;
+    WorkerFixture worker;
     const auto time = worker.until_timing();
     const auto sent = worker.give("agent/sg", StopSeed{"enough", true});
     CHECK(one<CancelEffect>(sent).effect == time.effect);
@@ -284,7 +284,7 @@ TEST_CASE("a timing that is cancelled is told of when it ends") {
 TEST_CASE("with --no-extern Inductor's file is built to call no operators") {
   for (const bool no_extern : {false, true}) {
     for (const std::string target : {"inductor", "cpu", "python"}) {
-      WorkerBench worker;
+      WorkerFixture worker;
       worker.seed_target = target;
       worker.no_extern = no_extern;
       const auto build = one<BuildRequest>(worker.begin());

@@ -74,9 +74,9 @@ TEST_CASE("a verdict of a weft that told no elements has none") {
 }
 
 TEST_CASE("an address says which port it is, and at which place") {
-  CHECK(place_of("port/build") == "");
-  CHECK(place_of("port/build@n1") == "n1");
-  CHECK(place_of("port/verify@n1/GPU-8a5c") == "n1/GPU-8a5c");
+  CHECK(location_of("port/build") == "");
+  CHECK(location_of("port/build@n1") == "n1");
+  CHECK(location_of("port/verify@n1/GPU-8a5c") == "n1/GPU-8a5c");
   CHECK(port_of("port/verify@/GPU-8a5c") == "port/verify");
   CHECK(kind_of("port/verify@n1/GPU-8a5c") == "port");
   CHECK(node_of("n1/GPU-8a5c") == "n1");

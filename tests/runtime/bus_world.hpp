@@ -117,7 +117,7 @@ struct World {
 
   void drain_head() {
     for (auto& action : head->take_actions()) {
-      std::visit([this](auto& one) { at_head(one); }, action);
+      std::visit([this](auto& item) { at_head(item); }, action);
     }
   }
 
@@ -173,7 +173,7 @@ struct World {
 
   void drain(Node& node) {
     for (auto& action : node.protocol->take_actions()) {
-      std::visit([&](auto& one) { at_node(node, one); }, action);
+      std::visit([&](auto& item) { at_node(node, item); }, action);
     }
   }
   void at_node(Node& node, node_action::Send& send) {

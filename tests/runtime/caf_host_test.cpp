@@ -34,13 +34,13 @@ struct World {
   }
 
   HostOptions options(Replay::MakeRole make) {
-    HostOptions made;
-    made.make_role = std::move(make);
-    made.why_unfit = why_unfit;
-    made.on_user = [this](const Envelope& envelope, const Message&) {
+    HostOptions host_options;
+    host_options.make_role = std::move(make);
+    host_options.why_unfit = why_unfit;
+    host_options.on_user = [this](const Envelope& envelope, const Message&) {
       told.push_back(envelope.type);
     };
-    return made;
+    return host_options;
   }
 
   std::vector<Envelope> events() const {

@@ -21,12 +21,12 @@ class Run {
  public:
   Run(double first_us, double second_us, bool other_order = false) {
     add("dispatcher", "agent/a", OptimizeSubgraph{}, 0);
-    const auto told = [&](const char* seed, double us) {
+    const auto answer = [&](const char* seed, double us) {
       add("worker/a." + std::string(seed), "agent/a", result(seed, us), 1);
     };
-    if (other_order) told("s1", second_us);
-    told("s0", first_us);
-    if (!other_order) told("s1", second_us);
+    if (other_order) answer("s1", second_us);
+    answer("s0", first_us);
+    if (!other_order) answer("s1", second_us);
     const std::string best = first_us < second_us ? "s0" : "s1";
     add("agent/a", "worker/a." + best, TimeSeed{100, false}, 3);
     value(journal.append(events_));

@@ -140,7 +140,7 @@ TEST_CASE("a node whose machine is not fit hands its work back, and goes") {
   cluster.add_node("fit", fails);
   std::atomic<int> emptied = 0;
   cluster.why_unfit_ = [] { return "its disk is full"; };
-  cluster.make_room_ = [&] { ++emptied; };
+  cluster.free_space_ = [&] { ++emptied; };
   cluster.add_node("unfit", fails);
   REQUIRE(cluster.wait_in("fit"));
   REQUIRE(cluster.wait_in("unfit"));
@@ -191,7 +191,7 @@ TEST_CASE("a node that finds room once it has emptied its folders stays") {
   Cluster cluster;
   std::atomic<bool> is_full = true;
   cluster.why_unfit_ = [&] { return is_full ? "its disk is full" : ""; };
-  cluster.make_room_ = [&] { is_full = false; };
+  cluster.free_space_ = [&] { is_full = false; };
   cluster.add_node("n1", fails);
   REQUIRE(cluster.wait_in("n1"));
   cluster.ask(1, "n1");
@@ -210,11 +210,11 @@ TEST_CASE("a node that finds room once it has emptied its folders stays") {
 fs::path ask_who_cannot_keep(Cluster& cluster) {
   const fs::path blobs = cluster.folder_ / "n1" / "blobs";
   cluster.add_node(
-      "n1", [blobs](Blobs& made, const BuildRequest& request,
+      "n1", [blobs](Blobs& result, const BuildRequest& request,
                     const std::stop_token&, const Port::Reply& reply) {
         fs::remove_all(blobs);
         std::ofstream(blobs) << "in the way";
-        reply(BuildReply{request.effect, {}, "", 1, made.put("a library")});
+        reply(BuildReply{request.effect, {}, "", 1, result.put("a library")});
       });
   REQUIRE(cluster.wait_in("n1"));
   cluster.ask(1, "n1");
@@ -233,7 +233,7 @@ TEST_CASE("a node whose disk does not take what it makes gives no answer") {
 
 TEST_CASE("a node that makes room for what it made gives its answer") {
   Cluster cluster;
-  cluster.make_room_ = [&] { fs::remove(cluster.folder_ / "n1" / "blobs"); };
+  cluster.free_space_ = [&] { fs::remove(cluster.folder_ / "n1" / "blobs"); };
   ask_who_cannot_keep(cluster);
   CHECK(cluster.answers_.at(1).failure.message == "");
   CHECK(value(cluster.blobs_.get(cluster.answers_.at(1).artefact)) ==

@@ -23,7 +23,7 @@ TEST_CASE("a journal of the first vocabulary replays") {
   fs::copy_file(fs::path(WEFT_TEST_DATA) / "journal_of_vocabulary_1.db", file);
   const Journal journal = value(Journal::open_read_only(file));
   ReadOnlyBlobs blobs(journal);
-  Replay replay(blobs, &make_role, Replay::Past::recorded);
+  Replay replay(blobs, &make_role, Replay::ContentRule::recorded);
   std::uint64_t recalled = 0;
   std::uint64_t events = 0;
   const auto read = journal.read(1, [&](const Envelope& envelope) {

@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 TEST_CASE("the elements of a wrong result are read as they are told") {
-  const json told = {{"output", "y"},
+  const json fields = {{"output", "y"},
                      {"index", {3, 4}},
                      {"expected", "5"},
                      {"got", "nan"},
@@ -18,7 +18,7 @@ TEST_CASE("the elements of a wrong result are read as they are told") {
   const Verdict verdict = verdict_from({{"correct", false},
                                         {"kind", "wrong"},
                                         {"reason", "case 0"},
-                                        {"mismatches", json::array({told})}});
+                                        {"mismatches", json::array({fields})}});
   CHECK(verdict.mismatches ==
         std::vector<Mismatch>{{"y", {3, 4}, "5", "nan", "inf"}});
   CHECK(verdict_from(json::object()).mismatches.empty());

@@ -74,11 +74,11 @@ TEST_CASE("a node that leaves in peace is never taken for one that went down") {
 TEST_CASE("the same seed tells the same story of a swarm") {
   SwarmOptions options;
   options.nodes = 10;
-  const SwarmEnd one = simulate_swarm(7, options);
+  const SwarmEnd swarm_end = simulate_swarm(7, options);
   const SwarmEnd other = simulate_swarm(7, options);
-  CHECK(one.events == other.events);
-  CHECK(one.took_ms == other.took_ms);
-  CHECK(simulate_swarm(8, options).events != one.events);
+  CHECK(swarm_end.events == other.events);
+  CHECK(swarm_end.took_ms == other.took_ms);
+  CHECK(simulate_swarm(8, options).events != swarm_end.events);
 }
 
 TEST_CASE("a head that sends a node more than it has credit for gets caught") {

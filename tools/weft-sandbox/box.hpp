@@ -15,7 +15,7 @@ struct Box {
   int pid_fd = -1;        ///< readable when it has ended
   int ready_fd = -1;      ///< see inside.hpp
   int info_fd = -1;       ///< bubblewrap's note on the box's first process
-  int complaint_fd = -1;  ///< bubblewrap's stderr
+  int error_fd = -1;  ///< bubblewrap's stderr
 };
 
 /// missing: bubblewrap is not installed.

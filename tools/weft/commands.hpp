@@ -73,7 +73,7 @@ struct DiffFlags {
 int diff_command(const CommonFlags& common, const DiffFlags& flags);
 
 struct UiFlags {
-  std::filesystem::path place;            ///< a run, or a folder of runs
+  std::filesystem::path root;            ///< a run, or a folder of runs
   std::string listen = "127.0.0.1:8765";  ///< HOST:PORT
   bool token = false;                     ///< wanted on loopback, too
 };

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "messages/shown_text.hpp"
-#include "tools/weft/story.hpp"
+#include "tools/weft/envelope_format.hpp"
 
 namespace weft {
 namespace {
@@ -18,8 +18,8 @@ std::string text(const char* format, Values... values) {
   return buffer;
 }
 
-void line(const char* what, const std::string& told) {
-  std::printf("  %-10s %s\n", what, terminal_line(told).c_str());
+void line(const char* what, const std::string& answer) {
+  std::printf("  %-10s %s\n", what, terminal_line(answer).c_str());
 }
 
 std::string milliseconds(const json& times) {
@@ -35,25 +35,25 @@ std::string speedup(const json& over) {
 
 /// "zeros rejected, stale NOT rejected".
 std::string controls(const json& verdict) {
-  std::string told;
+  std::string text;
   for (const auto& [name, rejected] : verdict["controls"].items()) {
     if (!rejected.is_boolean()) continue;
-    told += (told.empty() ? "" : ", ") + name +
+    text += (text.empty() ? "" : ", ") + name +
             (rejected.get<bool>() ? " rejected" : " NOT rejected");
   }
-  return told.empty() ? "none applies" : told;
+  return text.empty() ? "none applies" : text;
 }
 
 /// "aten.mm.default x2, …".
 std::string operators(const json& called) {
-  std::string told;
+  std::string text;
   for (const auto& [name, count] : called.items()) {
-    told += (told.empty() ? "" : ", ") + name;
+    text += (text.empty() ? "" : ", ") + name;
     if (count.is_number_integer() && count.get<std::int64_t>() > 1) {
-      told += " x" + std::to_string(count.get<std::int64_t>());
+      text += " x" + std::to_string(count.get<std::int64_t>());
     }
   }
-  return told.empty() ? "none" : told;
+  return text.empty() ? "none" : text;
 }
 
 void show_timing(const json& timing) {
@@ -68,13 +68,13 @@ void show_timing(const json& timing) {
                         speedup(timing["over_compile"]));
   }
   if (const json row = timing.value("in_a_row", json()); row.is_object()) {
-    std::string told;
+    std::string answer;
     for (const auto& [party, us] : row["us"].items()) {
-      told += (told.empty() ? "" : ", ") + party +
+      answer += (answer.empty() ? "" : ", ") + party +
               text(" %.3f ms", us.get<double>() / 1000);
     }
     line("in a row",
-         std::to_string(row.value("calls", 0)) + " calls, each: " + told);
+         std::to_string(row.value("calls", 0)) + " calls, each: " + answer);
   } else if (const auto why = timing.value("not_in_a_row", ""); !why.empty()) {
     line("in a row", "not timed: " + why);
   }
@@ -84,17 +84,17 @@ void show_timing(const json& timing) {
 
 /// "y[3, 4]: expected 5, got 2, error 0.6": the first that are wrong.
 void show_mismatches(const json& verdict) {
-  for (const json& one : verdict.value("mismatches", json::array())) {
-    const std::string error = one.value("error", "");
-    line("element", one.value("output", "") + one["index"].dump() +
-                        ": expected " + one.value("expected", "") + ", got " +
-                        one.value("got", "") +
+  for (const json& entry : verdict.value("mismatches", json::array())) {
+    const std::string error = entry.value("error", "");
+    line("element", entry.value("output", "") + entry["index"].dump() +
+                        ": expected " + entry.value("expected", "") + ", got " +
+                        entry.value("got", "") +
                         (error.empty() ? "" : ", error " + error));
   }
 }
 
 /// By KernelBench's own rule.
-void show_near_eager(const json& found) {
+void show_kernelbench(const json& found) {
   const auto word = [](const std::string& outcome, const std::string& why) {
     const std::string text = outcome == "far" ? "not near" : outcome;
     return why.empty() ? text : text + ": " + why;
@@ -142,7 +142,7 @@ void show(const std::string& name, const json& evaluation) {
                          verdict.value("framework_precision", ""));
   }
   if (verdict.contains("near_eager") && verdict["near_eager"].is_object()) {
-    show_near_eager(verdict["near_eager"]);
+    show_kernelbench(verdict["near_eager"]);
   }
   if (evaluation["timing"].is_object()) show_timing(evaluation["timing"]);
   const std::string untimed = evaluation.value("untimed", "");
@@ -166,11 +166,11 @@ void show_evaluation(const CommonFlags& common,
                      const json& evaluation) {
   const bool accepted = evaluation.value("accepted", false);
   if (common.json) {
-    json told = evaluation;
-    told["reference"] = reference.string();
-    told["candidate"] = candidate.string();
+    json fields = evaluation;
+    fields["reference"] = reference.string();
+    fields["candidate"] = candidate.string();
     const auto lenient = json::error_handler_t::replace;
-    std::printf("%s\n", told.dump(-1, ' ', false, lenient).c_str());
+    std::printf("%s\n", fields.dump(-1, ' ', false, lenient).c_str());
   } else if (!common.quiet || !accepted) {
     show(terminal_line(candidate.string()), evaluation);
   }

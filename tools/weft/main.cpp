@@ -14,7 +14,7 @@
 #include "tools/weft/commands.hpp"
 #include "tools/weft/config_command.hpp"
 #include "tools/weft/doctor_command.hpp"
-#include "tools/weft/driven_run.hpp"
+#include "tools/weft/run_python_driver.hpp"
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/export_command.hpp"
 #include "tools/weft/llm_command.hpp"
@@ -127,8 +127,8 @@ int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
   if (flags.options.mode == kBothModes && is_alone) {
     return driven_run(common, flags, kModesDriver);
   }
-  if (const auto one = check_one_mode(flags.options); !one) {
-    return report_error(common, one.error());
+  if (const auto valid = check_one_mode(flags.options); !valid) {
+    return report_error(common, valid.error());
   }
   return flags.train ? driven_run(common, flags, kTrainDriver)
                      : run_command(common, flags);
@@ -481,7 +481,7 @@ void add_ui(CLI::App& app, CommonFlags& common, int& code) {
   auto* ui =
       app.add_subcommand("ui", "Show runs in a browser, also while they go on");
   add_common(*ui, common);
-  ui->add_option("place", flags.place, "A run directory, or a folder of them")
+  ui->add_option("place", flags.root, "A run directory, or a folder of them")
       ->required();
   ui->add_option("--listen", flags.listen,
                  "HOST:PORT; beyond this machine a token is asked for")
@@ -499,15 +499,15 @@ void add_export(CLI::App& app, CommonFlags& common, int& code) {
   const auto add = [&](const char* form, const char* words,
                        const char* what = "Run directory",
                        const char* where = "File (default: standard output)") {
-    auto* one = exports->add_subcommand(form, words);
-    add_common(*one, common);
-    one->add_option("run", flags.run, what)->required();
-    one->add_option("-o,--out", flags.out, where);
-    one->callback([&common, &code, form] {
+    auto* current = exports->add_subcommand(form, words);
+    add_common(*current, common);
+    current->add_option("run", flags.run, what)->required();
+    current->add_option("-o,--out", flags.out, where);
+    current->callback([&common, &code, form] {
       flags.form = form;
       code = export_command(common, flags);
     });
-    return one;
+    return current;
   };
   add("trace", "Timeline for Perfetto (ui.perfetto.dev)");
   add("csv", "A row a candidate");

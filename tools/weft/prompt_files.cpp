@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "actors/llm_templates.hpp"
+#include "actors/llm/templates.hpp"
 #include "config/settings.hpp"
 #include "runtime/llm/utf8.hpp"
 #include "runtime/machine/files.hpp"
@@ -29,7 +29,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::string names_of_all() {
   std::vector<std::string> names;
-  for (const LlmTemplate& one : llm_templates()) names.emplace_back(one.name);
+  for (const LlmTemplate& llm_template : llm_templates()) names.emplace_back(llm_template.name);
   return joined(names);
 }
 
@@ -116,11 +116,11 @@ Result<std::vector<PromptFile>> read_prompt_files(LlmOptions& options) {
 
 std::vector<PromptOverride> keep_prompts(const std::vector<PromptFile>& files,
                                          Blobs& blobs) {
-  std::vector<PromptOverride> kept;
+  std::vector<PromptOverride> prompt_overrides;
   for (const PromptFile& file : files) {
-    kept.push_back({file.name, blobs.put(file.text)});
+    prompt_overrides.push_back({file.name, blobs.put(file.text)});
   }
-  return kept;
+  return prompt_overrides;
 }
 
 Result<void> write_prompt_files(const fs::path& folder) {
@@ -130,19 +130,19 @@ Result<void> write_prompt_files(const fs::path& folder) {
     return fail(ErrorCode::wrong_input,
                 "cannot make " + folder.string() + ": " + error.message());
   }
-  for (const LlmTemplate& one : llm_templates()) {
+  for (const LlmTemplate& llm_template : llm_templates()) {
     const fs::path file =
-        folder / (std::string(one.name) + std::string(kEnding));
+        folder / (std::string(llm_template.name) + std::string(kEnding));
     if (fs::exists(file, error)) {
       return fail(ErrorCode::wrong_input,
                   file.string() + " is there already: name another folder");
     }
   }
-  for (const LlmTemplate& one : llm_templates()) {
+  for (const LlmTemplate& llm_template : llm_templates()) {
     const fs::path file =
-        folder / (std::string(one.name) + std::string(kEnding));
+        folder / (std::string(llm_template.name) + std::string(kEnding));
     std::ofstream out(file, std::ios::binary);
-    out << one.text;
+    out << llm_template.text;
     if (!out.flush()) {
       return fail(ErrorCode::failed, "cannot write " + file.string());
     }

@@ -1,11 +1,11 @@
 #include <algorithm>
 
-#include "actors/llm_seeds.hpp"
+#include "actors/llm/seeds.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/finished_run.hpp"
-#include "tools/weft/hosted_run.hpp"
+#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/interrupt.hpp"
-#include "tools/weft/run_place.hpp"
+#include "tools/weft/run_machine.hpp"
 #include "tools/weft/run_settings.hpp"
 
 namespace weft {
@@ -20,10 +20,10 @@ Result<bool> may_ask_model(const Journal& journal, const RunOptions& options) {
   }
   bool is_searched = false;
   const auto read = journal.read(1, [&](const Envelope& envelope) {
-    if (envelope.type == SearchNearCut::name) is_searched = false;
+    if (envelope.type == SearchEagerContractions::name) is_searched = false;
     is_searched =
         is_searched || envelope.type == Compose::name ||
-        envelope.type == NearCutSearched::name ||
+        envelope.type == EagerContractionsSearched::name ||
         (envelope.dst == address::user && envelope.type == RunFinished::name);
     return true;
   });
@@ -67,11 +67,11 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   if (!model) return report_error(common, model.error());
   Display display(common);
   const LlmAccess llm = llm_access(*loaded, flags.llm_cache);
-  const auto past =
-      flags.recorded ? Replay::Past::recorded : Replay::Past::decided_again;
+  const auto content_rule =
+      flags.recorded ? Replay::ContentRule::recorded : Replay::ContentRule::decided_again;
   const auto end = host_rest(
       {common, flags.listen, *installation, llm, display, interrupt.token()},
-      open, *start, past);
+      open, *start, content_rule);
   if (!end) return report_error(common, end.error());
   if (end->kind == HostEnd::Kind::finished) {
     const auto written = write_missing_files(open.journal, open.directory);

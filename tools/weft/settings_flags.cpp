@@ -9,7 +9,7 @@
 #include "config/folder_settings.hpp"
 #include "messages/shown_text.hpp"
 #include "runtime/sandbox/secret_variables.hpp"
-#include "tools/weft/story.hpp"
+#include "tools/weft/envelope_format.hpp"
 
 namespace weft {
 namespace {
@@ -91,8 +91,8 @@ void reject_unknown_variables(const CLI::App& verb,
   }
   const std::string start = variable_of(section + ".");
   for (char** at = environ; *at != nullptr; ++at) {
-    const std::string_view one = *at;
-    const std::string name(one.substr(0, one.find('=')));
+    const std::string_view current = *at;
+    const std::string name(current.substr(0, current.find('=')));
     if (!name.starts_with(start) || known.contains(name)) continue;
     reject(name +
            ": there is no such setting: 'weft config' lists those there are");
@@ -101,9 +101,9 @@ void reject_unknown_variables(const CLI::App& verb,
 
 /// Settings are loaded more than once in a command.
 void say_once(const std::vector<std::string>& remarks) {
-  static std::set<std::string> said;
+  static std::set<std::string> output;
   for (const std::string& remark : remarks) {
-    if (!said.insert(remark).second) continue;
+    if (!output.insert(remark).second) continue;
     std::fprintf(stderr, "weft: %s\n", terminal_line(remark).c_str());
   }
 }

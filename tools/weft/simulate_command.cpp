@@ -64,8 +64,8 @@ int simulate_command(const CommonFlags& common, const SimulateFlags& flags) {
     events += end.events;
     crashes += static_cast<std::uint64_t>(end.crashes);
     if (flags.out) {
-      const auto kept = keep(end, *flags.out);
-      if (!kept) return report_error(common, kept.error());
+      const auto stored = keep(end, *flags.out);
+      if (!stored) return report_error(common, stored.error());
     }
     if (!end.problem.empty()) {
       return report_error(
