@@ -96,7 +96,7 @@ void Broker::serve_llm(Context& context) {
     calls_[timer] = granted.ticket;
     context.send(granted.ticket.first, LeaseGranted{granted.ticket.second});
     context.send(address::clock, TimerRequest{timer, granted.ttl_ms});
-    if (!granted.told) continue;
+    if (!granted.waiting_reported) continue;
     context.send(address::user, Progress{granted.group, "waited",
                                          seconds_text(granted.waited_us) + " for " +
                                              granted.provider});
@@ -153,22 +153,22 @@ void Broker::configure(const Capacities& capacities, Context& context) {
 /// take it for one that their work brought down.
 void Broker::lose(const Location& location, const std::string& resource, bool left,
                   Context& context) {
-  std::vector<Ticket> location_lost;
-  for (const auto& [ticket, held] : leases_) {
-    const bool is_its = held.resource == resource ||
-                        (resource == gpu_memory && held.memory > 0);
-    if (held.location == location && is_its) location_lost.push_back(ticket);
+  std::vector<Ticket> lost_tickets;
+  for (const auto& [ticket, lease] : leases_) {
+    const bool is_its = lease.resource == resource ||
+                        (resource == gpu_memory && lease.memory > 0);
+    if (lease.location == location && is_its) lost_tickets.push_back(ticket);
   }
-  for (const Ticket& ticket : location_lost) {
-    const Lease held = leases_.extract(ticket).mapped();
-    timers_.erase(held.timer);
-    if (Pool* pool = find_pool(held.resource, location)) pool->used -= held.units;
-    if (Pool* pool = find_pool(gpu_memory, location)) pool->used -= held.memory;
+  for (const Ticket& ticket : lost_tickets) {
+    const Lease lease = leases_.extract(ticket).mapped();
+    timers_.erase(lease.timer);
+    if (Pool* pool = find_pool(lease.resource, location)) pool->used -= lease.units;
+    if (Pool* pool = find_pool(gpu_memory, location)) pool->used -= lease.memory;
     if (left) continue;
     context.send(
         ticket.first,
         LeaseLost{ticket.second, location,
-                  location_name(location) + " no longer offers " + held.resource});
+                  location_name(location) + " no longer offers " + lease.resource});
   }
 }
 
@@ -225,12 +225,12 @@ void Broker::enqueue(const Address& from, const LeaseRequest& request,
 void Broker::release(const Ticket& ticket, Context& context) {
   const auto found = leases_.find(ticket);
   if (found == leases_.end()) return forget(ticket, context);
-  const Lease held = found->second;
+  const Lease lease = found->second;
   leases_.erase(found);
-  timers_.erase(held.timer);
-  find_pool(held.resource, held.location)->used -= held.units;
-  if (held.memory == 0) return serve(held.resource, context);
-  find_pool(gpu_memory, held.location)->used -= held.memory;
+  timers_.erase(lease.timer);
+  find_pool(lease.resource, lease.location)->used -= lease.units;
+  if (lease.memory == 0) return serve(lease.resource, context);
+  find_pool(gpu_memory, lease.location)->used -= lease.memory;
   serve_all(context);  // memory is shared by whatever runs at the place
 }
 
@@ -257,12 +257,12 @@ void Broker::expire(std::uint64_t timer, Context& context) {
   const auto found = timers_.find(timer);
   if (found == timers_.end()) return;  // released in time
   const Ticket ticket = found->second;
-  Lease& held = leases_.at(ticket);
-  if (grace_ms_ > 0 && !held.expired) {
+  Lease& lease = leases_.at(ticket);
+  if (grace_ms_ > 0 && !lease.expired) {
     timers_.erase(found);
-    held.expired = true;
+    lease.expired = true;
     context.send(ticket.first, LeaseExpired{ticket.second, true});
-    held.timer = start_timer(ticket, grace_ms_, context);
+    lease.timer = start_timer(ticket, grace_ms_, context);
     return;
   }
   context.send(ticket.first, LeaseExpired{ticket.second});
@@ -414,7 +414,7 @@ void Broker::grant(const std::string& name, const Location& location,
   const auto timer = start_timer(next.ticket, next.request.ttl_ms, context);
   leases_[next.ticket] = Lease{name, location, units, memory, timer, false};
   const std::int64_t waited_us = context.now_us() - next.since_us;
-  if (next.told && waited_us >= kNoticedWaitMs * 1000) {
+  if (next.waiting_reported && waited_us >= kNoticedWaitMs * 1000) {
     context.send(address::user,
                  Progress{next.request.group, "waited",
                           seconds_text(waited_us) + " for " + name + " at " +
@@ -441,7 +441,7 @@ void Broker::report_waiting(const Ticket& ticket, const LeaseRequest& request,
   const bool is_device = std::ranges::all_of(
       locations, [](const Location& location) { return !device_of(location).empty(); });
   if (next.ticket != ticket || !is_device) return;
-  next.told = true;
+  next.waiting_reported = true;
   context.send(address::user,
                Progress{request.group, "waits",
                         "for " + request.resource + " at " +

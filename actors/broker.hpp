@@ -44,7 +44,7 @@ class Broker : public Role {
     Ticket ticket;
     LeaseRequest request;
     std::int64_t since_us = 0;
-    bool told = false;  // the user, that it waits
+    bool waiting_reported = false;  // the user, that it waits
   };
   struct Pool {
     std::int64_t capacity = 0;

@@ -220,7 +220,7 @@ void Composer::check(const std::string& source, Context& context) {
   if (!sizes_.empty()) request.rules = {rule::weft};
   request.with_compile = options.compile_baseline && stage_ == Stage::whole &&
                          sizes_.empty() && left_ms(context) >= kCompileLeftMs;
-  request.seed = options.seed;
+  request.random_seed = options.random_seed;
   request.call_ms = options.call_ms;
   request.memory_bytes = options.memory_bytes;
   request.wall_ms = kCheckWallMs;
@@ -340,7 +340,7 @@ void Composer::time(Context& context) {
                                     : "timing ModelNew"});
   TimeRequest request;
   request.subject = subject(stage_ == Stage::whole ? source_ : kernelbench_source_);
-  request.seed = options.seed;
+  request.random_seed = options.random_seed;
   const std::int64_t left = left_ms(context);
   request.with_compile = options.compile_baseline && left >= kCompileLeftMs;
   request.with_autotune = options.autotune_baseline && left >= kAutotuneLeftMs;
@@ -388,7 +388,7 @@ void Composer::drop_all(Context& context) {
             "kernels it was slower, or not right.");
   chosen_.clear();
   keeps_forward_ = true;
-  if (stage_ == Stage::seeking) stage_ = Stage::near;
+  if (stage_ == Stage::seeking) stage_ = Stage::kernelbench_module;
   attempt(context);
 }
 
@@ -478,8 +478,8 @@ void Composer::probed(const ProbeReply* reply, Context& context) {
   if (report_.verdict.correct) {
     files.files.push_back({"composed/model_new.py", source_});
   }
-  if (report_.near.made) {
-    files.files.push_back({kKernelBenchModulePath, report_.near.source});
+  if (report_.kernelbench_module.composed) {
+    files.files.push_back({kKernelBenchModulePath, report_.kernelbench_module.source});
   }
   files_ = effects_.start(address::files, files, {"disk", 1, "", 60'000},
                           context, kTries);

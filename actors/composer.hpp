@@ -113,7 +113,7 @@ class Composer : public Role {
   /// so many it is not. The first change is the cut's stand-ins, where it has
   /// any, the others are these kernels.
   std::vector<const SubgraphDone*> ranked_;
-  std::size_t kernelbench_ = 0, far_ = 0, changes_ = 0;
+  std::size_t within_ = 0, outside_ = 0, changes_ = 0;
   std::string kernelbench_source_;  ///< blob: the near module that is tried
   KernelBenchModule kernelbench_module_;   ///< what was found of it
   std::optional<Plan>

@@ -36,25 +36,25 @@ bool has_product(const Plan& plan, const std::string& id) {
 /// no other is wanted.
 bool Composer::wants_kernelbench(const Verdict& verdict) const {
   const std::string& accept = compose_->run.options.accept;
-  if (!verdict.correct || verdict.kernelbench.outcome != kernelbench_outcome::far) {
+  if (!verdict.correct || verdict.kernelbench.outcome != kernelbench_outcome::outside) {
     return false;
   }
   const std::string& compiled = verdict.kernelbench.compiled;
-  const bool others_are = compiled.empty() || compiled == kernelbench_outcome::near;
+  const bool others_are = compiled.empty() || compiled == kernelbench_outcome::within;
   return accept == rule::kernelbench || (accept == "both" && others_are);
 }
 
 /// Of the cuts that were timed as a whole, the fastest that is near.
 bool Composer::take_kernelbench_trial() {
-  const CutTrial* trial = eager_contractions_ ? trials_.near() : nullptr;
+  const CutTrial* trial = eager_contractions_ ? trials_.kernelbench_module() : nullptr;
   if (!trial) return false;
   kernelbench_module_ = {};
-  kernelbench_module_.made = true;
+  kernelbench_module_.composed = true;
   kernelbench_module_.verdict = trial->verdict;
   kernelbench_module_.timing = trial->timing;
   report_kernelbench_module(trial->source);
   report_kernels(trials_.plan_of(trial->cut), trial->chosen);
-  report_.near = std::exchange(kernelbench_module_, {});
+  report_.kernelbench_module = std::exchange(kernelbench_module_, {});
   return true;
 }
 
@@ -81,16 +81,16 @@ void Composer::rank() {
     const Verdict& verdict = done->best.verdict;
     return verdict.max_error + verdict.framework_error;
   });
-  kernelbench_ = 0;
-  far_ = ranked_.size() + (plan_.stand_ins.empty() ? 0 : 1);
+  within_ = 0;
+  outside_ = ranked_.size() + (plan_.stand_ins.empty() ? 0 : 1);
 }
 
 /// The framework's own forward() is near; with all kernels it is not.
 void Composer::seek(Context& context) {
   if (stage_ == Stage::whole) rank();
-  const bool is_found = far_ - kernelbench_ <= 1 || is_late(context);
-  stage_ = is_found ? Stage::near : Stage::seeking;
-  changes_ = is_found ? kernelbench_ : (kernelbench_ + far_) / 2;
+  const bool is_found = outside_ - within_ <= 1 || is_late(context);
+  stage_ = is_found ? Stage::kernelbench_module : Stage::seeking;
+  changes_ = is_found ? within_ : (within_ + outside_) / 2;
   if (is_eager_contractions_ && changes_ == 0) return kernelbench_settled(context);
   keeps_forward_ = changes_ == 0;
   chosen_ = ranked_;
@@ -102,18 +102,18 @@ void Composer::seek(Context& context) {
 /// By weft's rule alone, what is right; else what is near, too.
 bool Composer::suits(const Verdict& verdict) const {
   return compose_->run.options.accept == rule::weft ||
-         verdict.kernelbench.outcome == kernelbench_outcome::near;
+         verdict.kernelbench.outcome == kernelbench_outcome::within;
 }
 
 void Composer::checked_kernelbench(const Verdict& verdict, Context& context) {
   const bool passes_kernelbench = suits(verdict);
   if (stage_ == Stage::seeking) {
-    (passes_kernelbench ? kernelbench_ : far_) = changes_;
+    (passes_kernelbench ? within_ : outside_) = changes_;
     return seek(context);
   }
-  const bool is_first_of_eager_contractions = far_ > ranked_.size() && is_eager_contractions_;
+  const bool is_first_of_eager_contractions = outside_ > ranked_.size() && is_eager_contractions_;
   if (verdict.correct && !passes_kernelbench && is_first_of_eager_contractions) {
-    far_ = changes_;
+    outside_ = changes_;
     return seek(context);
   }
   if (!verdict.correct || !passes_kernelbench) {
@@ -124,7 +124,7 @@ void Composer::checked_kernelbench(const Verdict& verdict, Context& context) {
                             why);
     return kernelbench_settled(context);
   }
-  kernelbench_module_.made = true;
+  kernelbench_module_.composed = true;
   kernelbench_module_.verdict = verdict;
   if (!can_time(compose_->run.options, compose_->run.machine)) {
     return kernelbench_settled(context);
@@ -149,7 +149,7 @@ void Composer::timed_kernelbench(const TimeReply& reply, Context& context) {
 
 /// The near module of the cut at hand is made, or there is none.
 void Composer::kernelbench_settled(Context& context) {
-  if (kernelbench_module_.made) {
+  if (kernelbench_module_.composed) {
     report_kernelbench_module(kernelbench_source_);
     if (!keeps_forward_) report_kernels(plan_, chosen_);
   }
@@ -162,7 +162,7 @@ void Composer::kernelbench_settled(Context& context) {
         "faster module than those with them.");
     replace_whole(std::exchange(kernelbench_module_, {}));
   }
-  if (is_taken) report_.near = kernelbench_module_;
+  if (is_taken) report_.kernelbench_module = kernelbench_module_;
   kernelbench_module_ = {};
   if (wants_eager_contractions(context)) return ask_for_eager_contractions(context);
   if (is_eager_contractions_) {
@@ -175,7 +175,7 @@ void Composer::kernelbench_settled(Context& context) {
 /// Whether the near cut's module is to be the whole: it is faster, or, where
 /// nothing is timed, has more kernels where the whole lacks one with a product.
 bool Composer::is_better_whole() const {
-  if (!is_eager_contractions_ || !kernelbench_module_.made || keeps_forward_) return false;
+  if (!is_eager_contractions_ || !kernelbench_module_.composed || keeps_forward_) return false;
   const bool gives_way = compose_->run.options.accept == rule::kernelbench &&
                          wants_kernelbench(report_.verdict);
   if (!compose_->run.seeks_products || gives_way) return false;
@@ -186,8 +186,8 @@ bool Composer::is_better_whole() const {
 
 /// Than the one that there is.
 bool Composer::is_better_kernelbench() const {
-  if (!kernelbench_module_.made || !report_.near.made) return kernelbench_module_.made;
-  return is_kernelbench_better_than(report_.near.timing, report_.near.used.size());
+  if (!kernelbench_module_.composed || !report_.kernelbench_module.composed) return kernelbench_module_.composed;
+  return is_kernelbench_better_than(report_.kernelbench_module.timing, report_.kernelbench_module.used.size());
 }
 
 /// Than a module of that timing; of what is not timed, the one with more
@@ -207,7 +207,7 @@ bool Composer::lacks_product() const {
   const Plan& whole = is_eager_contractions_ ? *eager_contractions_ : plan_;
   return std::ranges::any_of(whole.placements, [&](const Placement& placement) {
     return !report_.used.contains(placement.subgraph) &&
-           !report_.near.used.contains(placement.subgraph) &&
+           !report_.kernelbench_module.used.contains(placement.subgraph) &&
            has_product(whole, placement.subgraph);
   });
 }
@@ -227,11 +227,11 @@ bool Composer::may_search_eager_contractions(const Context& context) const {
 bool Composer::wants_eager_contractions(const Context& context) const {
   if (!eager_contractions_ || is_eager_contractions_ || is_late(context)) return false;
   if (may_search_eager_contractions(context)) return true;
-  const KernelBenchModule& near = report_.near;
-  if (!near.made) return false;
-  if (near.used.empty() && near.stand_ins == 0) return true;
+  const KernelBenchModule& kernelbench_module = report_.kernelbench_module;
+  if (!kernelbench_module.composed) return false;
+  if (kernelbench_module.used.empty() && kernelbench_module.stand_ins == 0) return true;
   return std::ranges::any_of(ranked_, [&](const SubgraphDone* done) {
-    return !near.used.contains(done->subgraph) &&
+    return !kernelbench_module.used.contains(done->subgraph) &&
            has_product(plan_, done->subgraph);
   });
 }
@@ -269,9 +269,9 @@ void Composer::eager_contractions_searched(const EagerContractionsSearched& sear
     return kernelbench_settled(context);
   }
   rank();
-  far_ = ranked_.size() + 1;  // all of them may be near
+  outside_ = ranked_.size() + 1;  // all of them may be near
   changes_ = ranked_.size();
-  stage_ = Stage::near;
+  stage_ = Stage::kernelbench_module;
   keeps_forward_ = false;
   attempt(context);
 }
@@ -292,15 +292,15 @@ void Composer::replace_whole(KernelBenchModule with) {
   report_.used = std::move(with.used);
   report_.stand_ins = with.stand_ins;
   source_ = std::move(with.source);
-  report_.near = {};
+  report_.kernelbench_module = {};
 }
 
 /// By this rule alone: the other module does not count.
 void Composer::take_kernelbench() {
-  if (report_.near.made) {
-    replace_whole(std::exchange(report_.near, {}));
+  if (report_.kernelbench_module.composed) {
+    replace_whole(std::exchange(report_.kernelbench_module, {}));
   } else if (report_.verdict.correct &&
-             report_.verdict.kernelbench.outcome != kernelbench_outcome::near) {
+             report_.verdict.kernelbench.outcome != kernelbench_outcome::within) {
     report_.verdict.correct = false;
     report_.verdict.kind = "far_from_eager";
     report_.verdict.reason = report_.verdict.kernelbench.reason;

@@ -301,10 +301,10 @@ void Dispatcher::hand_over(Context& context) {
     settle_fusing(context);
   }
   if (write_summary(context)) return;
-  if (kernelbench_) {
+  if (eager_contractions_) {
     over_ = true;
     EagerContractionsSearched searched;
-    for (const std::string& id : *kernelbench_) {
+    for (const std::string& id : *eager_contractions_) {
       searched.results.push_back(done_.at(id));
     }
     context.send(address::composer, std::move(searched));
@@ -331,7 +331,7 @@ void Dispatcher::search_eager_contractions(const SearchEagerContractions& ask, C
   if (!is_composed_) return;
   is_composed_ = false;
   summary_written_ = false;
-  kernelbench_.emplace();
+  eager_contractions_.emplace();
   Plan added = plan_.near_cut.front();
   std::erase_if(added.subgraphs, [&](const Subgraph& subgraph) {
     return done_.contains(subgraph.id);
@@ -339,11 +339,11 @@ void Dispatcher::search_eager_contractions(const SearchEagerContractions& ask, C
   search_until_us_ = ask.until_us;
   shares_ = SearchShares(added);
   for (Subgraph& subgraph : added.subgraphs) {
-    kernelbench_->insert(subgraph.id);
+    eager_contractions_->insert(subgraph.id);
     order_.push_back(plan_.subgraphs.size());
     plan_.subgraphs.push_back(std::move(subgraph));
   }
-  limit_kernels(kernelbench_->size(), context);
+  limit_kernels(eager_contractions_->size(), context);
   start_agents(context);
   hand_over(context);
 }

@@ -78,7 +78,7 @@ class Dispatcher : public Role {
   std::set<std::string> tried_to_fuse_;  ///< pieces, kept or not
   bool summary_written_ = false;         ///< or on its way
   bool is_composed_ = false;             ///< and the near cut may be asked for
-  std::optional<std::set<std::string>> kernelbench_;  ///< asked for: what is new in it
+  std::optional<std::set<std::string>> eager_contractions_;  ///< asked for: what is new in it
   bool over_ = false;
 };
 

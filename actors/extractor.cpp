@@ -192,7 +192,7 @@ void Extractor::captured(const EffectResult& end, Context& context) {
   if (end.failure) return finish(end.failure, context);
   const auto& reply = std::get<CaptureReply>(*end.reply);
   if (run_->options.dynamic_batch) return capture_sizes(reply.graph, context);
-  cut(reply.graph, reply.kept ? ", captured by an earlier run" : "", context);
+  cut(reply.graph, reply.from_library ? ", captured by an earlier run" : "", context);
 }
 
 /// Why the run cannot be for any batch, if that is asked.

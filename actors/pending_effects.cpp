@@ -26,7 +26,7 @@ void set_effect(Message& message, std::uint64_t effect) {
 /// What is missing may be back, too: a process that could not start, say.
 bool may_pass(const Failure& failure) {
   static const char* const final_codes[] = {"wrong_input", "refused",
-                                            "cancelled", "lost", "no_room"};
+                                            "cancelled", "node_lost", "disk_full"};
   return failure &&
          std::ranges::find(final_codes, failure.code) == std::end(final_codes);
 }
@@ -106,14 +106,14 @@ std::optional<EffectResult> PendingEffects::receive(const Message& message,
   }
   if (const auto* denied = std::get_if<LeaseDenied>(&message)) {
     return finish(denied->ticket,
-                  {denied->lost ? "lost" : "refused", denied->reason},
+                  {denied->location_lost ? "node_lost" : "refused", denied->reason},
                   std::nullopt, context);
   }
   if (const auto* expiry = std::get_if<LeaseExpired>(&message)) {
     return expired(*expiry, context);
   }
   if (const auto* loss = std::get_if<LeaseLost>(&message)) {
-    return lost(*loss, context);
+    return locations_lost(*loss, context);
   }
   if (const auto* fired = std::get_if<TimerFired>(&message)) {
     const auto found = open_.find(fired->effect);
@@ -132,7 +132,7 @@ std::optional<EffectResult> PendingEffects::expired(const LeaseExpired& expiry,
                                           Context& context) {
   const auto found = open_.find(expiry.ticket);
   if (found == open_.end()) return std::nullopt;
-  if (expiry.held) {
+  if (expiry.retained) {
     if (found->second.state == State::working) {
       stop(found, "its time is up", context);
     }
@@ -144,18 +144,18 @@ std::optional<EffectResult> PendingEffects::expired(const LeaseExpired& expiry,
 }
 
 /// The work went with its place: another may do it.
-std::optional<EffectResult> PendingEffects::lost(const LeaseLost& loss,
+std::optional<EffectResult> PendingEffects::locations_lost(const LeaseLost& loss,
                                        Context& context) {
   auto node = open_.extract(loss.ticket);
   if (node.empty()) return std::nullopt;
   Open& open = node.mapped();
   open.avoid.push_back(loss.location);
-  if (++open.lost < kLocationsLostMax && open.is_wanted) {
+  if (++open.locations_lost < kLocationsLostMax && open.is_wanted) {
     attempt(std::move(open), next_++, context);
     return std::nullopt;
   }
   return EffectResult{
-      open.id, std::nullopt, {"lost", loss.reason}, loss.location, open.lost};
+      open.id, std::nullopt, {"node_lost", loss.reason}, loss.location, open.locations_lost};
 }
 
 std::optional<EffectResult> PendingEffects::replied(std::uint64_t effect, Failure failure,
@@ -177,13 +177,13 @@ std::optional<EffectResult> PendingEffects::replied(std::uint64_t effect, Failur
   }
   // Nobody knows what filled the disk: it may be this. The place has made room
   // since, or the broker knows that it is gone.
-  if (failure.code == "no_room" && ++open.lost < kLocationsLostMax &&
+  if (failure.code == "disk_full" && ++open.locations_lost < kLocationsLostMax &&
       open.is_wanted) {
     attempt(std::move(open_.extract(found).mapped()), next_++, context);
     return std::nullopt;
   }
   // Its place left, and the work had no part in that.
-  if (failure.code == "lost" && open.is_wanted &&
+  if (failure.code == "node_lost" && open.is_wanted &&
       open.avoid.size() < kLocationsLeftMax) {
     move_on(found, context);
     return std::nullopt;
@@ -282,7 +282,7 @@ std::optional<EffectResult> PendingEffects::finish(std::uint64_t effect, Failure
     return std::nullopt;
   }
   return EffectResult{open.id, std::move(reply), std::move(failure), open.location,
-                   open.lost};
+                   open.locations_lost};
 }
 
 }  // namespace weft

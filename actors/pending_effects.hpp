@@ -23,7 +23,7 @@ struct EffectResult {
   Failure failure;
   Location location{};  ///< where it was done last
   /// Places that went down while it was done there, or had no room left.
-  int lost = 0;
+  int locations_lost = 0;
 };
 
 /// Files are written in milliseconds, unless many wait for the disk.
@@ -53,8 +53,8 @@ class PendingEffects {
   /// the time that it names, and a place that is gone is replaced by another.
   /// What was lost with two places is not taken to a third: it may be what
   /// brought them down. A place whose disk it may have filled answers
-  /// "no_room", and counts as lost, though it may be asked again. One that
-  /// leaves of its own will answers "lost", and is none of the two.
+  /// "disk_full", and counts as lost, though it may be asked again. One that
+  /// leaves of its own will answers "node_lost", and is none of the two.
   std::uint64_t start(const Address& port, Message request,
                       const LeaseTerms& terms, Context& context, int tries = 1);
 
@@ -103,7 +103,7 @@ class PendingEffects {
     bool is_wanted = true;     ///< false: it is not tried again
     Location location;               ///< granted
     std::vector<Location> avoid;  ///< those that went
-    int lost = 0;              ///< so often a place went down, or was full
+    int locations_lost = 0;              ///< so often a place went down, or was full
     int overloads = 0;         ///< so often it was put off
   };
   using Entry = std::map<std::uint64_t, Open>::iterator;
@@ -113,7 +113,7 @@ class PendingEffects {
   void withdraw(Entry entry, Context& context);
   std::optional<EffectResult> expired(const LeaseExpired& expiry,
                                    Context& context);
-  std::optional<EffectResult> lost(const LeaseLost& loss, Context& context);
+  std::optional<EffectResult> locations_lost(const LeaseLost& loss, Context& context);
   void move_on(Entry entry, Context& context);
   std::optional<EffectResult> replied(std::uint64_t effect, Failure failure,
                                    const Message& reply, Context& context);

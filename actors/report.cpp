@@ -110,7 +110,7 @@ std::string machine_lines(const Report& report) {
     text += ", PyTorch " + report.machine.torch;
   }
   text += ", target " + report.run.options.target + ", seed " +
-          std::to_string(report.run.options.seed) + "\n";
+          std::to_string(report.run.options.random_seed) + "\n";
   text +=
       "* Precision: " + precision_words(report.run.options.precision) + "\n";
   if (report.run.options.rounding == "free") {
@@ -156,7 +156,7 @@ std::string clock_words(const Timing& timing) {
 }
 
 std::string kernelbench_word(const std::string& outcome) {
-  return outcome == kernelbench_outcome::far ? "not near" : outcome;
+  return outcome == kernelbench_outcome::outside ? "not near" : outcome;
 }
 
 /// "* Near to eager, by KernelBench's own rule (5 draws, 1e-04): near; …"
@@ -191,12 +191,12 @@ std::string shown_precision(const Verdict& verdict) {
 }
 
 std::string times_row(const std::string& name, const Times& times,
-                      const Timing& timing, const std::string& in_a_row,
+                      const Timing& timing, const std::string& back_to_back,
                       const std::string& over) {
   std::string text = "| " + name + " | " + milliseconds(times) + " |";
-  if (!timing.in_a_row_us.empty()) {
-    const auto found = timing.in_a_row_us.find(in_a_row);
-    text += found == timing.in_a_row_us.end()
+  if (!timing.back_to_back_us.empty()) {
+    const auto found = timing.back_to_back_us.find(back_to_back);
+    text += found == timing.back_to_back_us.end()
                 ? " |"
                 : " " + number(found->second / 1000, "%.3f") + " |";
   }
@@ -205,10 +205,10 @@ std::string times_row(const std::string& name, const Times& times,
 
 std::string times_table(const std::string& name, const Timing& timing,
                         const std::string& over_eager) {
-  const bool has_rows = !timing.in_a_row_us.empty();
+  const bool has_rows = !timing.back_to_back_us.empty();
   std::string text = "\n| | ms, median (p10–p90) |";
   if (has_rows) {
-    text += " " + std::to_string(timing.in_a_row_calls) + " in a row, each |";
+    text += " " + std::to_string(timing.back_to_back_calls) + " in a row, each |";
   }
   text += " speedup of " + name + " |\n|---|---|---|";
   text += has_rows ? "---|\n" : "\n";
@@ -227,30 +227,30 @@ std::string times_table(const std::string& name, const Timing& timing,
 
 /// The module that KernelBench's evaluator accepts where it is another one.
 std::string kernelbench_section(const Report& report) {
-  if (!report.near.made) return "";
-  const KernelBenchModule& near = report.near;
+  if (!report.kernelbench_module.composed) return "";
+  const KernelBenchModule& kernelbench_module = report.kernelbench_module;
   std::string text = "## The module near to eager\n\nIn `" +
                      std::string(kKernelBenchModulePath) + "`. Kernels of ours: ";
   std::string ours;
-  for (const std::string& id : near.used) {
+  for (const std::string& id : kernelbench_module.used) {
     ours += (ours.empty() ? "" : ", ") + id;
   }
   text += ours.empty() ? "none" : ours;
   std::string externs;
-  for (const auto& [name, count] : near.externs) {
+  for (const auto& [name, count] : kernelbench_module.externs) {
     externs +=
         (externs.empty() ? "" : ", ") + name + " × " + std::to_string(count);
   }
-  if (near.used.empty() && near.stand_ins == 0) {
+  if (kernelbench_module.used.empty() && kernelbench_module.stand_ins == 0) {
     externs = "all, in Model's own forward";
   }
   text +=
       ". The framework's operators: " + (externs.empty() ? "none" : externs) +
       ".\n\n";
-  text += kernelbench_line(report.near.verdict.kernelbench);
+  text += kernelbench_line(report.kernelbench_module.verdict.kernelbench);
   return text +
-         times_table("it", report.near.timing,
-                     speedup(report.near.timing.over_eager)) +
+         times_table("it", report.kernelbench_module.timing,
+                     speedup(report.kernelbench_module.timing.over_eager)) +
          "\n";
 }
 
@@ -280,8 +280,8 @@ std::string kernel_word(const Report& report, const SubgraphDone& done) {
 
 /// For people, who read of the module near to eager, too.
 std::string kernel_words(const Report& report, const SubgraphDone& done) {
-  const bool passes_kernelbench = report.near.made &&
-                       report.near.used.contains(done.subgraph) &&
+  const bool passes_kernelbench = report.kernelbench_module.composed &&
+                       report.kernelbench_module.used.contains(done.subgraph) &&
                        !report.used.contains(done.subgraph);
   return passes_kernelbench ? "ours, near to eager" : kernel_word(report, done);
 }
@@ -392,11 +392,11 @@ std::string csv_measured(const Verdict& verdict, const Timing& timing,
 std::string kernelbench_words(const Report& report) {
   const std::string& outcome = report.verdict.kernelbench.outcome;
   if (outcome.empty()) return "";
-  if (outcome == kernelbench_outcome::near) return "; near to eager";
-  if (outcome != kernelbench_outcome::far) return "; nearness to eager not judged";
-  if (!report.near.made) return "; not near to eager";
+  if (outcome == kernelbench_outcome::within) return "; near to eager";
+  if (outcome != kernelbench_outcome::outside) return "; nearness to eager not judged";
+  if (!report.kernelbench_module.composed) return "; not near to eager";
   std::string text = "; not near to eager, another module is";
-  const Timing& timing = report.near.timing;
+  const Timing& timing = report.kernelbench_module.timing;
   if (timing.over_eager.ratio > 0) {
     text += ": " + speedup(timing.over_eager) + " over eager";
   }
@@ -462,7 +462,7 @@ std::string why_no_kernel(const Report& report) {
   }
   if (report.subgraphs.empty()) return "all of it is the library's own work";
   const auto tried = [](const SubgraphDone& done) { return done.seeds > 0; };
-  const auto correct = [](const SubgraphDone& done) { return done.right > 0; };
+  const auto correct = [](const SubgraphDone& done) { return done.correct > 0; };
   const auto late = [](const SubgraphDone& done) {
     return done.reason.contains(kSearchTimeOver);
   };
@@ -514,7 +514,7 @@ std::string results_csv(const Report& report, const Plan& plan) {
       "eager_p90_us,compile_median_us,compile_p10_us,compile_p90_us,"
       "over_eager,over_eager_low,over_eager_high,over_compile,"
       "over_compile_low,over_compile_high,bytes_floor,bandwidth_share,"
-      "precision,framework_precision,near_eager,compile_near_eager,"
+      "precision,framework_precision,kernelbench,compile_kernelbench,"
       "origin,seeds,right,llm_rounds,llm_calls,llm_cached_calls,llm_tokens,"
       "llm_usd,llm_waited_ms\n";
   int seeds = 0;
@@ -527,10 +527,10 @@ std::string results_csv(const Report& report, const Plan& plan) {
             csv_field(done.best.seed.variant) + "," +
             csv_measured(done.best.verdict, done.best.timing, report.machine) +
             "," + done.best.seed.origin + "," + std::to_string(done.seeds) +
-            "," + std::to_string(done.right) + "," +
+            "," + std::to_string(done.correct) + "," +
             csv_llm(done.llm.rounds, done.llm.spent) + "\n";
     seeds += done.seeds;
-    correct += done.right;
+    correct += done.correct;
     rounds += done.llm.rounds;
   }
   text += "model," + csv_field(report.run.problem_name) + ",1," +
@@ -538,11 +538,11 @@ std::string results_csv(const Report& report, const Plan& plan) {
           csv_measured(report.verdict, report.timing, report.machine) + ",," +
           std::to_string(seeds) + "," + std::to_string(correct) + "," +
           csv_llm(rounds, llm_spent(report)) + "\n";
-  if (report.near.made) {
+  if (report.kernelbench_module.composed) {
     text +=
-        "near_eager," + csv_field(report.run.problem_name) + ",1," +
-        verdict_word(report.near.verdict) + ",composed,," +
-        csv_measured(report.near.verdict, report.near.timing, report.machine) +
+        "kernelbench," + csv_field(report.run.problem_name) + ",1," +
+        verdict_word(report.kernelbench_module.verdict) + ",composed,," +
+        csv_measured(report.kernelbench_module.verdict, report.kernelbench_module.timing, report.machine) +
         std::string(kLlmColumns, ',') + "\n";
   }
   for (const auto& [name, count] : extern_counts(plan)) {

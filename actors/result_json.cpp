@@ -26,10 +26,10 @@ json speedup_json(const Speedup& s) {
   return {{"ratio", s.ratio}, {"low", s.low}, {"high", s.high}};
 }
 
-json in_a_row_json(const Timing& timing) {
-  if (timing.in_a_row_us.empty()) return nullptr;
-  json fields = {{"calls", timing.in_a_row_calls}};
-  for (const auto& [party, us] : timing.in_a_row_us) fields[party + "_us"] = us;
+json back_to_back_json(const Timing& timing) {
+  if (timing.back_to_back_us.empty()) return nullptr;
+  json fields = {{"calls", timing.back_to_back_calls}};
+  for (const auto& [party, us] : timing.back_to_back_us) fields[party + "_us"] = us;
   return fields;
 }
 
@@ -44,7 +44,7 @@ json timing_json(const Timing& timing) {
           {"compile_error", timing.compile_error},
           {"compile_autotune_error", timing.compile_autotune_error},
           {"bytes_floor", timing.bytes_floor},
-          {"in_a_row", in_a_row_json(timing)},
+          {"back_to_back", back_to_back_json(timing)},
           {"sm_mhz", timing.sm_mhz},
           {"throttled", timing.throttled}};
 }
@@ -71,7 +71,7 @@ json verdict_json(const Verdict& verdict) {
           {"controls", verdict.controls},
           {"precision", verdict.precision},
           {"framework_precision", verdict.framework_precision},
-          {"near_eager", kernelbench_json(verdict.kernelbench)}};
+          {"kernelbench", kernelbench_json(verdict.kernelbench)}};
 }
 
 json machine_json(const Report& report) {
@@ -88,13 +88,13 @@ json machine_json(const Report& report) {
 
 /// The module that is near to eager where the other one is not.
 json kernelbench_module_json(const Report& report) {
-  const KernelBenchModule& near = report.near;
-  if (!near.made) return nullptr;
+  const KernelBenchModule& kernelbench_module = report.kernelbench_module;
+  if (!kernelbench_module.composed) return nullptr;
   return {{"file", kKernelBenchModulePath},
-          {"ours", near.used},
-          {"externs", near.externs},
-          {"verdict", verdict_json(near.verdict)},
-          {"timing", timing_json(near.timing)}};
+          {"ours", kernelbench_module.used},
+          {"externs", kernelbench_module.externs},
+          {"verdict", verdict_json(kernelbench_module.verdict)},
+          {"timing", timing_json(kernelbench_module.timing)}};
 }
 
 json spent_json(const LlmSpent& spent) {
@@ -142,7 +142,7 @@ json subgraphs_json(const Report& report, const Plan& plan) {
                    {"origin", done.best.seed.origin},
                    {"variant", done.best.seed.variant},
                    {"seeds", done.seeds},
-                   {"right", done.right},
+                   {"correct", done.correct},
                    {"llm", llm_summary_json(done.llm)},
                    {"verdict", verdict_json(done.best.verdict)},
                    {"timing", timing_json(done.best.timing)}});
@@ -167,11 +167,11 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"mode", options.mode},
       {"training", plan.model.training},
       {"reads_mode", reads_mode(plan.model.parts)},
-      {"seed", options.seed},
+      {"random_seed", options.random_seed},
       {"accept", options.accept},
       {"budget_ms", options.budget_ms},
       {"choices", options.choices},
-      {"near_module", kernelbench_module_json(report)},
+      {"kernelbench_module", kernelbench_module_json(report)},
       {"timed", can_time(options, report.run.machine)},
       {"machine", machine_json(report)},
       {"verdict", verdict_json(report.verdict)},

@@ -176,11 +176,11 @@ void SubgraphAgent::start_waiting(Context& context) {
 
 void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
   if (!seeds_.contains(result.seed.id)) return;
-  locations_lost_[result.seed.id] += result.lost;
+  locations_lost_[result.seed.id] += result.locations_lost;
   if (is_elsewhere(result)) return;
   const bool was_ending = ending_.erase(result.seed.id) > 0;
   if (was_ending && result.failure) return decide(context);
-  if (result.failure.code == "lost") return location_lost(result, context);
+  if (result.failure.code == "node_lost") return location_lost(result, context);
   if (!asks_.empty() && result.seed.id == compared_) {
     return compared(result, context);
   }
@@ -275,7 +275,7 @@ void SubgraphAgent::location_lost(const SeedResult& result, Context& context) {
     if (!asks_.empty()) send_asks(context);
     return move(context);
   }
-  context.send(address::user, Progress{work_->subgraph, "lost", reason});
+  context.send(address::user, Progress{work_->subgraph, "node_lost", reason});
   settled_ = true;
   // Whatever a language model wrote, it could not be judged: it costs nothing
   // more.
@@ -314,7 +314,7 @@ void SubgraphAgent::move(Context& context) {
       SeedResult& result = results_[seed.id];
       result.seed = seed;
       result.location = location();
-      result.failure = {"lost", "two places went while they worked on it"};
+      result.failure = {"node_lost", "two places went while they worked on it"};
       continue;
     }
     seeds_.erase(seed.id);
@@ -423,7 +423,7 @@ void SubgraphAgent::conclude(Context& context) {
   if (!out_of_time_.empty()) {
     reason += (reason.empty() ? "" : "; ") + out_of_time_;
   }
-  finish(won ? "won" : "lost", reason, context);
+  finish(won ? "won" : "not_faster", reason, context);
 }
 
 /// Of the compiler's own only: another's speed may yet turn out to be a cheat.
@@ -468,7 +468,7 @@ void SubgraphAgent::finish(std::string outcome, std::string reason,
   if (!final_.empty()) done.best = results_.at(final_);
   done.seeds = static_cast<int>(seeds_.size());
   for (const auto& [id, result] : results_)
-    done.right += result.verdict.correct;
+    done.correct += result.verdict.correct;
   done.llm = model_.summary();
   if (done.llm.rounds > 0) done.llm.tries = tree();
   done_ = std::move(done);
@@ -512,7 +512,7 @@ bool SubgraphAgent::keep(Context& context) {
   if (!can_keep_ || done_->outcome == "proven") return false;
   KeepKernelRequest request;
   request.key = kernel_key(*work_);
-  if (done_->outcome == "won" || done_->outcome == "lost") {
+  if (done_->outcome == "won" || done_->outcome == "not_faster") {
     request.kernel = as_known(done_->best);
     if (final_ == known_id_) request.kernel.origin = known_.origin;
     request.kernel.superseded = superseded();

@@ -94,7 +94,7 @@ void VerificationWorker::check(const std::string& graph, Context& context) {
   CheckRequest request;
   request.subject = subject();
   request.subject.against = graph;
-  request.seed = work_->options.seed;
+  request.random_seed = work_->options.random_seed;
   request.call_ms = work_->options.call_ms;
   request.memory_bytes = work_->options.memory_bytes;
   request.wall_ms = kCheckWallMs + 2 * work_->options.call_ms;
@@ -106,7 +106,7 @@ void VerificationWorker::time(std::int64_t budget_ms, bool with_compile,
   timing_ = true;
   TimeRequest request;
   request.subject = subject();
-  request.seed = work_->options.seed;
+  request.random_seed = work_->options.random_seed;
   request.with_compile = with_compile;
   request.budget_ms = budget_ms;
   request.call_ms = work_->options.call_ms;
@@ -128,7 +128,7 @@ void VerificationWorker::start(const Address& port, const Message& request,
 }
 
 void VerificationWorker::ended(const EffectResult& end, Context& context) {
-  result_.lost += end.lost;
+  result_.locations_lost += end.locations_lost;
   if (end.reply && std::holds_alternative<BuildReply>(*end.reply)) {
     return built(std::get<BuildReply>(*end.reply), context);
   }
@@ -221,7 +221,7 @@ void VerificationWorker::timed(const TimeReply& reply, Context& context) {
 
 void VerificationWorker::report(Context& context) {
   context.send(agent_, result_);
-  result_.lost = 0;  // told
+  result_.locations_lost = 0;  // told
 }
 
 }  // namespace weft

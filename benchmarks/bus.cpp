@@ -34,7 +34,7 @@ extern char** environ;
 namespace {
 
 using namespace weft;
-using namespace weft::bench;
+using namespace weft::benchmark;
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 

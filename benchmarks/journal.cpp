@@ -21,7 +21,7 @@ namespace {
 using weft::Envelope;
 using weft::Journal;
 using weft::Sync;
-using namespace weft::bench;
+using namespace weft::benchmark;
 namespace fs = std::filesystem;
 
 constexpr int kRounds = 7;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::bench {
+namespace weft::benchmark {
 
 inline void require(bool good, const std::string& what) {
   if (good) return;

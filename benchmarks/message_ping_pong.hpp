@@ -10,7 +10,7 @@
 #include "actors/role.hpp"
 #include "runtime/host/replay.hpp"
 
-namespace weft::bench {
+namespace weft::benchmark {
 
 constexpr int kPeers = 8;
 

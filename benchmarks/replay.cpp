@@ -23,7 +23,7 @@
 namespace {
 
 using namespace weft;
-using namespace weft::bench;
+using namespace weft::benchmark;
 namespace fs = std::filesystem;
 
 constexpr int kRounds = 7;

@@ -17,7 +17,7 @@
 #include "messages/envelope.hpp"
 #include "runtime/journal/journal.hpp"
 
-namespace weft::bench {
+namespace weft::benchmark {
 
 inline void remove_database(const std::filesystem::path& file) {
   for (const char* suffix : {"", "-wal", "-shm", "-lock"}) {

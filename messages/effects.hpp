@@ -32,10 +32,10 @@ struct CaptureReply {
   Failure failure;
   std::string graph;  ///< blob: docs/graph.md
   std::int64_t wall_ms = 0;
-  bool kept = false;                  ///< an earlier run's: the library had it
+  bool from_library = false;                  ///< an earlier run's: the library had it
   std::int64_t waited_ms = 0;         ///< of wall_ms, for others on the device
   std::vector<std::string> others{};  ///< graphs of others, up to what failed
-  WEFT_FIELDS(effect, failure, graph, wall_ms, kept, waited_ms, others)
+  WEFT_FIELDS(effect, failure, graph, wall_ms, from_library, waited_ms, others)
   bool operator==(const CaptureReply&) const = default;
 };
 
@@ -104,7 +104,7 @@ struct Subject {
 /// What KernelBench's own evaluator would say of a module: near to eager, by
 /// its seeds, draws and tolerances (docs/verdict.md).
 struct KernelBenchVerdict {
-  std::string outcome;        ///< "near", "far", "failed"; empty: not asked
+  std::string outcome;        ///< "within" the tolerance, "outside", "failed"; empty: not asked
   std::string reason;         ///< why it is not near
   int draws = 0;              ///< compared; all must be near
   double max_difference = 0;  ///< of an element from eager's
@@ -118,14 +118,14 @@ struct KernelBenchVerdict {
 
 /// What KernelBenchVerdict's outcomes are.
 namespace kernelbench_outcome {
-inline constexpr const char* near = "near";
-inline constexpr const char* far = "far";
+inline constexpr const char* within = "within";
+inline constexpr const char* outside = "outside";
 }  // namespace kernelbench_outcome
 
 /// The rules that a module can be held against.
 namespace rule {
 inline constexpr const char* weft = "weft";
-inline constexpr const char* kernelbench = "near-eager";
+inline constexpr const char* kernelbench = "kernelbench";
 }  // namespace rule
 
 /// An element of a wrong result that is not what is expected. Its numbers are
@@ -170,14 +170,14 @@ struct CheckRequest {
   static constexpr std::string_view name = "CheckRequest";
   std::uint64_t effect = 0;
   Subject subject;
-  std::uint64_t seed = 0;
+  std::uint64_t random_seed = 0;
   std::int64_t call_ms = 0;  ///< limit of one call of the candidate
   std::int64_t memory_bytes = 0;
   std::int64_t wall_ms = 0;  ///< limit of the whole check
   /// Of a module: which rules it is held against.
   std::vector<std::string> rules = {rule::weft};
   bool with_compile = false;  ///< torch.compile's module by near-eager, too
-  WEFT_FIELDS(effect, subject, seed, call_ms, memory_bytes, wall_ms, rules,
+  WEFT_FIELDS(effect, subject, random_seed, call_ms, memory_bytes, wall_ms, rules,
               with_compile)
   bool operator==(const CheckRequest&) const = default;
 };
@@ -243,12 +243,12 @@ struct Timing {
   /// Of a module: microseconds a call of each party where so many follow each
   /// other without a pause. Speedups are the lower ones of both ways. Empty: it
   /// was not timed so.
-  int in_a_row_calls = 0;
-  std::map<std::string, double> in_a_row_us;
+  int back_to_back_calls = 0;
+  std::map<std::string, double> back_to_back_us;
   WEFT_FIELDS(candidate, eager, compile, over_eager, over_compile,
               compile_error, outputs_checked, outputs_wrong, bytes_floor,
               compile_autotune, over_compile_autotune, compile_autotune_error,
-              floor_us, sm_mhz, throttled, built, in_a_row_calls, in_a_row_us)
+              floor_us, sm_mhz, throttled, built, back_to_back_calls, back_to_back_us)
   bool operator==(const Timing&) const = default;
 };
 
@@ -256,14 +256,14 @@ struct TimeRequest {
   static constexpr std::string_view name = "TimeRequest";
   std::uint64_t effect = 0;
   Subject subject;
-  std::uint64_t seed = 0;
+  std::uint64_t random_seed = 0;
   bool with_compile = false;
   std::int64_t budget_ms = 0;
   std::int64_t call_ms = 0;
   std::int64_t memory_bytes = 0;
   std::int64_t wall_ms = 0;
   bool with_autotune = false;  ///< beside torch.compile's max-autotune too
-  WEFT_FIELDS(effect, subject, seed, with_compile, budget_ms, call_ms,
+  WEFT_FIELDS(effect, subject, random_seed, with_compile, budget_ms, call_ms,
               memory_bytes, wall_ms, with_autotune)
   bool operator==(const TimeRequest&) const = default;
 };

@@ -77,8 +77,8 @@ struct LeaseExpired {
   std::uint64_t ticket = 0;
   /// The units are the holder's still, for the grace time: it has the work
   /// stopped, then gives them back. False: they are others' now.
-  bool held = false;
-  WEFT_FIELDS(ticket, held)
+  bool retained = false;
+  WEFT_FIELDS(ticket, retained)
   bool operator==(const LeaseExpired&) const = default;
 };
 

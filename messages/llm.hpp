@@ -59,9 +59,9 @@ struct LlmProvider {
 
 /// A text of config/prompts/ that the user has replaced.
 struct PromptOverride {
-  std::string name;  ///< "rules"
+  std::string prompt;  ///< "rules"
   std::string blob;
-  WEFT_FIELDS(name, blob)
+  WEFT_FIELDS(prompt, blob)
   bool operator==(const PromptOverride&) const = default;
 };
 

@@ -75,7 +75,7 @@ struct RunOptions {
   std::int64_t timing_ms = 1'500;        ///< spent on timing one right seed
   std::int64_t final_timing_ms = 4'000;  ///< on the best seed, and the model
   bool compile_baseline = true;          ///< time torch.compile too
-  std::uint64_t seed = 1;                ///< of all random inputs
+  std::uint64_t random_seed = 1;                ///< of all random inputs
   /// Of products, for framework and kernels alike: "framework" (its own
   /// flags), "strict" or "tf32".
   std::string precision = "framework";
@@ -89,7 +89,7 @@ struct RunOptions {
   /// GPUs by number or UUID, or "all"; empty: `device` alone. The run's are
   /// Machine::gpus.
   std::vector<std::string> devices{};
-  /// By which rules modules are composed: "weft", "near-eager" or "both".
+  /// By which rules modules are composed: "weft", "kernelbench" or "both".
   std::string accept = "weft";
   /// The model's, while it is captured, checked and timed: "as-is" (as its
   /// constructor leaves it), "eval", "train", or "both" of these.
@@ -109,9 +109,9 @@ struct RunOptions {
   /// And further ones, each a symbol of its own (compiler/graph/growth.hpp).
   std::vector<SymbolicDim> dynamic_more{};
   WEFT_FIELDS(target, seeds, jobs, variants_max, capture_ms, call_ms,
-              memory_bytes, timing_ms, final_timing_ms, compile_baseline, seed,
+              memory_bytes, timing_ms, final_timing_ms, compile_baseline, random_seed,
               precision, rounding, no_extern, device, autotune_baseline,
-              MSGPACK_NVP("library", known_kernels), devices, accept, mode, llm,
+              MSGPACK_NVP("kernel_library", known_kernels), devices, accept, mode, llm,
               budget_ms, choices, dynamic_batch, dynamic_input, dynamic_dim,
               dynamic_more)
   bool operator==(const RunOptions&) const = default;

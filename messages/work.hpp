@@ -145,9 +145,9 @@ struct SeedResult {
   Timing timing;
   Failure failure;  ///< the verification itself did not work
   Location location{};    ///< where it was checked and timed
-  int lost = 0;     ///< places that went while they worked on it
+  int locations_lost = 0;     ///< places that went while they worked on it
   WEFT_FIELDS(seed, built, build_log, verdict, timed, timing, failure, location,
-              lost)
+              locations_lost)
   bool operator==(const SeedResult&) const = default;
 };
 
@@ -170,16 +170,16 @@ struct RefineRequest {
 struct SubgraphDone {
   static constexpr std::string_view name = "SubgraphDone";
   std::string subgraph;
-  /// "won": a right kernel, faster than eager beyond noise. "lost": right, not
-  /// faster. "proven": right, and nothing is timed here. "wrong": no right
-  /// one. "failed": nothing could be verified.
+  /// "won": a correct kernel, faster than eager beyond noise. "not_faster":
+  /// correct, and not faster. "proven": correct, and nothing is timed here.
+  /// "wrong": no kernel is correct. "failed": nothing could be verified.
   std::string outcome;
   std::string reason;
-  SeedResult best;  ///< when won, lost or proven
+  SeedResult best;  ///< when won, not_faster or proven
   int seeds = 0;    ///< tried
-  int right = 0;    ///< of them
+  int correct = 0;    ///< of them
   LlmSummary llm{};
-  WEFT_FIELDS(subgraph, outcome, reason, best, seeds, right, llm)
+  WEFT_FIELDS(subgraph, outcome, reason, best, seeds, correct, llm)
   bool operator==(const SubgraphDone&) const = default;
 };
 

@@ -33,7 +33,7 @@ std::int64_t wait_ms(int failures, std::int64_t now_us, std::uint64_t effect) {
 
 bool may_pass(const std::string& code) {
   return code == "rate_limited" || code == "overloaded" || code == "failed" ||
-         code == "expired" || code == "lost";
+         code == "expired" || code == "node_lost";
 }
 
 std::int64_t tokens_of(const LlmUsage& usage) {

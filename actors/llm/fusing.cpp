@@ -17,7 +17,7 @@ bool may_fuse(const Verdicts& done, const std::string& subgraph, int edition) {
   const auto found = done.find(subgraph);
   if (found == done.end()) return false;
   return has_won(found->second) ||
-         (edition >= 2 && found->second.outcome == "lost");
+         (edition >= 2 && found->second.outcome == "not_faster");
 }
 
 /// How many times faster than eager the parts are, one after the other.

@@ -202,9 +202,9 @@ std::vector<Piece> pieces_of(const RefineRequest& request) {
   pieces.push_back({{"user", "", true}, on_gpu ? "idioms_gpu" : "idioms_cpu"});
   pieces.push_back({{"user", "", false, true}, "measured"});
   pieces.push_back({{"user", "", false},
-                    is_first   ? "first"
-                    : is_right ? "faster"
-                               : "wrong"});
+                    is_first   ? "propose"
+                    : is_right ? "optimize"
+                               : "repair"});
   return pieces;
 }
 

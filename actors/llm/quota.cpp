@@ -88,30 +88,30 @@ bool LlmQuota::settle(const Ticket& ticket, const LlmCallSettled& how,
                       std::int64_t now_us) {
   const auto node = leases_.extract(ticket);
   if (node.empty()) return false;
-  const Lease& held = node.mapped();
-  release(held, how.tokens, how.micro_usd);
-  Provider& provider = providers_.at(held.provider);
+  const Lease& lease = node.mapped();
+  release(lease, how.tokens, how.micro_usd);
+  Provider& provider = providers_.at(lease.provider);
   --provider.used;
   const auto counted =
       std::ranges::find(provider.minute, ticket, &Minute::ticket);
   const LlmLimits& limits = provider.what.limits;
   // What it did not take is there for others, unless its minute is over.
-  if (held.granted_us + minute_us(limits) > now_us) {
+  if (lease.granted_us + minute_us(limits) > now_us) {
     // A server may tell any number of tokens: a minute's are the most.
     const auto took = std::min(
-        how.tokens, std::max(held.tokens, tokens_limit(limits, provider.told)));
-    const auto left = how.free ? held.tokens : held.tokens - took;
+        how.tokens, std::max(lease.tokens, tokens_limit(limits, provider.reported_limits)));
+    const auto left = how.free ? lease.tokens : lease.tokens - took;
     provider.tokens_paced_us -=
-        pace_us(limits, tokens_limit(limits, provider.told), left);
+        pace_us(limits, tokens_limit(limits, provider.reported_limits), left);
     provider.requests_paced_us -= pace_us(
-        limits, requests_limit(limits, provider.told), how.free ? 1 : 0);
+        limits, requests_limit(limits, provider.reported_limits), how.free ? 1 : 0);
   }
   if (how.free) {
     if (counted != provider.minute.end()) provider.minute.erase(counted);
     return true;
   }
   if (counted != provider.minute.end()) counted->tokens = how.tokens;
-  learn(provider, held, how, now_us);
+  learn(provider, lease, how, now_us);
   return true;
 }
 
@@ -130,18 +130,18 @@ void LlmQuota::forget(const Ticket& ticket) {
                 [&](const Waiting& waiting) { return waiting.ticket == ticket; });
 }
 
-void LlmQuota::release(const Lease& held, std::int64_t tokens,
+void LlmQuota::release(const Lease& lease, std::int64_t tokens,
                        std::int64_t micro_usd) {
-  for (Budget* budget : {&run_, &groups_[held.group]}) {
-    budget->reserved_tokens -= held.tokens;
-    budget->reserved_micro_usd -= held.micro_usd;
+  for (Budget* budget : {&run_, &groups_[lease.group]}) {
+    budget->reserved_tokens -= lease.tokens;
+    budget->reserved_micro_usd -= lease.micro_usd;
     budget->spent_tokens += tokens;
     budget->spent_micro_usd += micro_usd;
   }
 }
 
 /// What the call says about the provider.
-void LlmQuota::learn(Provider& provider, const Lease& held,
+void LlmQuota::learn(Provider& provider, const Lease& lease,
                      const LlmCallSettled& how, std::int64_t now_us) {
   if (how.failure == "quota") {
     provider.closed = provider.what.name + " has no quota or money left";
@@ -151,7 +151,7 @@ void LlmQuota::learn(Provider& provider, const Lease& held,
     provider.window =
         std::min(most, provider.window + 1 / std::max(1.0, provider.window));
   } else if (is_congestion(how.failure) &&
-             held.granted_us > provider.halved_us) {
+             lease.granted_us > provider.halved_us) {
     // Once for all calls that were under way together.
     provider.window = std::max(1.0, provider.window / 2);
     provider.halved_us = now_us;
@@ -160,7 +160,7 @@ void LlmQuota::learn(Provider& provider, const Lease& held,
     provider.blocked_until_us =
         std::max(provider.blocked_until_us, now_us + how.retry_after_ms * 1000);
   }
-  LlmHeaderLimits& llm_header_limits = provider.told;
+  LlmHeaderLimits& llm_header_limits = provider.reported_limits;
   if (how.limits.requests_limit > 0) {
     llm_header_limits.requests_limit = how.limits.requests_limit;
   }
@@ -183,7 +183,7 @@ LlmQuota::Decisions LlmQuota::serve(std::int64_t now_us) {
     grant(chosen, now_us);
     decisions.granted.push_back({chosen.ticket, chosen.request.ttl_ms,
                             chosen.request.group, chosen.request.provider,
-                            now_us - chosen.since_us, chosen.told});
+                            now_us - chosen.since_us, chosen.waiting_reported});
   }
   report_waits(now_us, decisions);
   decisions.denied = std::exchange(denied_, {});
@@ -192,12 +192,12 @@ LlmQuota::Decisions LlmQuota::serve(std::int64_t now_us) {
 
 void LlmQuota::report_waits(std::int64_t now_us, Decisions& decisions) {
   for (Waiting& waiting : waiting_) {
-    if (waiting.told) continue;
+    if (waiting.waiting_reported) continue;
     const Answer answer = fits(waiting, now_us);
     const bool is_soon =
         answer.at_us >= 0 && answer.at_us - now_us < kNoticedUs;
     if (answer.fit != Fit::later || answer.reason.empty() || is_soon) continue;
-    waiting.told = true;
+    waiting.waiting_reported = true;
     decisions.waits.push_back({waiting.request.group,
                           "for " + waiting.request.provider + ": " + answer.reason,
                           answer.at_us});
@@ -321,8 +321,8 @@ LlmQuota::Answer LlmQuota::fits_rate(Provider& provider,
          !leases_.contains(minute.front().ticket)) {
     minute.pop_front();
   }
-  const auto requests = requests_limit(limits, provider.told);
-  const auto tokens = tokens_limit(limits, provider.told);
+  const auto requests = requests_limit(limits, provider.reported_limits);
+  const auto tokens = tokens_limit(limits, provider.reported_limits);
   if (tokens > 0 && request.tokens > tokens) {
     return {Fit::never, -1, "full",
             "a call of " + std::to_string(request.tokens) +
@@ -331,12 +331,12 @@ LlmQuota::Answer LlmQuota::fits_rate(Provider& provider,
                 "): lower max_output_tokens"};
   }
   if (provider.requests_reset_us > now_us &&
-      provider.told.requests_remaining <= 0) {
+      provider.reported_limits.requests_remaining <= 0) {
     return {Fit::later, provider.requests_reset_us, "",
             "it has no requests left"};
   }
   if (provider.tokens_reset_us > now_us &&
-      provider.told.tokens_remaining < request.tokens) {
+      provider.reported_limits.tokens_remaining < request.tokens) {
     return {Fit::later, provider.tokens_reset_us, "", "it has no tokens left"};
   }
   const std::int64_t paced_us = paced_until(provider, request);
@@ -373,9 +373,9 @@ std::int64_t LlmQuota::paced_until(const Provider& provider,
   };
   return std::max(
       turn(provider.requests_paced_us,
-           pace_us(limits, requests_limit(limits, provider.told), 1)),
+           pace_us(limits, requests_limit(limits, provider.reported_limits), 1)),
       turn(provider.tokens_paced_us,
-           pace_us(limits, tokens_limit(limits, provider.told),
+           pace_us(limits, tokens_limit(limits, provider.reported_limits),
                    request.tokens)));
 }
 
@@ -383,18 +383,18 @@ void LlmQuota::grant(const Waiting& waiting, std::int64_t now_us) {
   const LlmCallRequest& request = waiting.request;
   Provider& provider = providers_.at(request.provider);
   ++provider.used;
-  if (provider.requests_reset_us > now_us) --provider.told.requests_remaining;
+  if (provider.requests_reset_us > now_us) --provider.reported_limits.requests_remaining;
   if (provider.tokens_reset_us > now_us) {
-    provider.told.tokens_remaining -= request.tokens;
+    provider.reported_limits.tokens_remaining -= request.tokens;
   }
   provider.minute.push_back({now_us, request.tokens, waiting.ticket});
   const LlmLimits& limits = provider.what.limits;
   provider.requests_paced_us =
       std::max(provider.requests_paced_us, now_us) +
-      pace_us(limits, requests_limit(limits, provider.told), 1);
+      pace_us(limits, requests_limit(limits, provider.reported_limits), 1);
   provider.tokens_paced_us =
       std::max(provider.tokens_paced_us, now_us) +
-      pace_us(limits, tokens_limit(limits, provider.told), request.tokens);
+      pace_us(limits, tokens_limit(limits, provider.reported_limits), request.tokens);
   for (Budget* budget : {&run_, &groups_[request.group]}) {
     budget->reserved_tokens += request.tokens;
     budget->reserved_micro_usd += request.micro_usd;

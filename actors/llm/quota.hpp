@@ -38,7 +38,7 @@ class LlmQuota {
     std::string group;
     std::string provider;
     std::int64_t waited_us = 0;
-    bool told = false;  ///< that it waits
+    bool waiting_reported = false;  ///< that it waits
   };
   struct Denied {
     Ticket ticket;
@@ -118,7 +118,7 @@ class LlmQuota {
     /// At an even pace, what was allowed so far would be over then.
     std::int64_t requests_paced_us = 0;
     std::int64_t tokens_paced_us = 0;
-    LlmHeaderLimits told;
+    LlmHeaderLimits reported_limits;
     std::int64_t requests_reset_us = 0;  ///< until then the remaining counts
     std::int64_t tokens_reset_us = 0;
     std::string closed;  ///< no call ever again, and why
@@ -128,7 +128,7 @@ class LlmQuota {
     LlmCallRequest request;
     std::int64_t since_us = 0;
     std::uint64_t number = 0;
-    bool told = false;
+    bool waiting_reported = false;
   };
   struct Lease {
     std::string provider;
@@ -152,8 +152,8 @@ class LlmQuota {
   static std::int64_t paced_until(const Provider& provider,
                                   const LlmCallRequest& request);
   void grant(const Waiting& waiting, std::int64_t now_us);
-  void release(const Lease& held, std::int64_t tokens, std::int64_t micro_usd);
-  void learn(Provider& provider, const Lease& held, const LlmCallSettled& how,
+  void release(const Lease& lease, std::int64_t tokens, std::int64_t micro_usd);
+  void learn(Provider& provider, const Lease& lease, const LlmCallSettled& how,
              std::int64_t now_us);
   std::optional<std::size_t> next(std::int64_t now_us, Decisions& decisions);
   void report_waits(std::int64_t now_us, Decisions& decisions);

@@ -78,7 +78,7 @@ std::string llm_section(const Report& report) {
   text += ".\n";
   if (!options.prompts_folder.empty()) {
     text += "\nPrompts of the user's own, from " + options.prompts_folder + ":";
-    for (const PromptOverride& prompt : options.prompts) text += " " + prompt.name;
+    for (const PromptOverride& prompt : options.prompts) text += " " + prompt.prompt;
     text += ".\n";
   }
   for (const SubgraphDone& done : report.subgraphs) text += tree(done);

@@ -58,11 +58,11 @@ std::span<const LlmTemplate> llm_templates() {
       {"measured",
        embedded::config_prompts_measured,
        {"measured", "best", "history"}},
-      {"first", embedded::config_prompts_propose, {"unusable"}},
-      {"wrong",
+      {"propose", embedded::config_prompts_propose, {"unusable"}},
+      {"repair",
        embedded::config_prompts_repair,
        {"round", "kind", "evidence", "source"}},
-      {"faster", embedded::config_prompts_optimize, {"round", "whose", "source"}},
+      {"optimize", embedded::config_prompts_optimize, {"round", "whose", "source"}},
       {"kernel_cpu",
        embedded::config_prompts_kernel_cpu,
        {"source", "flags", "count", "inputs", "allocations", "pointers",
@@ -76,7 +76,7 @@ std::span<const LlmTemplate> llm_templates() {
 Result<std::string> template_text(std::string_view name,
                                   const LlmOptions& options, Blobs& blobs) {
   for (const PromptOverride& other : options.prompts) {
-    if (other.name == name) return blobs.get(other.blob);
+    if (other.prompt == name) return blobs.get(other.blob);
   }
   const auto found =
       std::ranges::find(llm_templates(), name, &LlmTemplate::name);

@@ -13,7 +13,7 @@ nlohmann::json Broker::describe() const {
   for (const auto& [name, resource] : resources_) {
     for (const auto& [location, pool] : resource.pools) {
       json row = {{"resource", name},
-                  {"place", location},
+                  {"location", location},
                   {"capacity", pool.capacity},
                   {"used", pool.used}};
       const auto reserved = resource.reserved.find(location);
@@ -32,22 +32,22 @@ nlohmann::json Broker::describe() const {
                           {"units", waiting.request.units},
                           {"memory_bytes", waiting.request.memory_bytes},
                           {"priority", waiting.request.priority},
-                          {"worth", waiting.request.expected_gain},
-                          {"places", waiting.request.locations},
+                          {"expected_gain", waiting.request.expected_gain},
+                          {"locations", waiting.request.locations},
                           {"avoid", waiting.request.avoid}});
       }
     }
   }
   json leases = json::array();
-  for (const auto& [ticket, held] : leases_) {
+  for (const auto& [ticket, lease] : leases_) {
     leases.push_back({{"holder", ticket.first},
                       {"ticket", ticket.second},
-                      {"resource", held.resource},
-                      {"place", held.location},
-                      {"units", held.units},
-                      {"memory_bytes", held.memory},
-                      {"timer", held.timer},
-                      {"is_expired", held.expired}});
+                      {"resource", lease.resource},
+                      {"location", lease.location},
+                      {"units", lease.units},
+                      {"memory_bytes", lease.memory},
+                      {"timer", lease.timer},
+                      {"is_expired", lease.expired}});
   }
   json timers = json::array();
   for (const auto* of : {&timers_, &calls_}) {

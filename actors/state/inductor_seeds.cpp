@@ -8,7 +8,7 @@ namespace weft {
 nlohmann::json InductorSeeds::describe() const {
   auto asked = nlohmann::json::array();
   for (const auto& [entry, item] : asked_) {
-    asked.push_back({{"errand", entry},
+    asked.push_back({{"effect", entry},
                      {"by", item.by},
                      {"subgraph", item.subgraph},
                      {"node", item.node}});
@@ -19,7 +19,7 @@ nlohmann::json InductorSeeds::describe() const {
   }
   return {{"asked", std::move(asked)},
           {"waiting", std::move(waiting)},
-          {"errands", effects_.describe()}};
+          {"effects", effects_.describe()}};
 }
 
 }  // namespace weft

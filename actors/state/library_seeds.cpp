@@ -9,11 +9,11 @@ nlohmann::json LibrarySeeds::describe() const {
   auto asked = nlohmann::json::array();
   for (const auto& [entry, item] : asked_) {
     asked.push_back(
-        {{"errand", entry}, {"by", item.by}, {"subgraph", item.subgraph}});
+        {{"effect", entry}, {"by", item.by}, {"subgraph", item.subgraph}});
   }
   return {{"asked", std::move(asked)},
           {"noted", noted_},
-          {"errands", effects_.describe()}};
+          {"effects", effects_.describe()}};
 }
 
 }  // namespace weft

@@ -39,14 +39,14 @@ json LlmQuota::describe() const {
                        {"not_before_us", entry.request.not_before_us}});
   }
   json calls = json::array();
-  for (const auto& [ticket, held] : leases_) {
+  for (const auto& [ticket, lease] : leases_) {
     calls.push_back({{"holder", ticket.first},
                      {"ticket", ticket.second},
-                     {"provider", held.provider},
-                     {"group", held.group},
-                     {"tokens", held.tokens},
-                     {"micro_usd", held.micro_usd},
-                     {"granted_us", held.granted_us}});
+                     {"provider", lease.provider},
+                     {"group", lease.group},
+                     {"tokens", lease.tokens},
+                     {"micro_usd", lease.micro_usd},
+                     {"granted_us", lease.granted_us}});
   }
   json groups = json::object();
   for (const auto& [group, of] : groups_) groups[group] = budget(of);
@@ -84,7 +84,7 @@ json LlmCalls::describe() const {
 json LlmSearch::describe() const {
   return {{"is_wanted", wanted_},         {"replies_awaited", open_},
           {"rounds_in_vain", fruitless_}, {"slowness", slowness_},
-          {"complaint", error_text_},      {"story", to_state(summary_)}};
+          {"error_text", error_text_},      {"summary", to_state(summary_)}};
 }
 
 json LlmSeeds::describe() const {

@@ -11,7 +11,7 @@ nlohmann::json PendingEffects::describe() const {
   auto list = nlohmann::json::array();
   for (const auto& [effect, open] : open_) {
     list.push_back({{"effect", effect},
-                    {"errand", open.id},
+                    {"effect", open.id},
                     {"state", kStates[static_cast<int>(open.state)]},
                     {"port", address::at(open.port, open.location)},
                     {"request", name_of(open.request)},
@@ -19,11 +19,11 @@ nlohmann::json PendingEffects::describe() const {
                     {"units", open.terms.units},
                     {"ttl_ms", open.terms.ttl_ms},
                     {"priority", open.terms.priority},
-                    {"worth", open.terms.expected_gain},
+                    {"expected_gain", open.terms.expected_gain},
                     {"tries_left", open.tries},
                     {"is_wanted", open.is_wanted},
                     {"avoid", open.avoid},
-                    {"lost", open.lost},
+                    {"locations_lost", open.locations_lost},
                     {"overloads", open.overloads}});
   }
   return list;

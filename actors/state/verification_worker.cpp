@@ -14,7 +14,7 @@ nlohmann::json VerificationWorker::describe() const {
           {"artefact", artefact_},
           {"sizes_to_check", judged_},
           {"sizes", sizes_},
-          {"errands", effects_.describe()}};
+          {"effects", effects_.describe()}};
 }
 
 }  // namespace weft

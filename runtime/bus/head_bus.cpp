@@ -235,11 +235,11 @@ void HeadBus::perform(head_action::Joined action) {
 
 void HeadBus::perform(head_action::Leaving) {}
 
-void HeadBus::perform(head_action::Lost action) {
+void HeadBus::perform(head_action::NodeGone action) {
   for (const NodeRequest& request : action.requests) {
     if (action.politely) {
       const bool may_be_why = action.disk_full && request.was_sent;
-      hand_back(request.id, may_be_why ? "no_room" : "lost",
+      hand_back(request.id, may_be_why ? "disk_full" : "node_lost",
                 "node " + action.node + ": " + action.why);
     } else {
       open_.erase(request.id);
@@ -336,7 +336,7 @@ void HeadBus::inform(const std::string& node,
 }
 
 /// It goes to another place, and is not what this one went down with. Of code
-/// "no_room" it may be, and goes to one other.
+/// "disk_full" it may be, and goes to one other.
 void HeadBus::hand_back(std::uint64_t id, const std::string& code,
                         const std::string& why) {
   const auto open = open_.find(id);

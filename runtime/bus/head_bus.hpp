@@ -75,7 +75,7 @@ class HeadBus : public Nodes {
   void perform(head_action::Cut action);
   void perform(head_action::Joined action);
   void perform(head_action::Leaving action);
-  void perform(head_action::Lost action);
+  void perform(head_action::NodeGone action);
   void perform(head_action::Answered action);
   void perform(head_action::Late action);
   void perform(head_action::Dropped action);

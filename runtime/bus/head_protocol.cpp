@@ -317,8 +317,8 @@ void HeadProtocol::submit(NodeRequest request, std::int64_t now_ms) {
   if (found == nodes_.end()) {
     // It never had it: whatever became of it, this was not why.
     const std::string name = request.node;
-    act(Lost{name, "it is not in any more", true, false, {}});
-    std::get<Lost>(actions_.back()).requests.push_back(std::move(request));
+    act(NodeGone{name, "it is not in any more", true, false, {}});
+    std::get<NodeGone>(actions_.back()).requests.push_back(std::move(request));
     return;
   }
   Node& node = found->second;
@@ -406,23 +406,23 @@ void HeadProtocol::lose(const std::string& name, const std::string& why,
                         bool politely, bool disk_full) {
   auto gone = nodes_.extract(name);
   Node& node = gone.mapped();
-  Lost lost{name, why, politely, disk_full, {}};
+  NodeGone gone{name, why, politely, disk_full, {}};
   auto& given_up = given_up_[name];
   for (auto& [id, work] : node.work) {
     where_.erase(id);
     if (work.is_answered) continue;  // the journal gets it all the same
     if (given_up.size() < kGivenUpMax) given_up.push_back(id);
     work.request.was_sent = work.is_sent;
-    lost.requests.push_back(std::move(work.request));
+    gone.requests.push_back(std::move(work.request));
   }
   if (given_up.empty() || politely) given_up_.erase(name);
   peers_.erase(node.peer);
   dirty_.erase(name);
   log("node " + name + " is lost: " + why +
-      (lost.requests.empty() ? ""
-                             : "; " + std::to_string(lost.requests.size()) +
+      (gone.requests.empty() ? ""
+                             : "; " + std::to_string(gone.requests.size()) +
                                    " requests go elsewhere"));
-  act(std::move(lost));
+  act(std::move(gone));
 }
 
 void HeadProtocol::finish(std::int64_t now_ms) {

@@ -52,7 +52,7 @@ struct Leaving {
   std::string node;
 };
 /// It is gone: what it was asked will not be answered.
-struct Lost {
+struct NodeGone {
   std::string node;
   std::string why;
   bool politely = false;  ///< it said that it would go
@@ -98,7 +98,7 @@ struct Log {
 
 using HeadAction =
     std::variant<head_action::Send, head_action::Cut, head_action::Joined,
-                 head_action::Leaving, head_action::Lost, head_action::Answered,
+                 head_action::Leaving, head_action::NodeGone, head_action::Answered,
                  head_action::Late, head_action::Dropped, head_action::Check,
                  head_action::Store, head_action::Load, head_action::Log>;
 

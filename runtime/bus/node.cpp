@@ -194,7 +194,7 @@ class Node {
         if (!still.empty()) return give_up(std::move(still));
         // Its failure is no verdict, and it may be what filled the disk.
         reply = failed_reply(request,
-                             {"no_room", "there was no room for it: " + why});
+                             {"disk_full", "the disk is full: " + why});
       }
     }
     std::string body = encode(reply);

@@ -20,7 +20,7 @@ constexpr std::size_t kHashDigits = 64;
 constexpr std::string_view kMeasured[] = {
     "timing",      "candidate", "over_eager",   "over_compile",
     "floor_share", "spent",     "build_log",    "artefact",
-    "place",       "places",    "weft_version", "decisions"};
+    "location",    "locations", "weft_version", "decisions"};
 /// Texts for people, with numbers that were measured.
 constexpr std::string_view kTold[] = {"reason", "summary", "note", "message"};
 
@@ -251,7 +251,7 @@ class Explainer {
                          Difference& sum) {
     JournalReader& journal_reader = by_left ? left_ : right_;
     for (std::uint64_t seq = decision.cause;
-         seq > 0 && sum.told.size() < kToldMax; --seq) {
+         seq > 0 && sum.inputs.size() < kInputsMax; --seq) {
       const std::string& channel =
           *(by_left ? left_messages_ : right_messages_).positions[seq - 1].first;
       if (!channel.contains("\n" + decision.src + "\n")) continue;
@@ -264,7 +264,7 @@ class Explainer {
       auto both = by_left ? pair(seq, other) : pair(other, seq);
       if (!both) return std::unexpected(both.error());
       if (other == 0 || !both->fields.empty()) {
-        sum.told.push_back(std::move(*both));
+        sum.inputs.push_back(std::move(*both));
       }
     }
     return {};

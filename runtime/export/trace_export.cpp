@@ -42,9 +42,9 @@ json name_event(const char* what, std::size_t process, std::size_t thread,
 std::string trace_export(const json& view) {
   const json& timeline = view["timeline"];
   json events = json::array();
-  for (std::size_t i = 0; i < timeline["places"].size(); ++i) {
+  for (std::size_t i = 0; i < timeline["locations"].size(); ++i) {
     events.push_back(name_event("process_name", i + 1, 0,
-                                timeline["places"][i].get<std::string>()));
+                                timeline["locations"][i].get<std::string>()));
   }
   std::map<std::pair<std::size_t, std::string>, Lanes> lanes;
   // Threads are numbered in the order of their kinds' first work.

@@ -93,7 +93,7 @@ std::string key_source(const LlmEndpoint& endpoint) {
   return "key_env or key_file, of which none is set";
 }
 
-std::string said(const std::optional<ServerError>& error) {
+std::string reason_text(const std::optional<ServerError>& error) {
   if (!error) return "";
   constexpr std::size_t kShown = 500;
   std::string text = error->message.substr(0, kShown);
@@ -150,7 +150,7 @@ void take_wait(const HttpHead& head, std::int64_t now_ms, Classified& result) {
 
 Failure failure_of_status(const LlmEndpoint& endpoint, const HttpHead& head,
                           int status, const std::optional<ServerError>& error) {
-  const std::string text = status_text(endpoint, status) + said(error);
+  const std::string text = status_text(endpoint, status) + reason_text(error);
   if (status == kPaymentRequired || (error && is_spent(*error))) {
     return {"quota", text + ": no money or quota is left there; no retry"};
   }

@@ -124,24 +124,24 @@ std::int64_t now_of(const HttpHeaders& headers, std::int64_t now_ms) {
 /// earlier spelling told stays.
 void take_limit(const HttpHeaders& headers, std::int64_t now_ms,
                 const std::string& limit, const std::string& remaining,
-                const std::string& reset, std::int64_t (&told)[3]) {
-  if (told[0] < 0) told[0] = count_in(headers, limit);
-  if (told[1] < 0) told[1] = count_in(headers, remaining);
-  if (told[2] < 0) told[2] = reset_in(headers, reset, now_ms);
+                const std::string& reset, std::int64_t (&limits)[3]) {
+  if (limits[0] < 0) limits[0] = count_in(headers, limit);
+  if (limits[1] < 0) limits[1] = count_in(headers, remaining);
+  if (limits[2] < 0) limits[2] = reset_in(headers, reset, now_ms);
 }
 
 void take_openai(const HttpHeaders& headers, std::int64_t now_ms,
-                 const std::string& what, std::int64_t (&told)[3]) {
+                 const std::string& what, std::int64_t (&limits)[3]) {
   const std::string prefix = "x-ratelimit-";
   take_limit(headers, now_ms, prefix + "limit-" + what,
-             prefix + "remaining-" + what, prefix + "reset-" + what, told);
+             prefix + "remaining-" + what, prefix + "reset-" + what, limits);
 }
 
 void take_anthropic(const HttpHeaders& headers, std::int64_t now_ms,
-                    const std::string& what, std::int64_t (&told)[3]) {
+                    const std::string& what, std::int64_t (&limits)[3]) {
   const std::string prefix = "anthropic-ratelimit-" + what;
   take_limit(headers, now_ms, prefix + "-limit", prefix + "-remaining",
-             prefix + "-reset", told);
+             prefix + "-reset", limits);
 }
 
 }  // namespace

@@ -152,8 +152,8 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
     return reply;
   }
   const auto is_known = [](const Wanted& item) { return item.graph.has_value(); };
-  reply.kept = std::ranges::all_of(*wanted, is_known);
-  if (!reply.kept) {
+  reply.from_library = std::ranges::all_of(*wanted, is_known);
+  if (!reply.from_library) {
     reply.failure = capture_unknown(request, *wanted, cancelled);
   }
   std::vector<std::string> graphs;

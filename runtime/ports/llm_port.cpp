@@ -178,7 +178,7 @@ bool LlmPort::answer_from_disk(Call& call) {
 /// was not asked for.
 void LlmPort::give_up(const Call& call) {
   StoredAnswer stored_answer;
-  stored_answer.reply.failure = {"lost",
+  stored_answer.reply.failure = {"node_lost",
                         "weft ended while the call was under way: it counts "
                         "as billed in full"};
   stored_answer.reply.billed_maybe = true;

@@ -99,7 +99,7 @@ Verdict verdict_from(const json& fields) {
   }
   verdict.precision = fields.value("precision", "");
   verdict.framework_precision = fields.value("framework_precision", "");
-  verdict.kernelbench = kernelbench_from(fields.value("near_eager", json()));
+  verdict.kernelbench = kernelbench_from(fields.value("kernelbench", json()));
   verdict.mismatches = mismatches_from(fields.value("mismatches", json()));
   return verdict;
 }
@@ -120,9 +120,9 @@ Timing timing_from(const json& fields) {
   timing.outputs_wrong = fields.value("outputs_wrong", 0);
   timing.bytes_floor = fields.value("bytes_floor", std::int64_t{0});
   timing.built = built_from(fields.value("built", json()));
-  if (const json row = fields.value("in_a_row", json()); row.is_object()) {
-    timing.in_a_row_calls = row.value("calls", 0);
-    timing.in_a_row_us = row.value("us", timing.in_a_row_us);
+  if (const json row = fields.value("back_to_back", json()); row.is_object()) {
+    timing.back_to_back_calls = row.value("calls", 0);
+    timing.back_to_back_us = row.value("us", timing.back_to_back_us);
   }
   const json gpu = fields.value("gpu", json());
   if (!gpu.is_object()) return timing;

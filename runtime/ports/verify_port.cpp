@@ -99,7 +99,7 @@ void VerifyPort::warm_up(const RunStart& start) {
     (void)ask({{"verb", "prepare_model"},
                {"problem", file->string()},
                {"mode", options.mode},
-               {"seed", options.seed},
+               {"random_seed", options.random_seed},
                {"baselines", baselines(options.compile_baseline,
                                        options.autotune_baseline)}},
               options.capture_ms);
@@ -140,7 +140,7 @@ CheckReply VerifyPort::check(const CheckRequest& request,
   if (answer) {
     json question = std::move(*answer);
     question["verb"] = verb_for(request.subject, "check");
-    question["seed"] = request.seed;
+    question["random_seed"] = request.random_seed;
     question["rules"] = request.rules;
     question["baselines"] = baselines(request.with_compile, false);
     question["limits"] = {{"wall_ms", request.call_ms},
@@ -166,7 +166,7 @@ TimeReply VerifyPort::time(const TimeRequest& request,
   if (answer) {
     json question = std::move(*answer);
     question["verb"] = verb_for(request.subject, "time");
-    question["seed"] = request.seed;
+    question["random_seed"] = request.random_seed;
     question["budget_ms"] = request.budget_ms;
     question["baselines"] =
         baselines(request.with_compile, request.with_autotune);

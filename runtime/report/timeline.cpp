@@ -134,7 +134,7 @@ void Timeline::take(const Envelope& envelope, const Message& message) {
   take_lease(envelope, message);
 }
 
-json Timeline::made(std::int64_t origin_us, std::int64_t now_us) const {
+json Timeline::to_json(std::int64_t origin_us, std::int64_t now_us) const {
   std::vector<Span> all = spans_;
   for (const auto& [seq, open] : requests_)
     all.push_back({open, now_us, "open"});
@@ -155,7 +155,7 @@ json Timeline::made(std::int64_t origin_us, std::int64_t now_us) const {
   for (const auto& [kind, sum] : kinds_) {
     kinds[kind] = {{"count", sum.first}, {"us", sum.second}};
   }
-  return {{"places", names},
+  return {{"locations", names},
           {"kinds", kinds},
           {"spans", spans},
           {"left_out", left_out_}};

@@ -23,7 +23,7 @@ class Timeline {
   /// start_us, length_us, subgraph, label, failure]], left_out}; times from
   /// `origin_us`, spans by their start. What has no answer yet lasts until
   /// `now_us`, and its failure is "open".
-  nlohmann::json made(std::int64_t origin_us, std::int64_t now_us) const;
+  nlohmann::json to_json(std::int64_t origin_us, std::int64_t now_us) const;
 
  private:
   struct Open {

@@ -65,12 +65,12 @@ std::string Invariants::take_lease(const Envelope& envelope,
     return grant(ticket, m->location, envelope.cause);
   } else if (const auto* m = std::get_if<LeaseReleased>(&message)) {
     const auto asked = leases_.find({envelope.src, m->ticket});
-    if (asked != leases_.end() && !asked->second.held) {
+    if (asked != leases_.end() && !asked->second.retained) {
       asked->second.withdrawn = envelope.seq;
     }
     give_back({envelope.src, m->ticket});
   } else if (const auto* m = std::get_if<LeaseExpired>(&message)) {
-    if (!m->held) give_back({envelope.dst, m->ticket});
+    if (!m->retained) give_back({envelope.dst, m->ticket});
   } else if (const auto* m = std::get_if<LeaseLost>(&message)) {
     give_back({envelope.dst, m->ticket});
     if (gone_locations_.contains(m->location)) {
@@ -146,7 +146,7 @@ void Invariants::handed_back(const Envelope& envelope, const Message& message) {
   std::visit(
       [&](const auto& reply) {
         if constexpr (requires { reply.failure.code; }) {
-          if (reply.failure.code != "lost") return;
+          if (reply.failure.code != "node_lost") return;
           left_.insert({envelope.dst, location_of(envelope.src)});
         }
       },
@@ -158,7 +158,7 @@ std::string Invariants::grant(const Ticket& ticket, const Location& location,
   const auto found = leases_.find(ticket);
   if (found == leases_.end()) return "a lease is granted that nobody asked for";
   Lease& lease = found->second;
-  if (lease.held) return "a lease is granted twice";
+  if (lease.retained) return "a lease is granted twice";
   if (lease.withdrawn > 0) {
     if (cause > lease.withdrawn) return "a withdrawn lease is granted";
     // They crossed: the broker has what it granted back already.
@@ -176,7 +176,7 @@ std::string Invariants::grant(const Ticket& ticket, const Location& location,
     return "a lease is granted at " + location_name(location) +
            ", where it was not asked for";
   }
-  lease.held = true;
+  lease.retained = true;
   lease.location = location;
   lease.units = std::min(request.units, capacity_[pool]);
   lease.is_whole = lease.units == capacity_[pool];
@@ -204,16 +204,16 @@ std::string Invariants::use(const std::string& resource, const Location& locatio
 
 /// Nobody is told: who holds one hears from its port that the place left.
 void Invariants::give_back_all(const Location& location) {
-  std::vector<Ticket> held;
+  std::vector<Ticket> retained;
   for (const auto& [ticket, lease] : leases_) {
-    if (lease.held && lease.location == location) held.push_back(ticket);
+    if (lease.retained && lease.location == location) retained.push_back(ticket);
   }
-  for (const Ticket& ticket : held) give_back(ticket);
+  for (const Ticket& ticket : retained) give_back(ticket);
 }
 
 void Invariants::give_back(const Ticket& ticket) {
   const auto found = leases_.find(ticket);
-  if (found == leases_.end() || !found->second.held) return;
+  if (found == leases_.end() || !found->second.retained) return;
   const Lease& lease = found->second;
   used_[{lease.request.resource, lease.location}] -= lease.units;
   used_[{gpu_memory, lease.location}] -= lease.memory;

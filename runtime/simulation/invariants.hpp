@@ -37,7 +37,7 @@ class Invariants {
     std::int64_t units = 0;
     std::int64_t memory = 0;
     bool is_whole = false;  ///< all that the place offers
-    bool held = false;
+    bool retained = false;
     std::uint64_t withdrawn = 0;  ///< event that did it while it was waited for
   };
   std::string take_lease(const Envelope& envelope, const Message& message);

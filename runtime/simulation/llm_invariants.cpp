@@ -33,7 +33,7 @@ std::string LlmInvariants::take_agents(const Envelope& envelope,
   } else if (const auto* m = std::get_if<SeedResult>(&message)) {
     const auto last = last_locations_.find(envelope.dst);
     const bool is_gone = last != last_locations_.end() &&
-                         m->failure.code == "lost" && m->location == last->second;
+                         m->failure.code == "node_lost" && m->location == last->second;
     if (is_gone) heard_gone_.try_emplace(envelope.dst, envelope.seq);
   } else if (std::holds_alternative<RefineRequest>(message)) {
     const auto gone = heard_gone_.find(envelope.src);
@@ -72,16 +72,16 @@ std::string LlmInvariants::take_call(const Envelope& envelope,
     const Ticket ticket{envelope.dst, m->ticket};
     if (waiting_.contains(ticket)) return grant(ticket, envelope);
   } else if (const auto* m = std::get_if<LeaseExpired>(&message)) {
-    const auto call = held_.find({envelope.dst, m->ticket});
-    if (call == held_.end()) return "";
+    const auto call = leases_.find({envelope.dst, m->ticket});
+    if (call == leases_.end()) return "";
     const LlmCallRequest request = call->second.request;
     settle(call->first, request.tokens, request.micro_usd, false);
   } else if (const auto* m = std::get_if<LlmCallSettled>(&message)) {
     const Ticket ticket{envelope.src, m->ticket};
     // Given up before it was allowed: a grant may be on its way all the same.
     if (waiting_.erase(ticket) > 0) granted_[ticket] = true;
-    const auto call = held_.find(ticket);
-    if (call == held_.end()) return "";
+    const auto call = leases_.find(ticket);
+    if (call == leases_.end()) return "";
     const LlmCallRequest& request = call->second.request;
     if (m->tokens > request.tokens || m->micro_usd > request.micro_usd) {
       return "a call costs more than was reserved for it";
@@ -96,9 +96,9 @@ std::string LlmInvariants::take_call(const Envelope& envelope,
     if (call == granted_.end()) return "";  // told by who knows all effects
     if (call->second) return "a call is made twice";
     call->second = true;
-    const auto held = held_.find(call->first);
-    if (held == held_.end()) return "";
-    return is_wanted(held->second.request.group, envelope.cause);
+    const auto lease = leases_.find(call->first);
+    if (lease == leases_.end()) return "";
+    return is_wanted(lease->second.request.group, envelope.cause);
   }
   return "";
 }
@@ -122,7 +122,7 @@ std::string LlmInvariants::grant(const Ticket& ticket,
     return over("the calls at once of " + request.provider, provider.used,
                 provider.what.limits.calls_at_once);
   }
-  held_[ticket] = call;
+  leases_[ticket] = call;
   for (Spent* spent : {&run_, &groups_[request.group]}) {
     spent->reserved_tokens += request.tokens;
     spent->reserved_micro_usd += request.micro_usd;
@@ -191,7 +191,7 @@ std::string LlmInvariants::in_turn(const Call& call) const {
 
 void LlmInvariants::settle(const Ticket& ticket, std::int64_t tokens,
                            std::int64_t micro_usd, bool free) {
-  const LlmCallRequest request = held_.extract(ticket).mapped().request;
+  const LlmCallRequest request = leases_.extract(ticket).mapped().request;
   for (Spent* spent : {&run_, &groups_[request.group]}) {
     spent->reserved_tokens -= request.tokens;
     spent->reserved_micro_usd -= request.micro_usd;

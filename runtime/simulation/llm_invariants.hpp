@@ -78,7 +78,7 @@ class LlmInvariants {
   std::vector<std::int64_t> times_;  ///< of all events
   std::map<std::string, Provider> providers_;
   std::map<Ticket, Call> waiting_;
-  std::map<Ticket, Call> held_;
+  std::map<Ticket, Call> leases_;
   /// Whether the port has been asked, or must not be any more.
   std::map<Ticket, bool> granted_;
   Spent run_;

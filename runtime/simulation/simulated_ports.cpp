@@ -10,7 +10,7 @@ namespace {
 
 const TensorType rows = {DType::f32, {8, 16}, {16, 1}};
 
-Node made(NodeKind kind, std::string name, std::string target) {
+Node node_of_kind(NodeKind kind, std::string name, std::string target) {
   Node node;
   node.kind = kind;
   node.name = std::move(name);
@@ -49,9 +49,9 @@ KernelBenchVerdict simulated_kernelbench(const CheckRequest& request, Random& ra
   }
   KernelBenchVerdict found;
   found.draws = 5;
-  found.outcome = happens(random, 500) ? kernelbench_outcome::near : kernelbench_outcome::far;
+  found.outcome = happens(random, 500) ? kernelbench_outcome::within : kernelbench_outcome::outside;
   if (request.with_compile) {
-    found.compiled = happens(random, 800) ? kernelbench_outcome::near : "failed";
+    found.compiled = happens(random, 800) ? kernelbench_outcome::within : "failed";
   }
   return found;
 }
@@ -249,8 +249,8 @@ std::string simulated_graph(Random& random) {
   static const char* const operators[] = {
       "aten.relu.default", "aten.tanh.default", "aten.exp.default"};
   Graph graph;
-  graph.nodes.push_back(made(NodeKind::input, "x", "x"));
-  Node weight = made(NodeKind::parameter, "weight", "weight");
+  graph.nodes.push_back(node_of_kind(NodeKind::input, "x", "x"));
+  Node weight = node_of_kind(NodeKind::parameter, "weight", "weight");
   weight.values = {TensorType{DType::f32, {16, 16}, {16, 1}}};
   graph.nodes.push_back(weight);
   std::string last = "x";
@@ -258,7 +258,7 @@ std::string simulated_graph(Random& random) {
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     const auto depth = pick(random, 4);
     for (std::int64_t i = 0; i < depth; ++i) {
-      Node node = made(NodeKind::call,
+      Node node = node_of_kind(NodeKind::call,
                        "op" + std::to_string(stage) + "_" + std::to_string(i),
                        operators[pick(random, 3)]);
       node.args.push_back(node_ref(last));
@@ -266,7 +266,7 @@ std::string simulated_graph(Random& random) {
       graph.nodes.push_back(std::move(node));
     }
     Node product =
-        made(NodeKind::call, "mm" + std::to_string(stage), "aten.mm.default");
+        node_of_kind(NodeKind::call, "mm" + std::to_string(stage), "aten.mm.default");
     product.args.push_back(node_ref(last));
     product.args.push_back(node_ref("weight"));
     last = product.name;
@@ -283,7 +283,7 @@ Message simulated_answer(const Message& request, Blobs& blobs, Random& random) {
 Message simulated_failure(const Message& request, Random& random) {
   static const char* const codes[] = {"failed",  "failed",      "failed",
                                       "missing", "wrong_input", "overloaded",
-                                      "no_room"};
+                                      "disk_full"};
   return failed_reply(request, {codes[pick(random, 7)], "made up",
                                 pick(random, 2) * pick(random, 60'000)});
 }

@@ -209,7 +209,7 @@ void Simulator::hand_back(const Location& location) {
     return true;
   });
   const char* const code =
-      happens(random_, options_.faults.full) ? "no_room" : "lost";
+      happens(random_, options_.faults.full) ? "disk_full" : "node_lost";
   for (const auto& [seq, request] : open) {
     const auto asked = decode(request.type, request.body);
     if (!asked) return broken(asked.error().message);
@@ -371,7 +371,7 @@ void Simulator::ask_model(const Envelope& request, const LlmRequest& call) {
     if (known->second.http_status == 0 || happens(random_, 500)) {
       known->second = LlmReply{};
       known->second.effect = call.effect;
-      known->second.failure = {"lost", "the head died", 0};
+      known->second.failure = {"node_lost", "the head died", 0};
       known->second.billed_maybe = true;
     }
     answers_.emplace(now_us_, std::pair{request, Message{known->second}});

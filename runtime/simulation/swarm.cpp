@@ -97,7 +97,7 @@ class Swarm {
   void drain_head();
   void perform(head_action::Send& send);
   void perform(head_action::Joined& joined);
-  void perform(head_action::Lost& lost);
+  void perform(head_action::NodeGone& nodes_lost);
   void perform(head_action::Answered& answered);
   void perform(head_action::Dropped& dropped);
   void perform(head_action::Late&) { ++end_.late; }
@@ -425,19 +425,19 @@ void Swarm::perform(head_action::Joined& joined) {
   if (!goes_on) inform_broker(name, present_[name]);
 }
 
-void Swarm::perform(head_action::Lost& lost) {
-  for (const NodeRequest& request : lost.requests) {
-    if (open_.erase(request.id) == 0 || !lost.politely) continue;
-    const bool may_be_why = lost.disk_full && request.was_sent;
+void Swarm::perform(head_action::NodeGone& nodes_lost) {
+  for (const NodeRequest& request : nodes_lost.requests) {
+    if (open_.erase(request.id) == 0 || !nodes_lost.politely) continue;
+    const bool may_be_why = nodes_lost.disk_full && request.was_sent;
     if (may_be_why) ++end_.full;
-    const std::string code = may_be_why ? "no_room" : "lost";
-    post(address::at(address::build, lost.node), request.id,
+    const std::string code = may_be_why ? "disk_full" : "node_lost";
+    post(address::at(address::build, nodes_lost.node), request.id,
          {{asker, failed_reply(asked_.at(request.id), {code, "it left"})}});
   }
-  if (!present_.contains(lost.node)) return;
-  ++(lost.politely ? end_.left : end_.lost);
-  present_.erase(lost.node);
-  inform_broker(lost.node, 0, lost.politely);
+  if (!present_.contains(nodes_lost.node)) return;
+  ++(nodes_lost.politely ? end_.left : end_.nodes_lost);
+  present_.erase(nodes_lost.node);
+  inform_broker(nodes_lost.node, 0, nodes_lost.politely);
 }
 
 void Swarm::perform(head_action::Answered& answered) {
@@ -543,7 +543,7 @@ void Swarm::hear(const Message& message) {
   ++ended_;
   if (!end->failure) {
     ++end_.answered;
-  } else if (end->failure.code == "lost" || end->failure.code == "no_room") {
+  } else if (end->failure.code == "node_lost" || end->failure.code == "disk_full") {
     ++end_.given_up;
   } else {
     broken("a piece of work ends with: " + end->failure.message);

@@ -28,7 +28,7 @@ struct SwarmEnd {
   int answered = 0;  ///< pieces
   int given_up = 0;  ///< pieces that two places went down with
   int joined = 0;    ///< nodes told to the broker
-  int lost = 0;      ///< nodes, by silence or by another process
+  int nodes_lost = 0;      ///< nodes, by silence or by another process
   int left = 0;      ///< nodes, by their word
   int full = 0;      ///< pieces that a node may have left for, its disk full
   std::uint64_t late = 0;

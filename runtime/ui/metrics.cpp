@@ -114,7 +114,7 @@ void Metrics::add_broker(RunIndex::Run& run, const std::string& labels) {
     const std::string of =
         labels + "," +
         label("resource", pool.at("resource").get<std::string>()) + "," +
-        label("place", pool.at("place").get<std::string>());
+        label("location", pool.at("location").get<std::string>());
     sample("weft_lease_capacity_units", of, pool.at("capacity").get<double>());
     sample("weft_lease_used_units", of, pool.at("used").get<double>());
   }

@@ -88,24 +88,24 @@ TEST_CASE("turns of a few requests go round the groups") {
 TEST_CASE("a lease that is not given back expires, and its units return") {
   BrokerFixture broker(1);
   const auto sent = broker.give("dead", ask(7, 1));
-  const auto timer = one<TimerRequest>(sent);
+  const auto timer = single<TimerRequest>(sent);
   CHECK(timer.after_ms == 1000);
   broker.give("next", ask(1, 1));
   const auto after = broker.give(address::clock, TimerFired{timer.effect});
-  CHECK(one<LeaseExpired>(after).ticket == 7);
+  CHECK(single<LeaseExpired>(after).ticket == 7);
   CHECK(broker.granted(after) == Grants{{"next", 1}});
 }
 
 TEST_CASE("a timer that fires after the release changes nothing") {
   BrokerFixture broker(1);
-  const auto timer = one<TimerRequest>(broker.give("a", ask(1, 1)));
+  const auto timer = single<TimerRequest>(broker.give("a", ask(1, 1)));
   broker.give("a", LeaseReleased{1});
   CHECK(broker.give(address::clock, TimerFired{timer.effect}).empty());
 }
 
 TEST_CASE("a release that comes after the expiry gives nothing back twice") {
   BrokerFixture broker(1);
-  const auto timer = one<TimerRequest>(broker.give("a", ask(1, 1)));
+  const auto timer = single<TimerRequest>(broker.give("a", ask(1, 1)));
   broker.give(address::clock, TimerFired{timer.effect});
   broker.give("b", ask(1, 1));
   CHECK(broker.give("a", LeaseReleased{1}).empty());
@@ -116,7 +116,7 @@ TEST_CASE("a full queue denies, and says so") {
   BrokerFixture broker(1, 1);
   broker.give("a", ask(1, 1));
   broker.give("b", ask(1, 1));
-  const auto denied = one<LeaseDenied>(broker.give("c", ask(5, 1)));
+  const auto denied = single<LeaseDenied>(broker.give("c", ask(5, 1)));
   CHECK(denied.ticket == 5);
   CHECK(denied.reason.find("full") != std::string::npos);
 }
@@ -124,7 +124,7 @@ TEST_CASE("a full queue denies, and says so") {
 TEST_CASE("an unknown resource is denied") {
   BrokerFixture broker;
   const auto denied =
-      one<LeaseDenied>(broker.give("a", LeaseRequest{1, "moon", 1, "", 10}));
+      single<LeaseDenied>(broker.give("a", LeaseRequest{1, "moon", 1, "", 10}));
   CHECK(denied.reason.find("moon") != std::string::npos);
 }
 
@@ -187,13 +187,13 @@ TEST_CASE("who waits for one device keeps nobody from another") {
   broker.give("a", broker.gpu(1, {"/GPU-a"}, "a"));
   const auto waits = broker.give("b", broker.gpu(1, {"/GPU-a"}, "b"));
   CHECK(broker.granted(waits) == "nowhere");
-  CHECK(one<Progress>(waits).stage == "waits");
-  CHECK(one<Progress>(waits).text == "for gpu at GPU-a");
+  CHECK(single<Progress>(waits).stage == "waits");
+  CHECK(single<Progress>(waits).text == "for gpu at GPU-a");
   CHECK(broker.granted(broker.give("c", broker.gpu(1, {}, "c"))) == "/GPU-b");
   broker.now_us = 2'500'000;
   const auto sent = broker.give("a", LeaseReleased{1});
   CHECK(broker.granted(sent) == "/GPU-a");
-  CHECK(one<Progress>(sent).text == "2.5 s for gpu at GPU-a");
+  CHECK(single<Progress>(sent).text == "2.5 s for gpu at GPU-a");
 }
 
 TEST_CASE("memory is leased beside the device, and clipped to what there is") {
@@ -216,12 +216,12 @@ TEST_CASE("memory is leased beside the device, and clipped to what there is") {
 TEST_CASE("an expired lease's units wait for its holder, but not for ever") {
   LocationFixture broker;
   const auto timer =
-      one<TimerRequest>(broker.give("a", broker.gpu(1, {"/GPU-a"})));
+      single<TimerRequest>(broker.give("a", broker.gpu(1, {"/GPU-a"})));
   broker.give("b", broker.gpu(1, {"/GPU-a"}));
   const auto expired = broker.give(address::clock, TimerFired{timer.effect});
-  CHECK(one<LeaseExpired>(expired).held);
+  CHECK(single<LeaseExpired>(expired).retained);
   CHECK(broker.granted(expired) == "nowhere");
-  const auto grace = one<TimerRequest>(expired);
+  const auto grace = single<TimerRequest>(expired);
   CHECK(grace.after_ms == 500);
 
   SUBCASE("given back, they are the next one's") {
@@ -230,7 +230,7 @@ TEST_CASE("an expired lease's units wait for its holder, but not for ever") {
   }
   SUBCASE("not given back, they are so after the grace time") {
     const auto over = broker.give(address::clock, TimerFired{grace.effect});
-    CHECK(!one<LeaseExpired>(over).held);
+    CHECK(!single<LeaseExpired>(over).retained);
     CHECK(broker.granted(over) == "/GPU-a");
   }
 }
@@ -241,11 +241,11 @@ TEST_CASE(
   broker.give("a", broker.gpu(1, {"/GPU-a"}));
   broker.give("b", broker.gpu(2, {"/GPU-a"}));
   const auto sent = broker.gone("/GPU-a");
-  CHECK(one<LeaseLost>(sent).ticket == 1);
-  CHECK(one<LeaseLost>(sent).location == "/GPU-a");
-  CHECK(one<LeaseDenied>(sent).ticket == 2);
-  CHECK(one<LeaseDenied>(sent).lost);
-  CHECK(one<LeaseDenied>(broker.give("c", broker.gpu(1, {"/GPU-a"}))).lost);
+  CHECK(single<LeaseLost>(sent).ticket == 1);
+  CHECK(single<LeaseLost>(sent).location == "/GPU-a");
+  CHECK(single<LeaseDenied>(sent).ticket == 2);
+  CHECK(single<LeaseDenied>(sent).location_lost);
+  CHECK(single<LeaseDenied>(broker.give("c", broker.gpu(1, {"/GPU-a"}))).location_lost);
   // Late words of the lost lease change nothing.
   CHECK(broker.give("a", LeaseReleased{1}).empty());
   broker.device("/GPU-a");
@@ -260,7 +260,7 @@ TEST_CASE("a place that leaves takes its leases with it, and nobody's work") {
   left.location = "/GPU-a";
   const auto sent = broker.give("node/n1", left);
   CHECK(only<LeaseLost>(sent).empty());  // its port says so
-  CHECK(one<Capacities>(sent).units.empty());
+  CHECK(single<Capacities>(sent).units.empty());
   CHECK(broker.role.in_use("gpu", "/GPU-a") == 0);
   broker.device("/GPU-a");
   CHECK(broker.give("a", LeaseReleased{1}).empty());

@@ -138,7 +138,7 @@ struct StandInFixture : ComposerFixture {
 }  // namespace
 
 TEST_CASE("a cut with a stand-in is composed and timed without a kernel, too") {
-  StandInFixture composer("lost");
+  StandInFixture composer("not_faster");
   CHECK(composer.stands_in(composer.composed()));
   CHECK(composer.composed().contains("class ModelNew"));
   composer.checked(true);
@@ -155,7 +155,7 @@ TEST_CASE("a cut with a stand-in is composed and timed without a kernel, too") {
 
 TEST_CASE(
     "a stand-in that is wrong without a kernel, too, leaves the model's") {
-  StandInFixture composer("lost");
+  StandInFixture composer("not_faster");
   composer.checked(false);
   CHECK_FALSE(composer.stands_in(composer.composed()));
   composer.checked(true);
@@ -167,7 +167,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a stand-in that is slower leaves the model's") {
-  StandInFixture composer("lost");
+  StandInFixture composer("not_faster");
   composer.checked(true);
   composer.timed(0.5);
   composer.timed(0.5);
@@ -192,11 +192,11 @@ TEST_CASE("of a stand-in's cut kernels go before the stand-in does") {
 }
 
 TEST_CASE("by the near rule alone a cut that is far leaves one that is near") {
-  StandInFixture composer("won", "near-eager");
-  composer.checked(true, "near");
+  StandInFixture composer("won", "kernelbench");
+  composer.checked(true, "within");
   composer.timed(2.0);
   CHECK(composer.stands_in(composer.composed()));
-  composer.checked(true, "far");
+  composer.checked(true, "outside");
   composer.probed();
   const std::string module =
       *composer.blobs.get(composer.files().files[3].blob);
@@ -207,32 +207,32 @@ TEST_CASE("by the near rule alone a cut that is far leaves one that is near") {
 
 TEST_CASE("the first that can be near to eager is the stand-in") {
   for (const bool passes_kernelbench : {true, false}) {
-    StandInFixture composer("lost", "both");
-    composer.checked(true, "far", "near");
+    StandInFixture composer("not_faster", "both");
+    composer.checked(true, "outside", "within");
     composer.timed(2.0);
     // Nothing lies between it and the framework's own forward.
     CHECK_FALSE(composer.stands_in(composer.composed()));
-    composer.checked(true, passes_kernelbench ? "near" : "far");
+    composer.checked(true, passes_kernelbench ? "within" : "outside");
     if (!passes_kernelbench) continue;
     composer.timed(1.0);
     composer.probed();
     CHECK(composer.files().files.size() == 5);
   }
   StandInFixture composer("won", "both");
-  composer.checked(true, "near", "near");
+  composer.checked(true, "within", "within");
   composer.timed(2.0);
-  composer.checked(true, "far", "near");
+  composer.checked(true, "outside", "within");
   composer.timed(3.0);
   // Of the stand-in and two kernels, the stand-in alone.
   CHECK(composer.stands_in(composer.composed()));
   CHECK_FALSE(composer.holds(composer.composed(), 0));
-  composer.checked(true, "near");
+  composer.checked(true, "within");
   CHECK(composer.stands_in(composer.composed()));
   CHECK(composer.holds(composer.composed(), 0));
-  composer.checked(true, "far");
+  composer.checked(true, "outside");
   // Both rules, and then the time.
   CHECK(composer.stands_in(composer.composed()));
-  composer.checked(true, "near");
+  composer.checked(true, "within");
   composer.timed(1.5);
   composer.probed();
   const std::string near = *composer.blobs.get(composer.files().files[4].blob);

@@ -29,7 +29,7 @@ struct ComposingFixture : RunFixture<Composer> {
   void timed(double over_eager, const std::string& rejected = "",
              double spread = 0.01) {
     TimeReply reply;
-    reply.effect = one<TimeRequest>(sent).effect;
+    reply.effect = single<TimeRequest>(sent).effect;
     reply.timing.over_eager = {over_eager, over_eager * (1 - spread),
                                over_eager * (1 + spread)};
     reply.rejected = rejected;
@@ -37,12 +37,12 @@ struct ComposingFixture : RunFixture<Composer> {
   }
   void probed() {
     sent = say(address::verify,
-               ProbeReply{one<ProbeRequest>(sent).effect, {}, "2", 10, 2, {}});
+               ProbeReply{single<ProbeRequest>(sent).effect, {}, "2", 10, 2, {}});
   }
-  WriteFilesRequest files() { return one<WriteFilesRequest>(sent); }
+  WriteFilesRequest files() { return single<WriteFilesRequest>(sent); }
   /// The text of model_new.py that is being checked.
   std::string composed() {
-    return *blobs.get(one<CheckRequest>(sent).subject.source);
+    return *blobs.get(single<CheckRequest>(sent).subject.source);
   }
 
   Plan plan;
@@ -74,9 +74,9 @@ struct ComposerFixture : ComposingFixture {
   void checked(bool correct, const std::string& near = "",
                const std::string& compiled = "") {
     CheckReply reply;
-    reply.effect = one<CheckRequest>(sent).effect;
+    reply.effect = single<CheckRequest>(sent).effect;
     reply.verdict.kernelbench.outcome = near;
-    reply.verdict.kernelbench.reason = near == "far" ? "draw 1" : "";
+    reply.verdict.kernelbench.reason = near == "outside" ? "draw 1" : "";
     reply.verdict.kernelbench.compiled = compiled;
     reply.verdict.correct = correct;
     reply.verdict.kind = correct ? "correct" : "wrong";
@@ -88,13 +88,13 @@ struct ComposerFixture : ComposingFixture {
   void fails(const std::string& why) {
     for (int i = 0; i < 2; ++i) {
       Reply reply;
-      reply.effect = one<Request>(sent).effect;
+      reply.effect = single<Request>(sent).effect;
       reply.failure = {"failed", why};
       sent = say(address::verify, reply);
     }
   }
   RunFinished finish() {
-    return one<RunFinished>(
+    return single<RunFinished>(
         say(address::files, WriteFilesReply{files().effect, {}}));
   }
   bool holds(const std::string& text, std::size_t index) {
@@ -106,10 +106,10 @@ struct ComposerFixture : ComposingFixture {
 struct EagerContractionsCase : ComposingFixture {
   void checked(const std::string& near, bool correct = true) {
     CheckReply reply;
-    reply.effect = one<CheckRequest>(sent).effect;
+    reply.effect = single<CheckRequest>(sent).effect;
     reply.verdict.correct = correct;
     reply.verdict.kind = correct ? "correct" : "wrong";
-    reply.verdict.kernelbench = {near, "", 5, 0, 1e-4, "near", ""};
+    reply.verdict.kernelbench = {near, "", 5, 0, 1e-4, "within", ""};
     sent = say(address::verify, reply);
   }
   /// Those of the near cut won, or so many of them.
@@ -117,7 +117,7 @@ struct EagerContractionsCase : ComposingFixture {
     EagerContractionsSearched reply;
     for (const Subgraph& subgraph : plan.near_cut.front().subgraphs) {
       reply.results.push_back(done(subgraph.id, "won"));
-      if (reply.results.size() > count) reply.results.back().outcome = "lost";
+      if (reply.results.size() > count) reply.results.back().outcome = "not_faster";
     }
     sent = say(address::dispatcher, reply);
   }

@@ -105,7 +105,7 @@ TEST_CASE("when not even the bare model passes, the run is not verified") {
 TEST_CASE("an oracle that dies is asked once more, then the run ends") {
   ComposerFixture composer;
   composer.fails<CheckRequest, CheckReply>("the oracle died");
-  const auto finished = one<RunFinished>(composer.sent);
+  const auto finished = single<RunFinished>(composer.sent);
   CHECK(finished.exit_code == 1);
   CHECK(finished.summary.find("oracle died") != std::string::npos);
 }
@@ -141,20 +141,20 @@ TEST_CASE("proven kernels are composed and verified, and nothing is timed") {
 
 TEST_CASE("a module far from eager is composed again where both rules count") {
   ComposerFixture composer("cpu", "won", "both");
-  const auto first = one<CheckRequest>(composer.sent);
-  CHECK(first.rules == std::vector<std::string>{"weft", "near-eager"});
+  const auto first = single<CheckRequest>(composer.sent);
+  CHECK(first.rules == std::vector<std::string>{"weft", "kernelbench"});
   CHECK(first.with_compile);
-  composer.checked(true, "far", "near");
+  composer.checked(true, "outside", "within");
   composer.timed(2.0);
   // With one kernel, the nearer one: is that near?
-  const auto sought = one<CheckRequest>(composer.sent);
-  CHECK(sought.rules == std::vector<std::string>{"near-eager"});
+  const auto sought = single<CheckRequest>(composer.sent);
+  CHECK(sought.rules == std::vector<std::string>{"kernelbench"});
   CHECK(composer.holds(composer.composed(), 0));
   CHECK(!composer.holds(composer.composed(), 1));
-  composer.checked(true, "near");
+  composer.checked(true, "within");
   CHECK(composer.holds(composer.composed(), 0));  // checked by both rules now
-  CHECK(one<CheckRequest>(composer.sent).rules == first.rules);
-  composer.checked(true, "near");
+  CHECK(single<CheckRequest>(composer.sent).rules == first.rules);
+  composer.checked(true, "within");
   composer.timed(1.5);
   composer.probed();
   const auto files = composer.files();
@@ -173,11 +173,11 @@ TEST_CASE("a module far from eager is composed again where both rules count") {
 
 TEST_CASE("where no kernel is near to eager the framework's forward is") {
   ComposerFixture composer("cpu", "won", "both");
-  composer.checked(true, "far", "near");
+  composer.checked(true, "outside", "within");
   composer.timed(2.0);
-  composer.checked(true, "far");
+  composer.checked(true, "outside");
   CHECK(!composer.holds(composer.composed(), 0));
-  composer.checked(true, "near");
+  composer.checked(true, "within");
   composer.timed(1.0);
   composer.probed();
   CHECK(composer.files().files.size() == 5);
@@ -189,8 +189,8 @@ TEST_CASE("no second module is made where none is wanted or could be") {
     const char *accept, *near, *compiled;
   };
   for (const auto& [accept, near, compiled] :
-       {Case{"weft", "far", "near"}, Case{"both", "near", "near"},
-        Case{"both", "far", "far"}, Case{"both", "failed", "failed"},
+       {Case{"weft", "outside", "within"}, Case{"both", "within", "within"},
+        Case{"both", "outside", "outside"}, Case{"both", "failed", "failed"},
         Case{"both", "", ""}}) {
     CAPTURE(accept);
     CAPTURE(near);
@@ -204,10 +204,10 @@ TEST_CASE("no second module is made where none is wanted or could be") {
 }
 
 TEST_CASE("by the near rule alone there is one module, and it is near") {
-  ComposerFixture composer("cpu", "won", "near-eager");
-  composer.checked(true, "far", "far");
-  composer.checked(true, "near");  // it is sought before anything is timed
-  composer.checked(true, "near");
+  ComposerFixture composer("cpu", "won", "kernelbench");
+  composer.checked(true, "outside", "outside");
+  composer.checked(true, "within");  // it is sought before anything is timed
+  composer.checked(true, "within");
   composer.timed(1.5);
   composer.probed();
   const auto files = composer.files();
@@ -220,10 +220,10 @@ TEST_CASE("by the near rule alone there is one module, and it is near") {
 }
 
 TEST_CASE("by the near rule alone what is far is not verified") {
-  ComposerFixture composer("cpu", "won", "near-eager");
-  composer.checked(true, "far", "near");
-  composer.checked(true, "far");
-  composer.checked(true, "far");  // not even Model's own forward
+  ComposerFixture composer("cpu", "won", "kernelbench");
+  composer.checked(true, "outside", "within");
+  composer.checked(true, "outside");
+  composer.checked(true, "outside");  // not even Model's own forward
   composer.probed();
   const auto finished = composer.finish();
   CHECK(finished.exit_code == 1);
@@ -232,13 +232,13 @@ TEST_CASE("by the near rule alone what is far is not verified") {
 
 TEST_CASE("a near module that cannot be timed gives way to Model's forward") {
   ComposerFixture composer("cpu", "won", "both");
-  composer.checked(true, "far", "near");
+  composer.checked(true, "outside", "within");
   composer.timed(2.0);
-  composer.checked(true, "near");
-  composer.checked(true, "near");
+  composer.checked(true, "within");
+  composer.checked(true, "within");
   composer.fails<TimeRequest, TimeReply>("out of memory");
   CHECK(!composer.holds(composer.composed(), 0));
-  composer.checked(true, "near");
+  composer.checked(true, "within");
   composer.timed(1.0);
   composer.probed();
   CHECK(composer.finish().exit_code == 0);
@@ -246,14 +246,14 @@ TEST_CASE("a near module that cannot be timed gives way to Model's forward") {
 
 TEST_CASE("a near module slower than eager twice gives way, too") {
   ComposerFixture composer("cpu", "won", "both");
-  composer.checked(true, "far", "near");
+  composer.checked(true, "outside", "within");
   composer.timed(2.0);
-  composer.checked(true, "near");
-  composer.checked(true, "near");
+  composer.checked(true, "within");
+  composer.checked(true, "within");
   composer.timed(0.5);
   composer.timed(0.5);
   CHECK(!composer.holds(composer.composed(), 0));
-  composer.checked(true, "near");
+  composer.checked(true, "within");
   composer.timed(0.5);
   composer.probed();
   CHECK(composer.finish().exit_code == 0);
@@ -280,18 +280,18 @@ TEST_CASE("when the run's time is over a wrong whole loses all kernels") {
 }
 
 TEST_CASE("when the run's time is over no near module is looked for long") {
-  ComposerFixture composer("cpu", "won", "near-eager", 1);
+  ComposerFixture composer("cpu", "won", "kernelbench", 1);
   composer.now_us = 2;
-  composer.checked(true, "far", "near");
+  composer.checked(true, "outside", "within");
   CHECK(!composer.holds(composer.composed(), 0));
-  composer.checked(true, "near");  // nor is the machine asked about
+  composer.checked(true, "within");  // nor is the machine asked about
   CHECK(composer.finish().exit_code == 0);
 }
 
 TEST_CASE("a timing has no more time than the run, and no torch.compile") {
   ComposerFixture composer("cpu", "won", "weft", 50'000'000);
   composer.checked(true);
-  const auto timing = one<TimeRequest>(composer.sent);
+  const auto timing = single<TimeRequest>(composer.sent);
   CHECK(timing.wall_ms == 50'000);
   CHECK(!timing.with_compile);
 }

@@ -36,9 +36,9 @@ struct EagerContractionsFixture : EagerContractionsCase {
   }
   /// The module of the plan's cut is far, and only Model's forward is not.
   void forward_passes_kernelbench() {
-    checked("far");
+    checked("outside");
     timed(2.0);
-    checked("near");
+    checked("within");
     timed(1.0);
   }
 };
@@ -100,7 +100,7 @@ TEST_CASE("there is no near cut where it is the only one, or not allowed") {
 
 TEST_CASE("a plan has a near cut, of old runs where near modules are wanted") {
   for (const bool is_old : {false, true}) {
-    for (const char* accept : {"weft", "near-eager", "both"}) {
+    for (const char* accept : {"weft", "kernelbench", "both"}) {
       RunFixture<Extractor> extractor;
       RunStart start = small_run(extractor.blobs);
       start.seeks_products = !is_old;
@@ -114,19 +114,19 @@ TEST_CASE("a plan has a near cut, of old runs where near modules are wanted") {
 
 TEST_CASE("kernels around the framework's own product make the near module") {
   EagerContractionsFixture composer;
-  composer.checked("far");
+  composer.checked("outside");
   composer.timed(2.0);
   CHECK_FALSE(composer.asks());
-  composer.checked("near");  // Model's forward
+  composer.checked("within");  // Model's forward
   CHECK_FALSE(composer.asks());
   composer.timed(1.0);
   CHECK(composer.asks());
   CHECK(only<ProbeRequest>(composer.sent).empty());
   composer.searched();
   CHECK(composer.count(composer.composed()) == 2);
-  CHECK(one<CheckRequest>(composer.sent).rules ==
-        std::vector<std::string>{"weft", "near-eager"});
-  composer.checked("near");
+  CHECK(single<CheckRequest>(composer.sent).rules ==
+        std::vector<std::string>{"weft", "kernelbench"});
+  composer.checked("within");
   composer.timed(1.4);
   CHECK(composer.count(composer.kernelbench_module()) == 2);
   const std::string report = composer.file("report.md");
@@ -141,7 +141,7 @@ TEST_CASE("the other near module stays where it is faster") {
   EagerContractionsFixture composer;
   composer.forward_passes_kernelbench();
   composer.searched();
-  composer.checked("near");
+  composer.checked("within");
   composer.timed(0.99);
   CHECK(composer.kernelbench_module().contains("class ModelNew"));
   CHECK(composer.count(composer.kernelbench_module()) == 0);
@@ -152,12 +152,12 @@ TEST_CASE("a near cut's module that is far loses kernels by halves") {
   EagerContractionsFixture composer;
   composer.forward_passes_kernelbench();
   composer.searched();
-  composer.checked("far");
-  CHECK(one<CheckRequest>(composer.sent).rules ==
-        std::vector<std::string>{"near-eager"});
+  composer.checked("outside");
+  CHECK(single<CheckRequest>(composer.sent).rules ==
+        std::vector<std::string>{"kernelbench"});
   CHECK(composer.count(composer.composed()) == 1);
-  composer.checked("near");
-  composer.checked("near");  // by both rules
+  composer.checked("within");
+  composer.checked("within");  // by both rules
   composer.timed(1.2);
   CHECK(composer.count(composer.kernelbench_module()) == 1);
 }
@@ -166,8 +166,8 @@ TEST_CASE("a near cut none of whose kernels is near leaves the other module") {
   EagerContractionsFixture composer;
   composer.forward_passes_kernelbench();
   composer.searched();
-  composer.checked("far");
-  composer.checked("far");
+  composer.checked("outside");
+  composer.checked("outside");
   CHECK(only<CheckRequest>(composer.sent).empty());
   CHECK(composer.count(composer.kernelbench_module()) == 0);
   CHECK(composer.kernelbench_module().contains("class ModelNew"));
@@ -179,10 +179,10 @@ TEST_CASE("a near cut that is wrong, lost or lacks kernels leaves it, too") {
     EagerContractionsFixture composer;
     composer.forward_passes_kernelbench();
     composer.searched(how == 0 ? 0 : 2);
-    if (how == 1) composer.checked("near", false);
+    if (how == 1) composer.checked("within", false);
     for (int tries = 0; how == 2 && tries < 2; ++tries) {
       CheckReply reply;
-      reply.effect = one<CheckRequest>(composer.sent).effect;
+      reply.effect = single<CheckRequest>(composer.sent).effect;
       reply.failure = {"failed", "out of memory"};
       composer.sent = composer.say(address::verify, reply);
     }
@@ -195,10 +195,10 @@ TEST_CASE("a kernel without products that leaves is not worth a near cut") {
   Plan plan = partition(two_piece_graph(), *find_target("cpu"));
   plan.near_cut = {plan};
   EagerContractionsFixture composer(plan, "both", "cpu", 0);
-  composer.checked("far");
+  composer.checked("outside");
   composer.timed(2.0);
-  composer.checked("near");  // one of two kernels stays
-  composer.checked("near");
+  composer.checked("within");  // one of two kernels stays
+  composer.checked("within");
   composer.timed(1.0);
   CHECK_FALSE(composer.asks());
 }
@@ -207,10 +207,10 @@ TEST_CASE("where all kernels left, the library's calls may be why") {
   Plan plan = partition(two_piece_graph(), *find_target("cpu"));
   plan.near_cut = {plan};
   EagerContractionsFixture composer(plan, "both", "cpu", 0);
-  composer.checked("far");
+  composer.checked("outside");
   composer.timed(2.0);
-  composer.checked("far");
-  composer.checked("near");
+  composer.checked("outside");
+  composer.checked("within");
   composer.timed(1.0);
   CHECK(composer.asks());
 }
@@ -218,34 +218,34 @@ TEST_CASE("where all kernels left, the library's calls may be why") {
 TEST_CASE("with no time left there is no search, with some it has half") {
   for (const bool is_late : {true, false}) {
     EagerContractionsFixture composer("both", "cpu", 1'000'000'000);
-    composer.checked("far");
+    composer.checked("outside");
     composer.timed(2.0);
-    composer.checked("near");
+    composer.checked("within");
     composer.now_us = is_late ? 2'000'000'000 : 600'000'000;
     composer.timed(1.0);
     CHECK(composer.asks() == !is_late);
     if (is_late) continue;
-    CHECK(one<SearchEagerContractions>(composer.sent).until_us == 800'000'000);
+    CHECK(single<SearchEagerContractions>(composer.sent).until_us == 800'000'000);
   }
 }
 
 TEST_CASE("where nothing is timed the module with more kernels is taken") {
   EagerContractionsFixture composer("both", "triton");
-  composer.checked("far");
-  composer.checked("near");
+  composer.checked("outside");
+  composer.checked("within");
   CHECK(composer.asks());
   composer.searched();
-  composer.checked("near");
+  composer.checked("within");
   CHECK(composer.count(composer.kernelbench_module()) == 2);
 }
 
 TEST_CASE("by the near rule alone the report is of the near cut") {
-  EagerContractionsFixture composer("near-eager");
-  composer.checked("far");
-  composer.checked("near");
+  EagerContractionsFixture composer("kernelbench");
+  composer.checked("outside");
+  composer.checked("within");
   composer.timed(1.0);
   composer.searched();
-  composer.checked("near");
+  composer.checked("within");
   composer.timed(1.4);
   CHECK(composer.kernelbench_module().empty());
   CHECK(composer.count(composer.file("composed/model_new.py")) == 2);
@@ -260,9 +260,9 @@ TEST_CASE("another cut's module that was timed and is near spares the search") {
   plan.others = plan.near_cut;
   plan.others.front().way = "the library's";
   EagerContractionsFixture composer(plan, "both", "cpu", 0);
-  composer.checked("far");
+  composer.checked("outside");
   composer.timed(2.0);
-  composer.checked("near");
+  composer.checked("within");
   composer.timed(1.5);
   CHECK_FALSE(composer.asks());
   CHECK(only<CheckRequest>(composer.sent).empty());
@@ -298,7 +298,7 @@ struct EagerContractionsDispatch : RunFixture<Dispatcher> {
   void done(const std::string& id) {
     SubgraphDone message;
     message.subgraph = id;
-    message.outcome = "lost";
+    message.outcome = "not_faster";
     take(say(address::agent(id), message));
   }
 

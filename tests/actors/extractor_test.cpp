@@ -11,8 +11,8 @@ namespace {
 struct ExtractorFixture : RunFixture<Extractor> {
   CaptureRequest begin() {
     const auto sent = say(address::user, small_run(blobs));
-    CHECK(one<Capacities>(sent).units.at("cpu") == 2);
-    return one<CaptureRequest>(sent);
+    CHECK(single<Capacities>(sent).units.at("cpu") == 2);
+    return single<CaptureRequest>(sent);
   }
 };
 
@@ -26,10 +26,10 @@ TEST_CASE("a captured graph is cut, written down and dispatched") {
       extractor.blobs.put(graph_to_json(two_piece_graph()));
   const auto sent = extractor.say(address::capture,
                                   CaptureReply{capture.effect, {}, graph, 9});
-  const auto files = one<WriteFilesRequest>(sent);
+  const auto files = single<WriteFilesRequest>(sent);
   CHECK(files.files.front().path == "subgraphs.json");
   CHECK(only<Dispatch>(sent).empty());  // not before the file is there
-  const auto dispatch = one<Dispatch>(
+  const auto dispatch = single<Dispatch>(
       extractor.say(address::files, WriteFilesReply{files.effect, {}}));
   const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
   REQUIRE(plan.has_value());
@@ -73,7 +73,7 @@ TEST_CASE("one piece for weft's kernels and for Inductor is one cut") {
 TEST_CASE("a problem that does not capture ends the run with its reason") {
   ExtractorFixture extractor;
   const auto capture = extractor.begin();
-  const auto finished = one<RunFinished>(extractor.say(
+  const auto finished = single<RunFinished>(extractor.say(
       address::capture,
       CaptureReply{capture.effect, {"wrong_input", "line 3: no"}, "", 9}));
   CHECK(finished.exit_code == 2);
@@ -100,8 +100,8 @@ RunStart any_batch(ExtractorFixture& extractor) {
 
 /// What the run says that ends with its first capture.
 RunFinished ended_by_capture(ExtractorFixture& extractor, const RunStart& start) {
-  const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
-  return one<RunFinished>(extractor.say(
+  const auto capture = single<CaptureRequest>(extractor.say(address::user, start));
+  return single<RunFinished>(extractor.say(
       address::capture,
       CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
 }
@@ -109,8 +109,8 @@ RunFinished ended_by_capture(ExtractorFixture& extractor, const RunStart& start)
 /// The capture at other batches.
 CaptureRequest other_captures(ExtractorFixture& extractor) {
   const auto capture =
-      one<CaptureRequest>(extractor.say(address::user, any_batch(extractor)));
-  return one<CaptureRequest>(extractor.say(
+      single<CaptureRequest>(extractor.say(address::user, any_batch(extractor)));
+  return single<CaptureRequest>(extractor.say(
       address::capture,
       CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
 }
@@ -136,8 +136,8 @@ TEST_CASE("a run for any batch captures others, and its pieces grow") {
     reply.others.push_back(graph_of(other));
   }
   const auto files =
-      one<WriteFilesRequest>(extractor.say(address::capture, reply));
-  const auto dispatch = one<Dispatch>(
+      single<WriteFilesRequest>(extractor.say(address::capture, reply));
+  const auto dispatch = single<Dispatch>(
       extractor.say(address::files, WriteFilesReply{files.effect, {}}));
   const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
   REQUIRE(plan.has_value());
@@ -152,7 +152,7 @@ TEST_CASE("any size can be of another dimension, or of another input") {
     start.options.dynamic_input = input;
     start.options.dynamic_dim = 1;
     const auto capture =
-        one<CaptureRequest>(extractor.say(address::user, start));
+        single<CaptureRequest>(extractor.say(address::user, start));
     GraphBuilder builder;
     builder.input("x", dense({5, 8}))
         .input("y", dense({5, 12}))
@@ -165,10 +165,10 @@ TEST_CASE("any size can be of another dimension, or of another input") {
                      {},
                      extractor.blobs.put(graph_to_json(builder.graph)),
                      9});
-    CHECK(one<Progress>(sent).text.ends_with(input < 0 ? " 8" : " 12"));
+    CHECK(single<Progress>(sent).text.ends_with(input < 0 ? " 8" : " 12"));
     const std::string at = input < 0 ? "\nWEFT_PLACES = [(-1, 1)]\n"
                                      : "\nWEFT_PLACES = [(1, 1)]\n";
-    const auto request = one<CaptureRequest>(sent);
+    const auto request = single<CaptureRequest>(sent);
     CHECK(extractor.blobs.get(request.problem)->contains(at));
     for (const std::string& other : request.others) {
       CHECK(extractor.blobs.get(other)->contains(at));
@@ -180,7 +180,7 @@ TEST_CASE("two dimensions are captured at pairs of primes") {
   ExtractorFixture extractor;
   RunStart start = any_batch(extractor);
   start.options.dynamic_more = {{-1, 1}};
-  const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
+  const auto capture = single<CaptureRequest>(extractor.say(address::user, start));
   GraphBuilder builder;
   builder.input("x", dense({5, 8, 3}))
       .call("a", "relu", {"x"}, dense({5, 8, 3}))
@@ -191,8 +191,8 @@ TEST_CASE("two dimensions are captured at pairs of primes") {
                    {},
                    extractor.blobs.put(graph_to_json(builder.graph)),
                    9});
-  CHECK(one<Progress>(sent).text.ends_with(" 5 and 8"));
-  const auto request = one<CaptureRequest>(sent);
+  CHECK(single<Progress>(sent).text.ends_with(" 5 and 8"));
+  const auto request = single<CaptureRequest>(sent);
   CHECK(request.others.size() == 6);
   const std::string text = *extractor.blobs.get(request.problem);
   CHECK(text.contains("\nWEFT_SIZES = [37, 41]\n"));
@@ -229,7 +229,7 @@ TEST_CASE(
     if (there > 0) reply.graph = graph;
     if (there > 1) reply.others = {graph};
     const auto finished =
-        one<RunFinished>(extractor.say(address::capture, reply));
+        single<RunFinished>(extractor.say(address::capture, reply));
     CHECK(finished.exit_code == 2);
     const std::string failed =
         there == 0 ? capture.problem : capture.others[there - 1];
@@ -243,7 +243,7 @@ TEST_CASE(
 TEST_CASE("a capture that gives too few graphs ends the run") {
   ExtractorFixture extractor;
   const auto capture = other_captures(extractor);
-  const auto finished = one<RunFinished>(extractor.say(
+  const auto finished = single<RunFinished>(extractor.say(
       address::capture,
       CaptureReply{capture.effect, {}, graph_at_batch(extractor, 37), 9}));
   CHECK(finished.exit_code == 1);
@@ -258,7 +258,7 @@ TEST_CASE(
     if (is_target) start.options.target = "cuda";
     if (!is_target) start.options.seeds = {"compiler", "llm"};
     const auto finished =
-        one<RunFinished>(extractor.say(address::user, std::move(start)));
+        single<RunFinished>(extractor.say(address::user, std::move(start)));
     CHECK(finished.exit_code == 2);
     CHECK(finished.summary.starts_with("--dynamic-batch "));
   }
@@ -269,9 +269,9 @@ TEST_CASE("a full disk ends the run as something missing") {
   const auto capture = extractor.begin();
   const std::string graph =
       extractor.blobs.put(graph_to_json(two_piece_graph()));
-  const auto files = one<WriteFilesRequest>(extractor.say(
+  const auto files = single<WriteFilesRequest>(extractor.say(
       address::capture, CaptureReply{capture.effect, {}, graph, 9}));
-  const auto finished = one<RunFinished>(extractor.say(
+  const auto finished = single<RunFinished>(extractor.say(
       address::files, WriteFilesReply{files.effect, {"missing", "no space"}}));
   CHECK(finished.exit_code == 3);
 }
@@ -279,7 +279,7 @@ TEST_CASE("a full disk ends the run as something missing") {
 TEST_CASE("a capture that never answers ends the run") {
   ExtractorFixture extractor;
   const auto capture = extractor.begin();
-  const auto finished = one<RunFinished>(
+  const auto finished = single<RunFinished>(
       extractor.say(address::broker, LeaseExpired{capture.effect}));
   CHECK(finished.exit_code == 1);
 }
@@ -289,10 +289,10 @@ TEST_CASE("a run's GPU is a resource of its own, and captures take it too") {
   RunStart start = small_run(extractor.blobs);
   start.machine.gpus = {Gpu{}};
   const auto sent = extractor.give(address::user, start);
-  const auto units = one<Capacities>(sent).units;
+  const auto units = single<Capacities>(sent).units;
   CHECK(units.at("gpu") == 1);
   CHECK(units.at("cpu") == 2);
-  CHECK(one<LeaseRequest>(sent).resource == "gpu");
+  CHECK(single<LeaseRequest>(sent).resource == "gpu");
 }
 
 TEST_CASE("on a GPU what only timing can tell is cut in both ways") {

@@ -18,7 +18,7 @@ SeedsRequest request_for(const std::string& subgraph) {
 
 TEST_CASE("what Inductor makes of a subgraph is one seed") {
   RunFixture<InductorSeeds> role;
-  const auto build = one<BuildRequest>(role.say("agent/sg", request_for("sg")));
+  const auto build = single<BuildRequest>(role.say("agent/sg", request_for("sg")));
   CHECK(build.target == kInductorGraph);
   CHECK(build.source == "the graph");
   BuildReply built{build.effect, {}, "", 9};
@@ -38,20 +38,20 @@ TEST_CASE("what Inductor makes of a subgraph is one seed") {
 TEST_CASE(
     "what Inductor cannot compile is no seed, and is told with the reason") {
   RunFixture<InductorSeeds> role;
-  const auto build = one<BuildRequest>(role.say("agent/sg", request_for("sg")));
+  const auto build = single<BuildRequest>(role.say("agent/sg", request_for("sg")));
   const auto sent = role.say(
       address::build,
       BuildReply{build.effect, {"wrong_input", "it holds constants"}, "", 9});
-  const auto reply = one<SeedsReply>(sent);
+  const auto reply = single<SeedsReply>(sent);
   CHECK(reply.seeds.empty());
   CHECK(reply.failure.message == "it holds constants");
-  CHECK(one<Progress>(sent).text == "it holds constants");
+  CHECK(single<Progress>(sent).text == "it holds constants");
 }
 
 TEST_CASE("a build whose file did not come back gives no seed") {
   RunFixture<InductorSeeds> role;
-  const auto build = one<BuildRequest>(role.say("agent/sg", request_for("sg")));
-  const auto reply = one<SeedsReply>(
+  const auto build = single<BuildRequest>(role.say("agent/sg", request_for("sg")));
+  const auto reply = single<SeedsReply>(
       role.say(address::build, BuildReply{build.effect, {}, "", 9}));
   CHECK(reply.seeds.empty());
   CHECK(reply.failure);
@@ -59,8 +59,8 @@ TEST_CASE("a build whose file did not come back gives no seed") {
 
 TEST_CASE("each subgraph gets its own answer, in whatever order they come") {
   RunFixture<InductorSeeds> role;
-  const auto first = one<BuildRequest>(role.say("agent/a", request_for("a")));
-  const auto second = one<BuildRequest>(role.say("agent/b", request_for("b")));
+  const auto first = single<BuildRequest>(role.say("agent/a", request_for("a")));
+  const auto second = single<BuildRequest>(role.say("agent/b", request_for("b")));
   for (const auto& [build, subgraph] :
        {std::pair{second, "b"}, std::pair{first, "a"}}) {
     BuildReply built{build.effect, {}, "", 9};
@@ -92,8 +92,8 @@ TEST_CASE("with limited time it compiles few at once, the dearest first") {
   REQUIRE(next.size() == 1);
   CHECK(next.front().second.source == "e");
   const auto stopped = role.say("agent/e", StopSeed{"its time is over", true});
-  CHECK(one<CancelEffect>(stopped).effect == next.front().second.effect);
-  CHECK(one<BuildRequest>(stopped).source == "c");
+  CHECK(single<CancelEffect>(stopped).effect == next.front().second.effect);
+  CHECK(single<BuildRequest>(stopped).source == "c");
   CHECK(only<SeedsReply>(
             role.say(address::build,
                      BuildReply{
@@ -107,6 +107,6 @@ TEST_CASE("of a device, Inductor compiles at the subgraph's place") {
   request.work.locations = {"n1/GPU-a"};
   request.work.machine.gpus = {Gpu{"a GPU", "sm_90"}};
   const auto sent = role.say("agent/sg", request);
-  CHECK(one<BuildRequest>(sent).arch == "sm_90");
-  CHECK(one<LeaseRequest>(sent).locations == std::vector<Location>{"n1"});
+  CHECK(single<BuildRequest>(sent).arch == "sm_90");
+  CHECK(single<LeaseRequest>(sent).locations == std::vector<Location>{"n1"});
 }

@@ -452,7 +452,7 @@ TEST_CASE("who waits is told so once, with the limit") {
   quota.settle({"a", 1}, settled(), 5'000'000);
   const auto later = quota.serve(5'000'000);
   REQUIRE(later.granted.size() == 1);
-  CHECK(later.granted.front().told);
+  CHECK(later.granted.front().waiting_reported);
   CHECK(later.granted.front().waited_us == 5'000'000);
 }
 

@@ -36,15 +36,15 @@ struct NotFasterProductFixture : EagerContractionsCase {
 }  // namespace
 
 TEST_CASE("kernels around a product of which none is right make the module") {
-  for (const char* accept : {"weft", "near-eager", "both"}) {
+  for (const char* accept : {"weft", "kernelbench", "both"}) {
     CAPTURE(accept);
     NotFasterProductFixture composer(accept);
-    composer.checked("near");  // Model's own forward
+    composer.checked("within");  // Model's own forward
     CHECK_FALSE(composer.asks());
     composer.timed(1.0);
     REQUIRE(composer.asks());
     composer.searched();
-    composer.checked("near");
+    composer.checked("within");
     composer.timed(1.4);
     CHECK(composer.kernels() == 2);
     CHECK_FALSE(composer.has_kernelbench_module());
@@ -57,21 +57,21 @@ TEST_CASE("kernels around a product of which none is right make the module") {
 
 TEST_CASE("so it is where the module with the product's kernel is slower") {
   NotFasterProductFixture composer("weft", "cpu", true, true);
-  composer.checked("near");
+  composer.checked("within");
   composer.timed(0.5);
   composer.timed(0.5);
-  composer.checked("near");  // Model's own forward
+  composer.checked("within");  // Model's own forward
   composer.timed(1.0);
   REQUIRE(composer.asks());
   composer.searched();
-  composer.checked("near");
+  composer.checked("within");
   composer.timed(1.3);
   CHECK(composer.kernels() == 2);
 }
 
 TEST_CASE("a product whose kernel is in the module is not sought") {
   NotFasterProductFixture composer("weft", "cpu", true, true);
-  composer.checked("near");
+  composer.checked("within");
   composer.timed(2.0);
   CHECK_FALSE(composer.asks());
   CHECK(composer.kernels() == 0);
@@ -79,7 +79,7 @@ TEST_CASE("a product whose kernel is in the module is not sought") {
 
 TEST_CASE("a language model is not paid for it") {
   NotFasterProductFixture composer("both", "cpu", true, false, "a model");
-  composer.checked("near");
+  composer.checked("within");
   composer.timed(1.0);
   CHECK_FALSE(composer.asks());
 }
@@ -87,7 +87,7 @@ TEST_CASE("a language model is not paid for it") {
 TEST_CASE("a run of before does not search for it") {
   for (const char* accept : {"weft", "both"}) {
     NotFasterProductFixture composer(accept, "cpu", false);
-    composer.checked("near");
+    composer.checked("within");
     composer.timed(1.0);
     CHECK_FALSE(composer.asks());
   }
@@ -97,10 +97,10 @@ TEST_CASE("what is around the product does not count where it is no better") {
   for (const int how : {0, 1, 2}) {
     CAPTURE(how);
     NotFasterProductFixture composer;
-    composer.checked("near");
+    composer.checked("within");
     composer.timed(1.0);
     composer.searched();
-    composer.checked("near", how != 0);
+    composer.checked("within", how != 0);
     if (how > 0) composer.timed(how == 1 ? 0.9 : 0.99);
     if (how == 1) composer.timed(0.9);  // once more
     CHECK(composer.kernels() == 0);
@@ -112,10 +112,10 @@ TEST_CASE("what is around the product does not count where it is no better") {
 TEST_CASE("by weft's rule alone what is around it may be far from eager") {
   NotFasterProductFixture weft("weft"), both("both");
   for (NotFasterProductFixture* composer : {&weft, &both}) {
-    composer->checked("near");
+    composer->checked("within");
     composer->timed(1.0);
     composer->searched();
-    composer->checked("far");
+    composer->checked("outside");
   }
   weft.timed(1.4);
   CHECK(weft.kernels() == 2);
@@ -124,10 +124,10 @@ TEST_CASE("by weft's rule alone what is around it may be far from eager") {
 
 TEST_CASE("where nothing is timed more kernels are better") {
   NotFasterProductFixture composer("both", "triton");
-  composer.checked("near");
+  composer.checked("within");
   REQUIRE(composer.asks());
   composer.searched();
-  composer.checked("near");
+  composer.checked("within");
   CHECK(composer.kernels() == 2);
   CHECK_FALSE(composer.has_kernelbench_module());
 }

@@ -16,7 +16,7 @@ struct PendingEffectsFixture {
     Context context(blobs, 0);
     id = effects.start(address::build, BuildRequest{}, {"cpu", 1, "g", 500},
                        context);
-    const auto lease = one<LeaseRequest>(context.take_outbox());
+    const auto lease = single<LeaseRequest>(context.take_outbox());
     CHECK(lease.ticket == id);
     CHECK(lease.ttl_ms == 500);
   }
@@ -33,83 +33,83 @@ struct PendingEffectsFixture {
 }  // namespace
 
 TEST_CASE("the port is asked only once the lease is granted") {
-  PendingEffectsFixture bench;
-  CHECK(!bench.give(LeaseGranted{bench.id}));
-  CHECK(one<BuildRequest>(bench.sent).effect == bench.id);
-  CHECK(bench.sent.front().dst == address::build);
+  PendingEffectsFixture fixture;
+  CHECK(!fixture.give(LeaseGranted{fixture.id}));
+  CHECK(single<BuildRequest>(fixture.sent).effect == fixture.id);
+  CHECK(fixture.sent.front().dst == address::build);
 }
 
 TEST_CASE("a reply ends the errand and gives the lease back") {
-  PendingEffectsFixture bench;
-  bench.give(LeaseGranted{bench.id});
-  const auto end = bench.give(BuildReply{bench.id, {}, "log", 7});
+  PendingEffectsFixture fixture;
+  fixture.give(LeaseGranted{fixture.id});
+  const auto end = fixture.give(BuildReply{fixture.id, {}, "log", 7});
   REQUIRE(end.has_value());
   CHECK(!end->failure);
   CHECK(std::get<BuildReply>(*end->reply).log == "log");
-  CHECK(one<LeaseReleased>(bench.sent).ticket == bench.id);
-  CHECK(bench.effects.idle());
+  CHECK(single<LeaseReleased>(fixture.sent).ticket == fixture.id);
+  CHECK(fixture.effects.idle());
 }
 
 TEST_CASE("a reply with a failure keeps the reply") {
-  PendingEffectsFixture bench;
-  bench.give(LeaseGranted{bench.id});
+  PendingEffectsFixture fixture;
+  fixture.give(LeaseGranted{fixture.id});
   const auto end =
-      bench.give(BuildReply{bench.id, {"wrong_input", "no"}, "log", 7});
+      fixture.give(BuildReply{fixture.id, {"wrong_input", "no"}, "log", 7});
   REQUIRE(end.has_value());
   CHECK(end->failure.code == "wrong_input");
   CHECK(end->reply.has_value());
 }
 
 TEST_CASE("an expired lease ends the errand as a failure") {
-  PendingEffectsFixture bench;
-  bench.give(LeaseGranted{bench.id});
-  const auto end = bench.give(LeaseExpired{bench.id});
+  PendingEffectsFixture fixture;
+  fixture.give(LeaseGranted{fixture.id});
+  const auto end = fixture.give(LeaseExpired{fixture.id});
   REQUIRE(end.has_value());
   CHECK(end->failure.code == "expired");
-  CHECK(!bench.give(BuildReply{bench.id, {}, "", 7}));  // too late
-  CHECK(bench.sent.empty());
+  CHECK(!fixture.give(BuildReply{fixture.id, {}, "", 7}));  // too late
+  CHECK(fixture.sent.empty());
 }
 
 TEST_CASE("a denied lease ends the errand as refused") {
-  PendingEffectsFixture bench;
-  const auto end = bench.give(LeaseDenied{bench.id, "full"});
+  PendingEffectsFixture fixture;
+  const auto end = fixture.give(LeaseDenied{fixture.id, "full"});
   REQUIRE(end.has_value());
   CHECK(end->failure.code == "refused");
 }
 
 TEST_CASE("a doubled grant and a doubled reply change nothing") {
-  PendingEffectsFixture bench;
-  bench.give(LeaseGranted{bench.id});
-  bench.give(LeaseGranted{bench.id});
-  CHECK(bench.sent.empty());
-  CHECK(bench.give(BuildReply{bench.id, {}, "", 7}).has_value());
-  CHECK(!bench.give(BuildReply{bench.id, {}, "", 7}).has_value());
-  CHECK(bench.sent.empty());
+  PendingEffectsFixture fixture;
+  fixture.give(LeaseGranted{fixture.id});
+  fixture.give(LeaseGranted{fixture.id});
+  CHECK(fixture.sent.empty());
+  CHECK(fixture.give(BuildReply{fixture.id, {}, "", 7}).has_value());
+  CHECK(!fixture.give(BuildReply{fixture.id, {}, "", 7}).has_value());
+  CHECK(fixture.sent.empty());
 }
 
 TEST_CASE("a reply before the grant is nobody's") {
-  PendingEffectsFixture bench;
-  CHECK(!bench.give(BuildReply{bench.id, {}, "", 7}).has_value());
+  PendingEffectsFixture fixture;
+  CHECK(!fixture.give(BuildReply{fixture.id, {}, "", 7}).has_value());
 }
 
 TEST_CASE(
     "an errand without its lease is withdrawn, and grants come to nothing") {
-  PendingEffectsFixture bench;
-  Context context(bench.blobs, 0);
-  bench.effects.withdraw(context);
-  CHECK(one<LeaseReleased>(context.take_outbox()).ticket == bench.id);
-  CHECK(bench.effects.idle());
-  CHECK(!bench.give(LeaseGranted{bench.id}));
-  CHECK(bench.sent.empty());
+  PendingEffectsFixture fixture;
+  Context context(fixture.blobs, 0);
+  fixture.effects.withdraw(context);
+  CHECK(single<LeaseReleased>(context.take_outbox()).ticket == fixture.id);
+  CHECK(fixture.effects.idle());
+  CHECK(!fixture.give(LeaseGranted{fixture.id}));
+  CHECK(fixture.sent.empty());
 }
 
 TEST_CASE("an errand that a port works on is not withdrawn") {
-  PendingEffectsFixture bench;
-  bench.give(LeaseGranted{bench.id});
-  Context context(bench.blobs, 0);
-  bench.effects.withdraw(context);
+  PendingEffectsFixture fixture;
+  fixture.give(LeaseGranted{fixture.id});
+  Context context(fixture.blobs, 0);
+  fixture.effects.withdraw(context);
   CHECK(context.take_outbox().empty());
-  CHECK(!bench.effects.idle());
+  CHECK(!fixture.effects.idle());
 }
 
 TEST_CASE("a failure that may pass is tried again, under a lease of its own") {
@@ -134,7 +134,7 @@ TEST_CASE("a failure that may pass is tried again, under a lease of its own") {
   // Late words of the first try are nobody's.
   CHECK(!effects.receive(failed, context));
   CHECK(!effects.receive(LeaseGranted{lease.ticket}, context));
-  CHECK(one<BuildRequest>(context.take_outbox()).effect == lease.ticket);
+  CHECK(single<BuildRequest>(context.take_outbox()).effect == lease.ticket);
   failed.effect = lease.ticket;
   const auto end = effects.receive(failed, context);
   REQUIRE(end.has_value());
@@ -169,39 +169,39 @@ TEST_CASE("what was withdrawn while a port worked on it is not tried again") {
 }
 
 TEST_CASE("the port at the granted place is asked") {
-  PendingEffectsFixture bench;
-  bench.give(LeaseGranted{bench.id, "n1"});
-  CHECK(bench.sent.front().dst == "port/build@n1");
-  const auto end = bench.give(BuildReply{bench.id, {}, "", 7});
+  PendingEffectsFixture fixture;
+  fixture.give(LeaseGranted{fixture.id, "n1"});
+  CHECK(fixture.sent.front().dst == "port/build@n1");
+  const auto end = fixture.give(BuildReply{fixture.id, {}, "", 7});
   REQUIRE(end.has_value());
   CHECK(end->location == "n1");
 }
 
 TEST_CASE("when its time is up the port stops, and then the lease goes back") {
-  PendingEffectsFixture bench;
-  bench.give(LeaseGranted{bench.id, "n1"});
-  CHECK(!bench.give(LeaseExpired{bench.id, true}));
-  CHECK(one<CancelEffect>(bench.sent).effect == bench.id);
-  CHECK(bench.sent.front().dst == "port/build@n1");
-  CHECK(only<LeaseReleased>(bench.sent).empty());
+  PendingEffectsFixture fixture;
+  fixture.give(LeaseGranted{fixture.id, "n1"});
+  CHECK(!fixture.give(LeaseExpired{fixture.id, true}));
+  CHECK(single<CancelEffect>(fixture.sent).effect == fixture.id);
+  CHECK(fixture.sent.front().dst == "port/build@n1");
+  CHECK(only<LeaseReleased>(fixture.sent).empty());
 
   SUBCASE("the port says that it has stopped") {
     const auto end =
-        bench.give(BuildReply{bench.id, {"cancelled", "stopped"}, "", 7});
+        fixture.give(BuildReply{fixture.id, {"cancelled", "stopped"}, "", 7});
     REQUIRE(end.has_value());
     CHECK(end->failure.code == "expired");
-    CHECK(one<LeaseReleased>(bench.sent).ticket == bench.id);
+    CHECK(single<LeaseReleased>(fixture.sent).ticket == fixture.id);
   }
   SUBCASE("the port had ended before") {
-    const auto end = bench.give(BuildReply{bench.id, {}, "", 7});
+    const auto end = fixture.give(BuildReply{fixture.id, {}, "", 7});
     REQUIRE(end.has_value());
     CHECK(!end->failure);
   }
   SUBCASE("the port says nothing at all") {
-    const auto end = bench.give(LeaseExpired{bench.id});
+    const auto end = fixture.give(LeaseExpired{fixture.id});
     REQUIRE(end.has_value());
     CHECK(end->failure.code == "expired");
-    CHECK(bench.sent.empty());
+    CHECK(fixture.sent.empty());
   }
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("what is cancelled is stopped, and tried no more") {
   effects.receive(LeaseGranted{id}, context);
   context.take_outbox();
   effects.cancel("another won", context);
-  CHECK(one<CancelEffect>(context.take_outbox()).reason == "another won");
+  CHECK(single<CancelEffect>(context.take_outbox()).reason == "another won");
   CHECK(!effects.idle());
   const auto end =
       effects.receive(BuildReply{id, {"cancelled", ""}, "", 7}, context);
@@ -223,108 +223,108 @@ TEST_CASE("what is cancelled is stopped, and tried no more") {
 }
 
 TEST_CASE("work that was lost with its place goes to another, once") {
-  PendingEffectsFixture bench;
-  bench.give(LeaseGranted{bench.id, "n1"});
-  CHECK(!bench.give(LeaseLost{bench.id, "n1", "gone"}));
-  const auto again = one<LeaseRequest>(bench.sent);
-  CHECK(again.ticket != bench.id);
+  PendingEffectsFixture fixture;
+  fixture.give(LeaseGranted{fixture.id, "n1"});
+  CHECK(!fixture.give(LeaseLost{fixture.id, "n1", "gone"}));
+  const auto again = single<LeaseRequest>(fixture.sent);
+  CHECK(again.ticket != fixture.id);
   CHECK(again.avoid == std::vector<Location>{"n1"});
-  bench.give(LeaseGranted{again.ticket, "n2"});
+  fixture.give(LeaseGranted{again.ticket, "n2"});
   // The first place's answer comes too late to count.
-  CHECK(!bench.give(BuildReply{bench.id, {}, "", 7}));
-  const auto end = bench.give(LeaseLost{again.ticket, "n2", "gone"});
+  CHECK(!fixture.give(BuildReply{fixture.id, {}, "", 7}));
+  const auto end = fixture.give(LeaseLost{again.ticket, "n2", "gone"});
   REQUIRE(end.has_value());
-  CHECK(end->failure.code == "lost");
-  CHECK(end->lost == 2);
-  CHECK(bench.sent.empty());
+  CHECK(end->failure.code == "node_lost");
+  CHECK(end->locations_lost == 2);
+  CHECK(fixture.sent.empty());
 }
 
 TEST_CASE("a place that left with the work is none of the two it may go with") {
-  PendingEffectsFixture bench;
-  bench.give(LeaseGranted{bench.id, "n1"});
-  CHECK(!bench.give(BuildReply{bench.id, {"lost", "node n1 left"}, "", 7}));
-  CHECK(one<LeaseReleased>(bench.sent).ticket == bench.id);
-  const auto second = one<LeaseRequest>(bench.sent);
+  PendingEffectsFixture fixture;
+  fixture.give(LeaseGranted{fixture.id, "n1"});
+  CHECK(!fixture.give(BuildReply{fixture.id, {"node_lost", "node n1 left"}, "", 7}));
+  CHECK(single<LeaseReleased>(fixture.sent).ticket == fixture.id);
+  const auto second = single<LeaseRequest>(fixture.sent);
   CHECK(second.avoid == std::vector<Location>{"n1"});
   // The broker's own word of it comes later.
-  CHECK(!bench.give(LeaseLost{bench.id, "n1", "gone"}));
-  bench.give(LeaseGranted{second.ticket, "n2"});
-  CHECK(!bench.give(LeaseLost{second.ticket, "n2", "gone"}));
-  const auto third = one<LeaseRequest>(bench.sent);
-  bench.give(LeaseGranted{third.ticket, "n3"});
-  const auto end = bench.give(LeaseLost{third.ticket, "n3", "gone"});
+  CHECK(!fixture.give(LeaseLost{fixture.id, "n1", "gone"}));
+  fixture.give(LeaseGranted{second.ticket, "n2"});
+  CHECK(!fixture.give(LeaseLost{second.ticket, "n2", "gone"}));
+  const auto third = single<LeaseRequest>(fixture.sent);
+  fixture.give(LeaseGranted{third.ticket, "n3"});
+  const auto end = fixture.give(LeaseLost{third.ticket, "n3", "gone"});
   REQUIRE(end.has_value());
-  CHECK(end->failure.code == "lost");
-  CHECK(end->lost == 2);
+  CHECK(end->failure.code == "node_lost");
+  CHECK(end->locations_lost == 2);
 }
 
 TEST_CASE("work that found no room twice is not tried a third time") {
-  PendingEffectsFixture bench;
-  bench.give(LeaseGranted{bench.id, "n1"});
-  CHECK(!bench.give(BuildReply{bench.id, {"no_room", "full"}, "", 7}));
-  CHECK(one<LeaseReleased>(bench.sent).ticket == bench.id);
-  const auto second = one<LeaseRequest>(bench.sent);
+  PendingEffectsFixture fixture;
+  fixture.give(LeaseGranted{fixture.id, "n1"});
+  CHECK(!fixture.give(BuildReply{fixture.id, {"disk_full", "full"}, "", 7}));
+  CHECK(single<LeaseReleased>(fixture.sent).ticket == fixture.id);
+  const auto second = single<LeaseRequest>(fixture.sent);
   std::optional<EffectResult> end;
   SUBCASE("at the place that has made room since") {
     CHECK(second.avoid.empty());
-    bench.give(LeaseGranted{second.ticket, "n1"});
-    end = bench.give(BuildReply{second.ticket, {"no_room", "full"}, "", 7});
+    fixture.give(LeaseGranted{second.ticket, "n1"});
+    end = fixture.give(BuildReply{second.ticket, {"disk_full", "full"}, "", 7});
     REQUIRE(end.has_value());
-    CHECK(end->failure.code == "no_room");
+    CHECK(end->failure.code == "disk_full");
   }
   SUBCASE("nor when another place went down with it") {
-    bench.give(LeaseGranted{second.ticket, "n2"});
-    end = bench.give(LeaseLost{second.ticket, "n2", "gone"});
+    fixture.give(LeaseGranted{second.ticket, "n2"});
+    end = fixture.give(LeaseLost{second.ticket, "n2", "gone"});
     REQUIRE(end.has_value());
-    CHECK(end->failure.code == "lost");
+    CHECK(end->failure.code == "node_lost");
   }
-  CHECK(end->lost == 2);
-  CHECK(only<LeaseRequest>(bench.sent).empty());
+  CHECK(end->locations_lost == 2);
+  CHECK(only<LeaseRequest>(fixture.sent).empty());
 }
 
 TEST_CASE("places that leave without end do not keep work going without end") {
-  PendingEffectsFixture bench;
-  std::uint64_t ticket = bench.id;
+  PendingEffectsFixture fixture;
+  std::uint64_t ticket = fixture.id;
   std::optional<EffectResult> end;
   int locations = 0;
   for (; !end && locations < 1'000; ++locations) {
-    bench.give(LeaseGranted{ticket, "n" + std::to_string(locations)});
-    end = bench.give(BuildReply{ticket, {"lost", "it left"}, "", 7});
-    if (!end) ticket = one<LeaseRequest>(bench.sent).ticket;
+    fixture.give(LeaseGranted{ticket, "n" + std::to_string(locations)});
+    end = fixture.give(BuildReply{ticket, {"node_lost", "it left"}, "", 7});
+    if (!end) ticket = single<LeaseRequest>(fixture.sent).ticket;
   }
   REQUIRE(end.has_value());
   CHECK(locations == 65);
-  CHECK(end->failure.code == "lost");
-  CHECK(end->lost == 0);
+  CHECK(end->failure.code == "node_lost");
+  CHECK(end->locations_lost == 0);
 }
 
 TEST_CASE("an overloaded port is asked again when it said, and it is no try") {
-  PendingEffectsFixture bench;
-  bench.give(LeaseGranted{bench.id});
+  PendingEffectsFixture fixture;
+  fixture.give(LeaseGranted{fixture.id});
   CHECK(
-      !bench.give(BuildReply{bench.id, {"overloaded", "full", 2'500}, "", 7}));
-  CHECK(one<LeaseReleased>(bench.sent).ticket == bench.id);
-  const auto timer = one<TimerRequest>(bench.sent);
+      !fixture.give(BuildReply{fixture.id, {"overloaded", "full", 2'500}, "", 7}));
+  CHECK(single<LeaseReleased>(fixture.sent).ticket == fixture.id);
+  const auto timer = single<TimerRequest>(fixture.sent);
   CHECK(timer.after_ms == 2'500);
-  CHECK(!bench.effects.idle());
-  bench.give(TimerFired{timer.effect});
-  const auto again = one<LeaseRequest>(bench.sent);
-  bench.give(LeaseGranted{again.ticket});
-  const auto end = bench.give(BuildReply{again.ticket, {}, "", 7});
+  CHECK(!fixture.effects.idle());
+  fixture.give(TimerFired{timer.effect});
+  const auto again = single<LeaseRequest>(fixture.sent);
+  fixture.give(LeaseGranted{again.ticket});
+  const auto end = fixture.give(BuildReply{again.ticket, {}, "", 7});
   REQUIRE(end.has_value());
-  CHECK(end->id == bench.id);
+  CHECK(end->id == fixture.id);
   CHECK(!end->failure);
 }
 
 TEST_CASE("what rests until it may be asked again can be given up") {
-  PendingEffectsFixture bench;
-  bench.give(LeaseGranted{bench.id});
-  bench.give(BuildReply{bench.id, {"overloaded", "full", 2'500}, "", 7});
-  const auto timer = one<TimerRequest>(bench.sent);
-  Context context(bench.blobs, 0);
-  bench.effects.withdraw(context);
+  PendingEffectsFixture fixture;
+  fixture.give(LeaseGranted{fixture.id});
+  fixture.give(BuildReply{fixture.id, {"overloaded", "full", 2'500}, "", 7});
+  const auto timer = single<TimerRequest>(fixture.sent);
+  Context context(fixture.blobs, 0);
+  fixture.effects.withdraw(context);
   CHECK(context.take_outbox().empty());
-  CHECK(bench.effects.idle());
-  bench.give(TimerFired{timer.effect});
-  CHECK(bench.sent.empty());
+  CHECK(fixture.effects.idle());
+  fixture.give(TimerFired{timer.effect});
+  CHECK(fixture.sent.empty());
 }

@@ -21,11 +21,11 @@ Timing timed(double ratio, double low, double high) {
   return timing;
 }
 
-struct Made {
+struct ReportFixture {
   Plan plan = partition(two_piece_graph(), *find_target("cpu"));
   Report report;
 
-  Made() {
+  ReportFixture() {
     report.run.problem_name = "small, \"odd\".py";
     report.verdict = {true, "correct", "",        6,         1e-7, 2e-7,
                       1e-5, {},        "float32", "float32", {},   {}};
@@ -35,7 +35,7 @@ struct Made {
       SubgraphDone done;
       done.subgraph = subgraph.id;
       done.outcome = "won";
-      done.seeds = done.right = 2;
+      done.seeds = done.correct = 2;
       done.best.timing = timed(1.01, 0.9, 1.2);
       report.subgraphs.push_back(done);
       report.used.insert(subgraph.id);
@@ -57,7 +57,7 @@ std::size_t fields(const std::string& line) {
 }  // namespace
 
 TEST_CASE("every row of results.csv has the header's fields") {
-  const Made result;
+  const ReportFixture result;
   std::istringstream csv(results_csv(result.report, result.plan));
   std::string header;
   std::getline(csv, header);
@@ -69,7 +69,7 @@ TEST_CASE("every row of results.csv has the header's fields") {
 }
 
 TEST_CASE("the report names kernels, externs and the bandwidth's share") {
-  const Made result;
+  const ReportFixture result;
   const std::string text = report_markdown(result.report, result.plan);
   CHECK(text.find("aten.mm.default × 1") != std::string::npos);
   CHECK(text.find(result.plan.subgraphs[0].id) != std::string::npos);
@@ -77,14 +77,14 @@ TEST_CASE("the report names kernels, externs and the bandwidth's share") {
 }
 
 TEST_CASE("a ratio whose interval holds 1 is no difference") {
-  const Made result;
+  const ReportFixture result;
   const std::string text = report_markdown(result.report, result.plan);
   CHECK(text.find("1.01× (0.90–1.20), no difference") != std::string::npos);
   CHECK(summary_line(result.report).find("no difference") == std::string::npos);
 }
 
 TEST_CASE("of the framework's own code there is no difference to eager") {
-  Made result;
+  ReportFixture result;
   result.report.timing.over_eager = Speedup{0.93, 0.91, 0.95};
   const auto answer = [&result] {
     return report_markdown(result.report, result.plan)
@@ -96,13 +96,13 @@ TEST_CASE("of the framework's own code there is no difference to eager") {
 }
 
 TEST_CASE("calls in a row have a column where a module was timed so") {
-  Made result;
+  ReportFixture result;
   const auto answer = [&result](const char* text) {
     return report_markdown(result.report, result.plan).contains(text);
   };
   CHECK(answer("| | ms, median (p10–p90) | speedup of ModelNew |"));
-  result.report.timing.in_a_row_calls = 5;
-  result.report.timing.in_a_row_us = {{"candidate", 750}, {"eager", 1500}};
+  result.report.timing.back_to_back_calls = 5;
+  result.report.timing.back_to_back_us = {{"candidate", 750}, {"eager", 1500}};
   CHECK(answer("| 5 in a row, each | speedup of ModelNew |\n|---|---|---|---|"));
   CHECK(answer("| eager | 2.000 (1.800–2.200) | 1.500 | 2.00×"));
   CHECK(answer("| torch.compile | – | | "));
@@ -110,7 +110,7 @@ TEST_CASE("calls in a row have a column where a module was timed so") {
 }
 
 TEST_CASE("the clocks of all parties are told, and why they were lowered") {
-  Made result;
+  ReportFixture result;
   const auto answer = [&result](const char* text) {
     return report_markdown(result.report, result.plan).contains(text);
   };
@@ -122,7 +122,7 @@ TEST_CASE("the clocks of all parties are told, and why they were lowered") {
 }
 
 TEST_CASE("kernels that were rejected are not told to be merely slow") {
-  Made result;
+  ReportFixture result;
   result.report.used.clear();
   CHECK(summary_line(result.report).find("faster") != std::string::npos);
   result.report.rejected = "element 3 is 2, not 1\nand others";
@@ -135,13 +135,13 @@ TEST_CASE("kernels that were rejected are not told to be merely slow") {
 }
 
 TEST_CASE("no kernel is called slower that was never timed") {
-  Made result;
+  ReportFixture result;
   const auto answer = [&result](const char* text) {
     return summary_line(result.report).contains(text);
   };
   result.report.used.clear();
   CHECK(answer("no kernel of ours is faster"));
-  for (auto& done : result.report.subgraphs) done.right = 0;
+  for (auto& done : result.report.subgraphs) done.correct = 0;
   CHECK(answer("no kernel of ours was right"));
   for (auto& done : result.report.subgraphs) done.outcome = "failed";
   CHECK(answer("no kernel of ours could be judged"));
@@ -186,7 +186,7 @@ TEST_CASE("a failure's code gives the exit code") {
 }
 
 TEST_CASE("the report names the GPU, its bandwidth and the precision") {
-  Made result;
+  ReportFixture result;
   result.report.run.options.precision = "strict";
   result.report.run.machine.gpus = {Gpu{"NVIDIA H200", "sm_90", 132, 0, 0, 0}};
   result.report.machine.gpu["copy_gbps"] = 4000;
@@ -198,7 +198,7 @@ TEST_CASE("the report names the GPU, its bandwidth and the precision") {
 }
 
 TEST_CASE("the report says of a kernel that it is the library's") {
-  Made result;
+  ReportFixture result;
   result.report.subgraphs[0].best.seed.variant = "vec16";
   result.report.subgraphs[0].best.seed.origin = "library";
   result.report.subgraphs[1].best.seed.origin = "compiler";
@@ -208,30 +208,30 @@ TEST_CASE("the report says of a kernel that it is the library's") {
 }
 
 TEST_CASE("the report says by which rules the module is right") {
-  Made result;
-  KernelBenchVerdict& near = result.report.verdict.kernelbench;
-  CHECK(!summary_line(result.report).contains("near"));
-  near = {"near", "", 5, 1e-6, 1e-4, "near", ""};
+  ReportFixture result;
+  KernelBenchVerdict& kernelbench_module = result.report.verdict.kernelbench;
+  CHECK(!summary_line(result.report).contains("within"));
+  kernelbench_module = {"within", "", 5, 1e-6, 1e-4, "within", ""};
   CHECK(summary_line(result.report).ends_with("; near to eager"));
-  near = {"far", "draw 2: 9 of 10", 1, 0.5, 1e-4, "near", ""};
+  kernelbench_module = {"outside", "draw 2: 9 of 10", 1, 0.5, 1e-4, "within", ""};
   CHECK(summary_line(result.report).ends_with("; not near to eager"));
   const std::string text = report_markdown(result.report, result.plan);
   CHECK(
       text.contains("(1 draws, 1e-04): not near: draw 2: 9 of 10; "
                     "torch.compile's module: near"));
   CHECK(text.contains("float32 (the framework's float32)"));
-  near.outcome = "failed";
+  kernelbench_module.outcome = "failed";
   CHECK(summary_line(result.report).contains("not judged"));
 }
 
 TEST_CASE("a module that is near to eager is told of beside the other") {
-  Made result;
-  result.report.verdict.kernelbench.outcome = "far";
+  ReportFixture result;
+  result.report.verdict.kernelbench.outcome = "outside";
   const std::string id = result.plan.subgraphs[0].id;
-  result.report.near.made = true;
-  result.report.near.used = {id};
-  result.report.near.externs = {{"aten.mm.default", 2}, {"aten.tanh.default", 1}};
-  result.report.near.timing = timed(1.5, 1.4, 1.6);
+  result.report.kernelbench_module.composed = true;
+  result.report.kernelbench_module.used = {id};
+  result.report.kernelbench_module.externs = {{"aten.mm.default", 2}, {"aten.tanh.default", 1}};
+  result.report.kernelbench_module.timing = timed(1.5, 1.4, 1.6);
   CHECK(summary_line(result.report)
             .ends_with("another module is: 1.50× (1.40–1.60) over eager"));
   const std::string text = report_markdown(result.report, result.plan);

@@ -61,7 +61,7 @@ std::vector<std::pair<Address, M>> only(const std::vector<Outgoing>& sent) {
 
 /// The one message of type M; fails the test when there are none or more.
 template <class M>
-M one(const std::vector<Outgoing>& sent) {
+M single(const std::vector<Outgoing>& sent) {
   const auto found = only<M>(sent);
   REQUIRE(found.size() == 1);
   return found.front().second;

@@ -62,11 +62,11 @@ inline RunStart small_run(Blobs& blobs) {
 /// How the extractor cuts that graph.
 inline Plan plan_of(RunFixture<Extractor>& extractor, const RunStart& start,
                     const Graph& graph) {
-  const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
+  const auto capture = single<CaptureRequest>(extractor.say(address::user, start));
   const std::string blob = extractor.blobs.put(graph_to_json(graph));
-  const auto files = one<WriteFilesRequest>(extractor.say(
+  const auto files = single<WriteFilesRequest>(extractor.say(
       address::capture, CaptureReply{capture.effect, {}, blob, 9}));
-  const auto dispatch = one<Dispatch>(
+  const auto dispatch = single<Dispatch>(
       extractor.say(address::files, WriteFilesReply{files.effect, {}}));
   const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
   REQUIRE(plan.has_value());

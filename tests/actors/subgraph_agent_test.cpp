@@ -8,7 +8,7 @@ namespace {
 
 Seed seed(const std::string& id) { return {id, "cpu", "compiler", id, "src"}; }
 
-SeedResult right(const std::string& id, double ours_us, double eager_us) {
+SeedResult correct_result(const std::string& id, double ours_us, double eager_us) {
   SeedResult result;
   result.seed = seed(id);
   result.built = true;
@@ -65,38 +65,38 @@ struct AgentFixture : RoleFixture<SubgraphAgent> {
 
 TEST_CASE("the fastest right seed is timed once more and wins") {
   AgentFixture agent({"a", "b", "c"});
-  agent.result(right("a", 50, 100));
+  agent.result(correct_result("a", 50, 100));
   agent.result(wrong("b"));
-  const auto last = agent.result(right("c", 40, 100));
+  const auto last = agent.result(correct_result("c", 40, 100));
   const auto timing = only<TimeSeed>(last);
   REQUIRE(timing.size() == 1);
   CHECK(timing.front().first == "worker/sg.c");
   CHECK(timing.front().second.with_compile);
-  const auto done = one<SubgraphDone>(agent.result(right("c", 41, 100)));
+  const auto done = single<SubgraphDone>(agent.result(correct_result("c", 41, 100)));
   CHECK(done.outcome == "won");
   CHECK(done.best.seed.id == "c");
   CHECK(done.seeds == 3);
-  CHECK(done.right == 2);
+  CHECK(done.correct == 2);
 }
 
 TEST_CASE("a right kernel that is not faster than eager has lost") {
   AgentFixture agent({"a"});
-  agent.result(right("a", 99, 100));
-  const auto done = one<SubgraphDone>(agent.result(right("a", 99, 100)));
-  CHECK(done.outcome == "lost");
+  agent.result(correct_result("a", 99, 100));
+  const auto done = single<SubgraphDone>(agent.result(correct_result("a", 99, 100)));
+  CHECK(done.outcome == "not_faster");
 }
 
 TEST_CASE("speed is compared beside eager, not across moments") {
   AgentFixture agent({"a", "b"});
-  agent.result(right("a", 50, 200));                   // 4x at a slow moment
-  const auto last = agent.result(right("b", 30, 60));  // 2x at a fast one
+  agent.result(correct_result("a", 50, 200));                   // 4x at a slow moment
+  const auto last = agent.result(correct_result("b", 30, 60));  // 2x at a fast one
   CHECK(only<TimeSeed>(last).front().first == "worker/sg.a");
 }
 
 TEST_CASE("a device's events are compared across moments") {
   AgentFixture agent({"a", "b"});
-  SeedResult slow = right("a", 50, 200);
-  SeedResult fast = right("b", 30, 60);
+  SeedResult slow = correct_result("a", 50, 200);
+  SeedResult fast = correct_result("b", 30, 60);
   slow.timing.floor_us = fast.timing.floor_us = 10;
   agent.result(slow);
   CHECK(only<TimeSeed>(agent.result(fast)).front().first == "worker/sg.b");
@@ -107,59 +107,59 @@ TEST_CASE("a best one whose last timing would be as the one it had has it") {
   options.compile_baseline = false;
   options.final_timing_ms = options.timing_ms;
   AgentFixture agent({"a", "b"}, options);
-  agent.result(right("a", 50, 100));
-  const auto last = agent.result(right("b", 40, 100));
+  agent.result(correct_result("a", 50, 100));
+  const auto last = agent.result(correct_result("b", 40, 100));
   CHECK(only<TimeSeed>(last).empty());
-  CHECK(one<SubgraphDone>(last).best.seed.id == "b");
+  CHECK(single<SubgraphDone>(last).best.seed.id == "b");
 }
 
 TEST_CASE("a winner that fails its last timing gives way to the next") {
   AgentFixture agent({"a", "b"});
-  agent.result(right("a", 10, 100));
-  agent.result(right("b", 50, 100));
-  SeedResult cheated = right("a", 10, 100);
+  agent.result(correct_result("a", 10, 100));
+  agent.result(correct_result("b", 50, 100));
+  SeedResult cheated = correct_result("a", 10, 100);
   cheated.verdict.correct = false;
   const auto next = agent.result(cheated);
   CHECK(only<TimeSeed>(next).front().first == "worker/sg.b");
-  CHECK(one<SubgraphDone>(agent.result(right("b", 50, 100))).outcome == "won");
+  CHECK(single<SubgraphDone>(agent.result(correct_result("b", 50, 100))).outcome == "won");
 }
 
 TEST_CASE("with no right seed the verdict is wrong, with a reason") {
   AgentFixture agent({"a"});
-  const auto done = one<SubgraphDone>(agent.result(wrong("a")));
+  const auto done = single<SubgraphDone>(agent.result(wrong("a")));
   CHECK(done.outcome == "wrong");
   CHECK(done.reason.find("element 3") != std::string::npos);
 }
 
 TEST_CASE("when nothing could be verified the verdict is failed") {
   AgentFixture agent({"a"});
-  SeedResult lost;
-  lost.seed = seed("a");
-  lost.failure = {"failed", "the oracle died"};
-  const auto done = one<SubgraphDone>(agent.result(lost));
+  SeedResult locations_lost;
+  locations_lost.seed = seed("a");
+  locations_lost.failure = {"failed", "the oracle died"};
+  const auto done = single<SubgraphDone>(agent.result(locations_lost));
   CHECK(done.outcome == "failed");
   CHECK(done.reason.find("oracle died") != std::string::npos);
 }
 
 TEST_CASE("no seeds at all is a failed verdict") {
   AgentFixture agent({});
-  CHECK(one<SubgraphDone>(agent.answer).outcome == "failed");
+  CHECK(single<SubgraphDone>(agent.answer).outcome == "failed");
 }
 
 TEST_CASE("a doubled result gives no second verdict") {
   AgentFixture agent({"a"});
-  agent.result(right("a", 50, 100));
-  agent.result(right("a", 50, 100));
-  CHECK(agent.result(right("a", 50, 100)).empty());
+  agent.result(correct_result("a", 50, 100));
+  agent.result(correct_result("a", 50, 100));
+  CHECK(agent.result(correct_result("a", 50, 100)).empty());
 }
 
 TEST_CASE("where nothing can be timed, a right seed is proven, not fast") {
   AgentFixture agent({"a", "b"}, "triton");
   agent.result(wrong("a"));
-  SeedResult untimed = right("b", 50, 100);
+  SeedResult untimed = correct_result("b", 50, 100);
   untimed.timed = false;
   untimed.timing = {};
-  const auto done = one<SubgraphDone>(agent.result(untimed));
+  const auto done = single<SubgraphDone>(agent.result(untimed));
   CHECK(done.outcome == "proven");
   CHECK(done.best.seed.id == "b");
   CHECK(done.reason.contains("no GPU"));
@@ -168,11 +168,11 @@ TEST_CASE("where nothing can be timed, a right seed is proven, not fast") {
 TEST_CASE("where nothing can be timed, one right seed is enough") {
   AgentFixture agent({"a", "b", "c"}, "triton");
   CHECK(agent.result(wrong("a")).empty());
-  SeedResult untimed = right("b", 50, 100);
+  SeedResult untimed = correct_result("b", 50, 100);
   untimed.timed = false;
   const auto last = agent.result(untimed);
   CHECK(only<StopSeed>(last).front().first == "worker/sg.c");
-  CHECK(one<SubgraphDone>(last).outcome == "proven");
+  CHECK(single<SubgraphDone>(last).outcome == "proven");
 }
 
 TEST_CASE("a seed without an answer in time is no wrong one") {
@@ -180,17 +180,17 @@ TEST_CASE("a seed without an answer in time is no wrong one") {
   late.verdict.kind = "timed_out";
   late.verdict.reason = "no answer within 60 s";
   AgentFixture alone({"a"});
-  const auto done = one<SubgraphDone>(alone.result(late));
+  const auto done = single<SubgraphDone>(alone.result(late));
   CHECK(done.outcome == "failed");
   CHECK(done.reason.contains("no answer within 60 s"));
   AgentFixture both({"a", "b"});
   CHECK(both.result(late).empty());
-  CHECK(one<SubgraphDone>(both.result(wrong("b"))).outcome == "wrong");
+  CHECK(single<SubgraphDone>(both.result(wrong("b"))).outcome == "wrong");
 }
 
 TEST_CASE("where nothing can be timed, a wrong seed is still wrong") {
   AgentFixture agent({"a"}, "triton");
-  CHECK(one<SubgraphDone>(agent.result(wrong("a"))).outcome == "wrong");
+  CHECK(single<SubgraphDone>(agent.result(wrong("a"))).outcome == "wrong");
 }
 
 namespace {
@@ -206,7 +206,7 @@ struct RooflineFixture : AgentFixture {
   }
 
   SeedResult at(double share, std::int64_t bytes) {
-    SeedResult near = right("a", 50, 100);
+    SeedResult near = correct_result("a", 50, 100);
     near.timing.bytes_floor = bytes;
     near.timing.floor_us = 50 * share;
     return near;
@@ -220,8 +220,8 @@ TEST_CASE("a kernel near the floor stops the search") {
   const auto sent = agent.result(agent.at(0.96, 1000));
   CHECK(only<StopSeed>(sent).front().first == "worker/sg.b");
   CHECK(only<TimeSeed>(sent).front().first == "worker/sg.a");
-  CHECK(agent.result(right("b", 10, 100)).empty());  // under way already
-  CHECK(one<SubgraphDone>(agent.result(agent.at(0.96, 1000))).best.seed.id ==
+  CHECK(agent.result(correct_result("b", 10, 100)).empty());  // under way already
+  CHECK(single<SubgraphDone>(agent.result(agent.at(0.96, 1000))).best.seed.id ==
         "a");
 }
 
@@ -236,22 +236,22 @@ TEST_CASE("a language model is told what torch.compile takes, timed once") {
   RunOptions options;
   options.seeds = {"compiler", "llm"};
   AgentFixture agent({"a"}, options);
-  const auto first = agent.result(right("a", 50, 100));
+  const auto first = agent.result(correct_result("a", 50, 100));
   CHECK(only<RefineRequest>(first).empty());
-  const auto timing = one<TimeSeed>(first);
+  const auto timing = single<TimeSeed>(first);
   CHECK(timing.with_compile);
-  SeedResult beside = right("a", 50, 100);
+  SeedResult beside = correct_result("a", 50, 100);
   beside.timing.compile = {70, 69, 71, 9};
-  const auto asked = one<RefineRequest>(agent.result(beside));
+  const auto asked = single<RefineRequest>(agent.result(beside));
   CHECK(asked.best.timing.compile.median_us == 70);
   SeedsReply reply{"sg", "llm", {seed("llm-0")}, {}, {}};
   reply.seeds[0].origin = "llm";
   agent.give("seeds/llm", reply);
-  SeedResult better = right("llm-0", 20, 100);
+  SeedResult better = correct_result("llm-0", 20, 100);
   better.seed.origin = "llm";
   const auto again = agent.result(better);
   CHECK(only<TimeSeed>(again).empty());
-  const auto refine = one<RefineRequest>(again);
+  const auto refine = single<RefineRequest>(again);
   CHECK(refine.best.seed.id == "llm-0");
   CHECK(refine.best.timing.compile.median_us == 70);
 }
@@ -260,11 +260,11 @@ TEST_CASE("where torch.compile cannot be timed the model is asked without") {
   RunOptions options;
   options.seeds = {"compiler", "llm"};
   AgentFixture agent({"a"}, options);
-  agent.result(right("a", 50, 100));
+  agent.result(correct_result("a", 50, 100));
   SeedResult failed;
   failed.seed = seed("a");
   failed.failure = {"failed", "it took too long"};
-  const auto asked = one<RefineRequest>(agent.result(failed));
+  const auto asked = single<RefineRequest>(agent.result(failed));
   CHECK(asked.best.timing.candidate.median_us == 50);
   CHECK(asked.best.timing.compile.runs == 0);
 }
@@ -273,11 +273,11 @@ TEST_CASE("a search whose time is over does not wait for torch.compile") {
   RunOptions options;
   options.seeds = {"compiler", "llm"};
   AgentFixture agent({"a"}, options);
-  agent.result(right("a", 50, 100));
+  agent.result(correct_result("a", 50, 100));
   const auto sent = agent.give(address::dispatcher, StopSearch{"enough"});
   CHECK(only<StopSeed>(sent).front().first == "worker/sg.a");
   CHECK(only<RefineRequest>(sent).empty());
-  CHECK(one<SubgraphDone>(sent).outcome == "won");
+  CHECK(single<SubgraphDone>(sent).outcome == "won");
 }
 
 namespace {
@@ -299,10 +299,10 @@ struct LocatedFixture : RoleFixture<SubgraphAgent> {
     r.location = location;
     return give("worker/sg." + r.seed.id, r);
   }
-  std::vector<Outgoing> lost(const std::string& id) {
+  std::vector<Outgoing> locations_lost(const std::string& id) {
     SeedResult r;
     r.seed = seed(id);
-    r.failure = {"lost", "node n1 no longer offers cpu"};
+    r.failure = {"node_lost", "node n1 no longer offers cpu"};
     return result(r);
   }
   /// What the model wrote is under way at the place.
@@ -327,11 +327,11 @@ std::vector<StopSeed> stops_of_model(const std::vector<Outgoing>& sent) {
 
 TEST_CASE("with the last place gone no model is asked for first kernels") {
   LocatedFixture agent({"n1"});
-  agent.result(right("a", 50, 100));
-  const auto sent = agent.lost("b");
+  agent.result(correct_result("a", 50, 100));
+  const auto sent = agent.locations_lost("b");
   CHECK(only<RefineRequest>(sent).empty());
-  CHECK(one<TimeSeed>(sent).with_compile);  // the last one: n1 may be back
-  const auto done = one<SubgraphDone>(agent.lost("a"));
+  CHECK(single<TimeSeed>(sent).with_compile);  // the last one: n1 may be back
+  const auto done = single<SubgraphDone>(agent.locations_lost("a"));
   CHECK(done.best.seed.id == "a");
   CHECK(done.llm.rounds == 0);
   CHECK(done.llm.note == "not asked: node n1 no longer offers cpu");
@@ -339,47 +339,47 @@ TEST_CASE("with the last place gone no model is asked for first kernels") {
 
 TEST_CASE("what waits to be asked is not, once the last place is gone") {
   LocatedFixture agent({"n1"});
-  agent.result(right("a", 50, 100));
+  agent.result(correct_result("a", 50, 100));
   agent.result(wrong("b"));  // and a is timed beside torch.compile
-  const auto sent = agent.lost("a");
+  const auto sent = agent.locations_lost("a");
   CHECK(only<RefineRequest>(sent).empty());
-  CHECK(one<SubgraphDone>(agent.lost("a")).best.seed.id == "a");
+  CHECK(single<SubgraphDone>(agent.locations_lost("a")).best.seed.id == "a");
 }
 
 TEST_CASE("a model's calls end with the last place, and no round follows") {
   LocatedFixture agent({"n1"});
   agent.result(wrong("a"));
-  CHECK(one<RefineRequest>(agent.result(wrong("b"))).round == 0);
+  CHECK(single<RefineRequest>(agent.result(wrong("b"))).round == 0);
   agent.written("llm-0");
-  SeedResult slow = right("llm-0", 50, 100);
+  SeedResult slow = correct_result("llm-0", 50, 100);
   slow.seed.origin = "llm";
   agent.result(slow);  // timed beside torch.compile
-  CHECK(one<RefineRequest>(agent.result(slow)).round == 1);
+  CHECK(single<RefineRequest>(agent.result(slow)).round == 1);
   agent.written("llm-1");
-  const auto sent = agent.lost("llm-1");
+  const auto sent = agent.locations_lost("llm-1");
   CHECK(only<RefineRequest>(sent).empty());
-  CHECK(one<TimeSeed>(sent).with_compile);
+  CHECK(single<TimeSeed>(sent).with_compile);
 }
 
 TEST_CASE("a model's call that is under way is stopped with the last place") {
   LocatedFixture agent({"n1"}, "beam:2");
-  agent.result(right("a", 50, 100));
-  agent.result(right("b", 60, 100));
-  agent.result(right("a", 50, 100));  // beside torch.compile
+  agent.result(correct_result("a", 50, 100));
+  agent.result(correct_result("b", 60, 100));
+  agent.result(correct_result("a", 50, 100));  // beside torch.compile
   agent.written("llm-0");
-  CHECK(only<RefineRequest>(agent.result(right("llm-0", 40, 100))).size() == 2);
+  CHECK(only<RefineRequest>(agent.result(correct_result("llm-0", 40, 100))).size() == 2);
   agent.written("llm-1");
-  const auto sent = agent.lost("llm-1");  // the second call is not answered
+  const auto sent = agent.locations_lost("llm-1");  // the second call is not answered
   REQUIRE(stops_of_model(sent).size() == 1);
   CHECK(only<VerifySeed>(agent.written("llm-2")).empty());
 }
 
 TEST_CASE("while a place is left the model is asked, and not stopped") {
   LocatedFixture agent({"n1", "n2"});
-  agent.result(right("a", 50, 100));
+  agent.result(correct_result("a", 50, 100));
   agent.result(wrong("b"));
-  const auto sent = agent.lost("a");
-  CHECK(one<RefineRequest>(sent).round == 0);
+  const auto sent = agent.locations_lost("a");
+  CHECK(single<RefineRequest>(sent).round == 0);
   CHECK(stops_of_model(sent).empty());
-  CHECK(one<VerifySeed>(sent).location == "n2");
+  CHECK(single<VerifySeed>(sent).location == "n2");
 }

@@ -139,7 +139,7 @@ struct World {
     CHECK(blobs.contains(content_hash(own)));
     head->journaled(answer.request.id, now);
   }
-  void at_head(head_action::Lost& gone) {
+  void at_head(head_action::NodeGone& gone) {
     for (const auto& request : gone.requests) lost_ids.insert(request.id);
     left.push_back(gone.node);
   }

@@ -63,9 +63,9 @@ TEST_CASE("the first other decision comes with what was told otherwise") {
   CHECK(!found.first->right);
   REQUIRE(found.instead.size() == 1);
   CHECK(found.instead[0].dst == "worker/a.s1");
-  REQUIRE(found.told.size() == 1);
+  REQUIRE(found.inputs.size() == 1);
   bool has_time = false;
-  for (const FieldDifference& field : found.told[0].fields) {
+  for (const FieldDifference& field : found.inputs[0].fields) {
     if (field.path != "timing.candidate.median_us") continue;
     has_time = true;
     CHECK(field.left == 10);

@@ -165,7 +165,7 @@ TEST_CASE("a call that died unanswered may have been billed, and is lost") {
   CannedServer server(answer_of("kernel"));
   Process again(server.url(), disk.run());
   const LlmReply reply = again.ask(7, "prompt");
-  CHECK(reply.failure.code == "lost");
+  CHECK(reply.failure.code == "node_lost");
   CHECK(reply.billed_maybe);
   CHECK_FALSE(reply.usage.known);
   CHECK(server.requests() == 0);

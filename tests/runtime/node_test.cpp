@@ -109,7 +109,7 @@ TEST_CASE("a node that is stopped stops its work, and the head knows at once") {
   REQUIRE(cluster.wait_ended("n1"));
   REQUIRE(cluster.wait_gone("n1"));  // by its word: the silence is a minute
   REQUIRE(cluster.wait_answers(1));
-  CHECK(cluster.answers_.at(1).failure.code == "lost");
+  CHECK(cluster.answers_.at(1).failure.code == "node_lost");
 }
 
 TEST_CASE("a node that waits for a head rests, and leaves when it is told to") {
@@ -149,7 +149,7 @@ TEST_CASE("a node whose machine is not fit hands its work back, and goes") {
   REQUIRE(cluster.wait_answers(2));
   CHECK(cluster.answers_.at(1).failure.code == "wrong_input");
   // What it was sent may be what filled the disk.
-  CHECK(cluster.answers_.at(2).failure.code == "no_room");
+  CHECK(cluster.answers_.at(2).failure.code == "disk_full");
   CHECK(cluster.answers_.at(2).failure.message.contains("its disk is full"));
   CHECK(emptied == 1);
   REQUIRE(cluster.wait_ended("unfit"));
@@ -183,7 +183,7 @@ TEST_CASE("what a full node was never sent had no part in that") {
   for (std::uint64_t id = 1; id <= 5; ++id) {
     CAPTURE(id);
     CHECK(cluster.answers_.at(id).failure.code ==
-          (id <= 3 ? "no_room" : "lost"));
+          (id <= 3 ? "disk_full" : "node_lost"));
   }
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("a node that finds room once it has emptied its folders stays") {
   cluster.ask(1, "n1");
   REQUIRE(cluster.wait_answers(1));
   // It failed while there was no room: that is no verdict.
-  CHECK(cluster.answers_.at(1).failure.code == "no_room");
+  CHECK(cluster.answers_.at(1).failure.code == "disk_full");
   CHECK(cluster.answers_.at(1).failure.message.contains("its disk is full"));
   cluster.ask(2, "n1");
   REQUIRE(cluster.wait_answers(2));
@@ -225,7 +225,7 @@ fs::path ask_who_cannot_keep(Cluster& cluster) {
 TEST_CASE("a node whose disk does not take what it makes gives no answer") {
   Cluster cluster;
   const fs::path folder = ask_who_cannot_keep(cluster);
-  CHECK(cluster.answers_.at(1).failure.code == "no_room");
+  CHECK(cluster.answers_.at(1).failure.code == "disk_full");
   CHECK(cluster.answers_.at(1).artefact == "");
   REQUIRE(cluster.wait_ended("n1"));
   CHECK(cluster.ended_["n1"].contains(folder.string()));

@@ -55,12 +55,12 @@ TEST_CASE("what kernels were built into is read by kernel and figure") {
   const Timing timing =
       timing_from({{"candidate", {{"median_us", 4.5}, {"runs", 9}}},
                    {"bytes_floor", 1024},
-                   {"in_a_row", {{"calls", 5}, {"us", {{"eager", 2.5}}}}},
+                   {"back_to_back", {{"calls", 5}, {"us", {{"eager", 2.5}}}}},
                    {"built", {{"rows", rows}, {"no", 3}}}});
   CHECK(timing.candidate.median_us == 4.5);
-  CHECK(timing.in_a_row_calls == 5);
-  CHECK(timing.in_a_row_us == std::map<std::string, double>{{"eager", 2.5}});
-  CHECK(timing_from({{"in_a_row", nullptr}}).in_a_row_us.empty());
+  CHECK(timing.back_to_back_calls == 5);
+  CHECK(timing.back_to_back_us == std::map<std::string, double>{{"eager", 2.5}});
+  CHECK(timing_from({{"back_to_back", nullptr}}).back_to_back_us.empty());
   CHECK(timing.built ==
         BuiltCode{{"rows", {{"local_bytes", 8}, {"registers", 32}}}});
   const json absurd_figures = {

@@ -243,7 +243,7 @@ int stops_for_lack_of_locations(const SimulationEnd& end) {
     if (kind_of(envelope.src) != "agent") continue;
     const auto message = decode(envelope.type, envelope.body);
     const auto* progress = std::get_if<Progress>(&*message);
-    if (progress && progress->stage == "lost" &&
+    if (progress && progress->stage == "node_lost" &&
         progress->text.contains("offers"))
       output[envelope.cause] |= 1;
     if (envelope.dst == address::seeds("llm")) {
@@ -282,7 +282,7 @@ TEST_CASE("an agent that asks a model with no place left gets caught") {
       altered("agent", [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
         out.push_back(outgoing);
         const auto* m = std::get_if<Progress>(&outgoing.message);
-        if (!m || m->stage != "lost") return;
+        if (!m || m->stage != "node_lost") return;
         RefineRequest more;
         more.subgraph = m->subgraph;
         out.push_back({address::seeds("llm"), more});

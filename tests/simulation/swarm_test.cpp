@@ -22,7 +22,7 @@ SwarmEnd swarms(int nodes, std::uint64_t seeds) {
     all.answered += end.answered;
     all.given_up += end.given_up;
     all.joined += end.joined;
-    all.lost += end.lost;
+    all.nodes_lost += end.nodes_lost;
     all.left += end.left;
     all.full += end.full;
     all.late += end.late;
@@ -31,7 +31,7 @@ SwarmEnd swarms(int nodes, std::uint64_t seeds) {
   // One in which nothing happens proves little.
   CHECK(all.answered > 10 * all.given_up);
   CHECK(all.joined > nodes);
-  CHECK(all.lost > 0);
+  CHECK(all.nodes_lost > 0);
   CHECK(all.left > 0);
   CHECK(all.resent > 0);
   return all;
@@ -64,7 +64,7 @@ TEST_CASE("a node that leaves in peace is never taken for one that went down") {
     const SwarmEnd end = simulate_swarm(seed, options);
     CAPTURE(seed);
     CHECK(end.problem == "");
-    CHECK(end.lost == 0);
+    CHECK(end.nodes_lost == 0);
     CHECK(end.given_up == 0);
     left += end.left;
   }

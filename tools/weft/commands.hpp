@@ -99,8 +99,8 @@ struct ShowFlags {
 int show_command(const CommonFlags& common, const ShowFlags& flags);
 
 struct SimulateFlags {
-  std::string seeds = "0..1000";
-  /// Run directory to keep the one seed's journal in; nullopt: none is kept.
+  std::string random_seeds = "0..1000";
+  /// Run directory to keep the journal of one random seed in; nullopt: none is kept.
   std::optional<std::filesystem::path> out;
 };
 int simulate_command(const CommonFlags& common, const SimulateFlags& flags);

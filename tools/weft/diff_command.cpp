@@ -47,14 +47,14 @@ json events_json(const std::vector<Envelope>& events) {
 
 void print_json(const Difference& found) {
   json fields = json::array();
-  for (const Pair& pair : found.told) fields.push_back(pair_json(pair));
+  for (const Pair& pair : found.inputs) fields.push_back(pair_json(pair));
   const json line = {{"left_events", found.left_events},
                      {"right_events", found.right_events},
                      {"alike", found.alike},
                      {"differing", found.differing},
                      {"first", found.first ? pair_json(*found.first) : json()},
                      {"instead", events_json(found.instead)},
-                     {"told", std::move(fields)},
+                     {"inputs", std::move(fields)},
                      {"left_causes", events_json(found.left_causes)},
                      {"right_causes", events_json(found.right_causes)}};
   std::printf(
@@ -107,9 +107,9 @@ void print(const Difference& found) {
       std::printf("  %s\n", format_envelope(event).c_str());
     }
   }
-  if (!found.told.empty()) {
+  if (!found.inputs.empty()) {
     std::printf("What it had been told otherwise, the last first:\n");
-    for (const Pair& pair : found.told) print_pair(pair);
+    for (const Pair& pair : found.inputs) print_pair(pair);
   }
   print_causes("the left run", found.left_causes);
   print_causes("the right run", found.right_causes);

@@ -83,7 +83,7 @@ json question(const EvalFlags& flags, const Location& location,
           {"precision", flags.precision},
           {"mode", flags.mode},
           {"interprets", location.interprets},
-          {"seed", *flags.seed},
+          {"random_seed", *flags.random_seed},
           {"baselines", timed ? baselines : json::array()},
           {"budget_ms", flags.timing_ms},
           {"limits",
@@ -229,7 +229,7 @@ int evaluate_all(const CommonFlags& common, const EvalFlags& flags,
 }  // namespace
 
 Result<Judgement> judge(const CommonFlags& common, EvalFlags flags) {
-  if (!flags.seed) flags.seed = std::random_device{}();
+  if (!flags.random_seed) flags.random_seed = std::random_device{}();
   const auto evaluator = Evaluator::make(common, flags);
   if (!evaluator) return std::unexpected(evaluator.error());
   const auto found = (*evaluator)->evaluate(flags.candidates.front());
@@ -240,7 +240,7 @@ Result<Judgement> judge(const CommonFlags& common, EvalFlags flags) {
 }
 
 int eval_command(const CommonFlags& common, EvalFlags flags) {
-  if (!flags.seed) flags.seed = std::random_device{}();
+  if (!flags.random_seed) flags.random_seed = std::random_device{}();
   const Interrupt interrupt;
   if (const auto there = check_files(flags); !there) {
     return report_error(common, there.error());

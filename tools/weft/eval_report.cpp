@@ -67,7 +67,7 @@ void show_timing(const json& timing) {
     line("compile", milliseconds(timing["compile"]) + ", speedup " +
                         speedup(timing["over_compile"]));
   }
-  if (const json row = timing.value("in_a_row", json()); row.is_object()) {
+  if (const json row = timing.value("back_to_back", json()); row.is_object()) {
     std::string answer;
     for (const auto& [party, us] : row["us"].items()) {
       answer += (answer.empty() ? "" : ", ") + party +
@@ -75,7 +75,7 @@ void show_timing(const json& timing) {
     }
     line("in a row",
          std::to_string(row.value("calls", 0)) + " calls, each: " + answer);
-  } else if (const auto why = timing.value("not_in_a_row", ""); !why.empty()) {
+  } else if (const auto why = timing.value("not_back_to_back", ""); !why.empty()) {
     line("in a row", "not timed: " + why);
   }
   const std::string error = timing.value("compile_error", "");
@@ -96,12 +96,12 @@ void show_mismatches(const json& verdict) {
 /// By KernelBench's own rule.
 void show_kernelbench(const json& found) {
   const auto word = [](const std::string& outcome, const std::string& why) {
-    const std::string text = outcome == "far" ? "not near" : outcome;
+    const std::string text = outcome == "outside" ? "outside the tolerance" : outcome;
     return why.empty() ? text : text + ": " + why;
   };
   const std::string outcome = found.value("outcome", "");
   if (outcome.empty()) return;
-  line("near eager",
+  line("KernelBench",
        word(outcome, found.value("reason", "")) +
            text(" (KernelBench's rule, %d draws, %.0e)",
                 found.value("draws", 0), found.value("tolerance", 0.0)));
@@ -141,8 +141,8 @@ void show(const std::string& name, const json& evaluation) {
     line("products", "as exact as " + shown + ", the framework's as " +
                          verdict.value("framework_precision", ""));
   }
-  if (verdict.contains("near_eager") && verdict["near_eager"].is_object()) {
-    show_kernelbench(verdict["near_eager"]);
+  if (verdict.contains("kernelbench") && verdict["kernelbench"].is_object()) {
+    show_kernelbench(verdict["kernelbench"]);
   }
   if (evaluation["timing"].is_object()) show_timing(evaluation["timing"]);
   const std::string untimed = evaluation.value("untimed", "");

@@ -125,12 +125,12 @@ int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
                              "and --mode both"});
   }
   if (flags.options.mode == kBothModes && is_alone) {
-    return driven_run(common, flags, kModesDriver);
+    return run_python_driver(common, flags, kModesDriver);
   }
   if (const auto valid = check_one_mode(flags.options); !valid) {
     return report_error(common, valid.error());
   }
-  return flags.train ? driven_run(common, flags, kTrainDriver)
+  return flags.train ? run_python_driver(common, flags, kTrainDriver)
                      : run_command(common, flags);
 }
 
@@ -208,7 +208,7 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
   eval->add_flag("!--no-compile-baseline", flags.compile_baseline,
                  "Do not time torch.compile");
   eval->add_option(
-      "--seed", flags.seed,
+      "--random-seed", flags.random_seed,
       "Of all checked inputs; default: one that is drawn, and told");
   eval->add_option("--timing-ms", flags.timing_ms, "Time spent on timing")
       ->check(CLI::Range(10, 3'600'000))
@@ -436,7 +436,7 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   auto* simulate = app.add_subcommand(
       "simulate", "Whole runs with faked effects and injected faults");
   add_common(*simulate, common);
-  simulate->add_option("--seeds", simulate_flags.seeds, "From..to, inclusive")
+  simulate->add_option("--random-seeds", simulate_flags.random_seeds, "From..to, inclusive")
       ->capture_default_str();
   simulate->add_option("--out", simulate_flags.out,
                        "Run directory to keep the journal of one seed in");
@@ -481,7 +481,7 @@ void add_ui(CLI::App& app, CommonFlags& common, int& code) {
   auto* ui =
       app.add_subcommand("ui", "Show runs in a browser, also while they go on");
   add_common(*ui, common);
-  ui->add_option("place", flags.root, "A run directory, or a folder of them")
+  ui->add_option("folder", flags.root, "A run directory, or a folder of them")
       ->required();
   ui->add_option("--listen", flags.listen,
                  "HOST:PORT; beyond this machine a token is asked for")
@@ -600,7 +600,11 @@ int main(int argc, char** argv) {
   add_export(app, common, code);
   add_nodes(app, common, code);
   try {
-    app.parse(argc, argv);
+    auto words = with_current_flags({argv + 1, argv + argc}, [](const auto& line) {
+      std::fprintf(stderr, "weft: %s\n", line.c_str());
+    });
+    std::ranges::reverse(words);  // CLI11 takes the last first
+    app.name(argv[0]).parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     // CLI11 has exit codes of its own; wrong usage is 2 here.
     if (error.get_exit_code() == 0) return end(app.exit(error));  // --help

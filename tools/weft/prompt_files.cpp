@@ -7,6 +7,7 @@
 
 #include "actors/llm/templates.hpp"
 #include "config/settings.hpp"
+#include "messages/earlier_names.hpp"
 #include "runtime/llm/utf8.hpp"
 #include "runtime/machine/files.hpp"
 
@@ -43,7 +44,8 @@ std::string words_of(const LlmTemplate& known) {
 }
 
 Result<PromptFile> read_prompt(const fs::path& file) {
-  PromptFile prompt{file.stem().string(), ""};
+  PromptFile prompt{
+      std::string(earlier::value_now("prompt", file.stem().string())), ""};
   const auto known =
       std::ranges::find(llm_templates(), prompt.name, &LlmTemplate::name);
   if (known == llm_templates().end()) {

@@ -103,9 +103,9 @@ Options add_subject(CLI::App& app, RunOptions& options) {
       app.add_option(
              "--accept", options.accept,
              "By which rule a module is composed: weft's, KernelBench's "
-             "own (near to eager), or one by each where they differ "
+             "own, or one by each where they differ "
              "(run: weft; bench: both)")
-          ->check(CLI::IsMember({"weft", "near-eager", "both"})),
+          ->check(CLI::IsMember({"weft", "kernelbench", "both"})),
       app.add_option("--rounding", options.rounding,
                      "Between operators: as eager, or free to fuse them")
           ->check(CLI::IsMember({"eager", "free"}))
@@ -140,7 +140,7 @@ Options add_subject(CLI::App& app, RunOptions& options) {
                      "Kernels tried for a subgraph, at most")
           ->check(CLI::Range(1, 64))
           ->capture_default_str(),
-      app.add_option("--seed", options.seed, "Of all random inputs")
+      app.add_option("--random-seed", options.random_seed, "Of all random inputs")
           ->capture_default_str(),
   };
 }

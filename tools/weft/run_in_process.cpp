@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "actors/best_known.hpp"
 #include "actors/roster.hpp"
 #include "config/llm_settings.hpp"
 #include "messages/shown_text.hpp"
@@ -194,7 +193,7 @@ RunStart make_start(const RunOptions& options, const Machine& machine,
   start.options.llm.prompts = keep_prompts(prompts, blobs);
   start.machine = machine;
   start.weft_version = weft_version();
-  start.vocabulary = std::max(vocabulary_version, kBestKnownVocabulary);
+  start.vocabulary = vocabulary_version;
   start.decisions = decisions_version();
   start.seeks_products = true;
   return start;

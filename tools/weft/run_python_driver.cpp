@@ -72,7 +72,7 @@ json settings(const CommonFlags& common, const RunFlags& flags) {
 
 }  // namespace
 
-int driven_run(const CommonFlags& common, const RunFlags& flags,
+int run_python_driver(const CommonFlags& common, const RunFlags& flags,
                const char* driver) {
   std::error_code ignored;
   if (!fs::exists(flags.problem, ignored)) {

@@ -9,6 +9,7 @@
 #include "config/folder_settings.hpp"
 #include "messages/shown_text.hpp"
 #include "runtime/sandbox/secret_variables.hpp"
+#include "tools/weft/earlier_flags.hpp"
 #include "tools/weft/envelope_format.hpp"
 
 namespace weft {
@@ -88,6 +89,8 @@ void reject_unknown_variables(const CLI::App& verb,
   std::set<std::string> known;
   for (const std::string& name : setting_names(verb)) {
     known.insert(variable_of(section + "." + name));
+    const std::string before = earlier_setting(section + "." + name);
+    if (!before.empty()) known.insert(variable_of(before));
   }
   const std::string start = variable_of(section + ".");
   for (char** at = environ; *at != nullptr; ++at) {
@@ -140,10 +143,30 @@ Result<LoadedSettings> load_settings(
   return LoadedSettings{std::move(*settings), std::move(*endpoints)};
 }
 
+namespace {
+
+/// A setting that is given by the name that it had before.
+void take_earlier_name(Settings& settings, const std::string& name) {
+  const std::string before = earlier_setting(name);
+  if (before.empty()) return;
+  take_environment(settings, before, &process_environment);
+  auto given = settings.extract(before);
+  if (given.empty()) return;
+  say_once({given.mapped().origin + ": " + before + " is called " + name +
+            " now"});
+  given.key() = name;
+  settings.insert(std::move(given));
+}
+
+}  // namespace
+
 void apply_settings(CLI::App& verb, const std::string& section,
                     const std::optional<std::filesystem::path>& named) {
   auto loaded = load_settings(named);
   if (!loaded) reject(loaded.error().message);
+  for (const std::string& name : setting_names(verb)) {
+    take_earlier_name(loaded->settings, section + "." + name);
+  }
   reject_unknown(verb, section, loaded->settings);
   reject_unknown_variables(verb, section);
   // What was typed is known before anything is added to it.

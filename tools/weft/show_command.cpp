@@ -175,7 +175,7 @@ void print_json(const RunSummary& run_summary, const std::string& only) {
                  {"reason", done.reason},
                  {"seeds", done.seeds},
                  {"judged", judged(run_summary, done.subgraph)},
-                 {"right", done.right},
+                 {"correct", done.correct},
                  {"llm_note", done.llm.note},
                  {"results", json::array()}};
     const auto seeds = run_summary.seeds.find(done.subgraph);
