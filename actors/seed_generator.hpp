@@ -1,5 +1,5 @@
 // A source of seeds: the built-in compiler. One role serves all subgraphs.
-// docs/adding-a-seed-source.md says how to add another source.
+// docs/development/adding-a-seed-source.md says how to add another source.
 #pragma once
 
 #include "actors/role.hpp"

@@ -1,6 +1,6 @@
 // A subgraph's search as the files of a KernelAgent session, for tools that
 // read those: problem.txt, reference.py, test.py, seed_i.py, final_kernel.py
-// and result.json (docs/llm-agents.md says what is in them).
+// and result.json (docs/reference/language-models.md says what is in them).
 #pragma once
 
 #include <cstdint>

@@ -407,13 +407,14 @@ Result<LlmEndpoint> find_endpoint(const std::vector<LlmEndpoint>& endpoints,
     if (endpoint.provider.name == name) return endpoint;
     known += (known.empty() ? "" : ", ") + endpoint.provider.name;
   }
-  return fail(ErrorCode::wrong_input,
-              "no language model is called '" + std::string(name) + "': " +
-                  (known.empty() ? "none is declared: write a section [llm." +
-                                       std::string(name) +
-                                       "] into ~/.config/weft/config.toml "
-                                       "(docs/llm.md says how)"
-                                 : "declared are: " + known));
+  return fail(
+      ErrorCode::wrong_input,
+      "no language model is called '" + std::string(name) + "': " +
+          (known.empty()
+               ? "none is declared: write a section [llm." + std::string(name) +
+                     "] into ~/.config/weft/config.toml "
+                     "(docs/how-to/language-models.md says how)"
+               : "declared are: " + known));
 }
 
 Result<std::vector<LlmProvider>> providers_of(

@@ -10,7 +10,8 @@
 
 namespace weft {
 
-/// What a provider's section may say: docs/config.md has the same table.
+/// What a provider's section may say: docs/reference/settings.md has the same
+/// table.
 struct LlmSettingSpec {
   std::string_view name;  ///< "limits.calls_at_once"
   Setting::Kind kind = Setting::Kind::text;

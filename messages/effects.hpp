@@ -30,9 +30,9 @@ struct CaptureReply {
   static constexpr std::string_view name = "CaptureReply";
   std::uint64_t effect = 0;
   Failure failure;
-  std::string graph;  ///< blob: docs/graph.md
+  std::string graph;  ///< blob: docs/reference/graph.md
   std::int64_t wall_ms = 0;
-  bool from_library = false;                  ///< an earlier run's: the library had it
+  bool from_library = false;                  ///< the kernel library had the graph of an earlier run
   std::int64_t waited_ms = 0;         ///< of wall_ms, for others on the device
   std::vector<std::string> others{};  ///< graphs of others, up to what failed
   WEFT_FIELDS(effect, failure, graph, wall_ms, from_library, waited_ms, others)
@@ -101,12 +101,13 @@ struct Subject {
   bool operator==(const Subject&) const = default;
 };
 
-/// What KernelBench's own evaluator would say of a module: near to eager, by
-/// its seeds, draws and tolerances (docs/verdict.md).
+/// The verdict of KernelBench's own rule: its random seeds, draws and tolerance
+/// against eager (docs/explanation/verification.md).
 struct KernelBenchVerdict {
-  std::string outcome;        ///< "within" the tolerance, "outside", "failed"; empty: not asked
-  std::string reason;         ///< why it is not near
-  int draws = 0;              ///< compared; all must be near
+  /// "within" the tolerance, "outside" or "failed"; empty: not asked.
+  std::string outcome;
+  std::string reason;         ///< why it is not within
+  int draws = 0;              ///< compared; all must be within
   double max_difference = 0;  ///< of an element from eager's
   double tolerance = 0;       ///< absolute, and relative too
   std::string compiled;       ///< the same outcome of torch.compile's module
@@ -122,7 +123,7 @@ inline constexpr const char* within = "within";
 inline constexpr const char* outside = "outside";
 }  // namespace kernelbench_outcome
 
-/// The rules that a module can be held against.
+/// The rules by which a module can be checked.
 namespace rule {
 inline constexpr const char* weft = "weft";
 inline constexpr const char* kernelbench = "kernelbench";
@@ -140,7 +141,7 @@ struct Mismatch {
   bool operator==(const Mismatch&) const = default;
 };
 
-/// What a check found (docs/verdict.md).
+/// What a check found (docs/explanation/verification.md).
 struct Verdict {
   bool correct = false;
   std::string kind;  ///< "correct", "wrong", "crashed", "timed_out", …
@@ -217,7 +218,8 @@ struct Speedup {
 };
 
 /// What kernels were built into, by their names: "registers", "local_bytes",
-/// "occupancy_percent", … (docs/worker-protocol.md). The candidate's own word.
+/// "occupancy_percent", … (docs/reference/worker-protocol.md). The candidate's
+/// own word.
 using BuiltCode = std::map<std::string, std::map<std::string, std::int64_t>>;
 
 /// Interleaved in one run, so that the sides can be compared.

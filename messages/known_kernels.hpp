@@ -1,4 +1,5 @@
-// What the kernel library is asked, and what it tells (docs/library.md).
+// What the kernel library is asked, and what it tells
+// (docs/reference/kernel-library.md).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ inline constexpr int kernel_format = 2;
 /// For what a kernel is the best known one: where any of this differs, it is
 /// another question.
 struct KernelKey {
-  std::string signature;  ///< of the subgraph: docs/subgraphs.md
+  std::string signature;  ///< of the subgraph: docs/reference/subgraphs.md
   std::string target;     ///< what the run builds for
   std::string device;     ///< where it is timed
   std::string policy;     ///< precision, and what kernels may call

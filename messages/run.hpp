@@ -37,8 +37,9 @@ struct Machine {
   std::vector<std::string> unprotected;  ///< and those that are not
   std::vector<Gpu> gpus;  ///< the run's; empty: none, or none is wanted
   /// What a probe measured on the first of them, by its names
-  /// (docs/worker-protocol.md): "copy_gbps", "clusters_of_8". Empty: nothing.
-  /// An agent is told those of the device that its subgraph is judged on.
+  /// (docs/reference/worker-protocol.md): "copy_gbps", "clusters_of_8". Empty:
+  /// nothing. An agent is told those of the device that its subgraph is judged
+  /// on.
   std::map<std::string, double> gpu_numbers{};
   std::int64_t l3_bytes = 0;  ///< all of it that the processor has; 0: not told
   std::vector<std::string> instruction_sets{};  ///< "avx2", "fma", …
@@ -98,7 +99,8 @@ struct RunOptions {
   /// Of the whole run; its end is the search's, less what composing takes.
   /// 0: no limit.
   std::int64_t budget_ms = 0;
-  /// What decides speed alone, overridden by name (docs/choices.md).
+  /// What decides speed alone, overridden by name
+  /// (docs/explanation/choices.md).
   std::map<std::string, double> choices{};
   /// One dimension of the model's inputs is a symbol: kernels, and the module
   /// that is composed, are for any size of it.
@@ -153,8 +155,8 @@ struct RunStart {
   RunOptions options;
   Machine machine;
   std::string weft_version;
-  /// Blob: a graph that somebody captured already (docs/graph.md). Then there
-  /// is no problem file, and nothing is captured.
+  /// Blob: a graph that somebody captured already (docs/reference/graph.md).
+  /// Then there is no problem file, and nothing is captured.
   std::string graph{};
   int vocabulary = 1;       ///< vocabulary_version of the weft that began it
   std::string decisions{};  ///< decisions_version() of it; empty: not said

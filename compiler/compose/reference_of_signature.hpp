@@ -1,5 +1,6 @@
-// A subgraph's reference from its signature alone (docs/subgraphs.md): what the
-// kernel library has of a subgraph that no run's journal is at hand for.
+// A subgraph's reference from its signature alone
+// (docs/reference/subgraphs.md): what the kernel library has of a subgraph that
+// no run's journal is at hand for.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // A target, what kernels are built for, as data: its code generator, its build,
-// and the Python that loads what was built. docs/adding-a-target.md says how to
-// add one.
+// and the Python that loads what was built. docs/development/adding-a-target.md
+// says how to add one.
 #pragma once
 
 #include <string>

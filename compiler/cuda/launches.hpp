@@ -1,6 +1,6 @@
 // What is launched of a CUDA source, and the scratch memory that it takes: JSON
-// with the fields of docs/gpu-package.md. It stands in a comment at the
-// source's top, for people and so that one file is all of a kernel; it is
+// with the fields of docs/reference/gpu-package.md. It stands in a comment at
+// the source's top, for people and so that one file is all of a kernel; it is
 // written and read here alone. Whoever builds or calls the kernel gets JSON.
 #pragma once
 

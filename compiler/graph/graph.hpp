@@ -1,6 +1,6 @@
 // The model as captured: a list of ATen calls in execution order, each with
 // the shapes and dtypes of what it returns. Plain data; its JSON form, written
-// by the capture process, is described in docs/graph.md.
+// by the capture process, is described in docs/reference/graph.md.
 #pragma once
 
 #include <cstdint>
@@ -128,7 +128,8 @@ struct Graph {
   bool operator==(const Graph&) const = default;
 };
 
-/// Reads docs/graph.md's JSON. wrong_input names the node that does not fit.
+/// Reads docs/reference/graph.md's JSON. wrong_input names the node that does
+/// not fit.
 Result<Graph> parse_graph(std::string_view json);
 
 /// The JSON that parse_graph() reads back to an equal graph.

@@ -1,5 +1,5 @@
-// The JSON form of a graph (docs/graph.md) as a value, for files that hold
-// graphs among other things.
+// The JSON form of a graph (docs/reference/graph.md) as a value, for files that
+// hold graphs among other things.
 #pragma once
 
 #include <nlohmann/json.hpp>

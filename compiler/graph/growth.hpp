@@ -65,8 +65,8 @@ struct Rates {
 
 struct Growth {
   Sizes sizes{};  ///< at which the graph is
-  /// JSON pointer into docs/graph.md's form ("/nodes/2/values/0/shape/0") → how
-  /// the integer there grows.
+  /// JSON pointer into docs/reference/graph.md's form
+  /// ("/nodes/2/values/0/shape/0") → how the integer there grows.
   std::map<std::string, Rates> per{};
 
   /// Whether anything in the graph grows.

@@ -1,5 +1,5 @@
 // A module in the captured model, and what forward() went by in it besides
-// tensors. Plain data; docs/graph.md tells of each field.
+// tensors. Plain data; docs/reference/graph.md tells of each field.
 #pragma once
 
 #include <cstdint>

@@ -139,7 +139,8 @@ std::map<std::string, int> extern_counts(const Plan& plan);
 std::string plan_to_json(const Plan& plan);
 Result<Plan> parse_plan(std::string_view json);
 
-/// subgraphs.json (docs/subgraphs.md): KernelAgent's fields, then ours.
+/// subgraphs.json (docs/reference/subgraphs.md): KernelAgent's fields, then
+/// ours.
 std::string subgraphs_json(const Plan& plan);
 
 /// reference.py: `def reference(x0, x1, …)` in ATen calls cut from the graph,

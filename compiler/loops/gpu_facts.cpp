@@ -17,7 +17,7 @@ int number_of(const std::string& arch) {
   return number;
 }
 
-/// docs/worker-protocol.md: "clusters_of_8".
+/// docs/reference/worker-protocol.md: "clusters_of_8".
 std::map<std::int64_t, std::int64_t> clusters_in(
     const std::map<std::string, double>& numbers) {
   constexpr std::string_view start = "clusters_of_";

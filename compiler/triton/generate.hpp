@@ -25,7 +25,7 @@ bool triton_can_lower(const Graph& graph, const Node& call,
 /// grows, its last parameter is `batch` (of two symbols its last ones are
 /// `batch` and `sequence`), and so it is of its kernels, but for a constant:
 /// the type of positions. Then inputs_at(batch) takes the place of INPUTS, and
-/// BATCHES says for which a package is built (docs/gpu-package.md).
+/// BATCHES says for which a package is built (docs/reference/gpu-package.md).
 Result<std::vector<KernelSource>> generate_triton(
     const Subgraph& subgraph, const GpuFacts& facts,
     const GenerateOptions& options);

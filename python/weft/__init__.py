@@ -5,7 +5,7 @@
 
 The same package is the Python side of the weft program (capture, oracle,
 candidates), whose processes need none of this: it is loaded when it is asked
-for (docs/python.md).
+for (docs/reference/python.md).
 """
 
 import importlib

@@ -1,5 +1,5 @@
-// What head and nodes say to each other (docs/wire.md): a header in msgpack,
-// and the bytes that it announces. Nothing here opens a socket.
+// What head and nodes say to each other (docs/reference/wire.md): a header in
+// msgpack, and the bytes that it announces. Nothing here opens a socket.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // A run in the forms of tools that people already have. Each is made of what
-// run_view() gathered, so of the journal alone; docs/report.md says what is in
-// them.
+// run_view() gathered, so of the journal alone; docs/reference/report.md says
+// what is in them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

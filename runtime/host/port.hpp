@@ -1,5 +1,6 @@
 // Where an effect happens. A port gets a request, acts in its own threads or
-// processes, and answers once. docs/adding-a-port.md says how to add one.
+// processes, and answers once. docs/development/adding-a-port.md says how to
+// add one.
 #pragma once
 
 #include <functional>

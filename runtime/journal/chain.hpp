@@ -1,5 +1,5 @@
 // The chain of checks over the journal's events. The bytes that go in are
-// listed in docs/journal.md.
+// listed in docs/reference/journal.md.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // The ordered record of a run: every envelope, numbered and chained, in one
 // SQLite file that any SQLite tool can open while the run goes on. The format
-// is docs/journal.md. One writer per file (a second one is refused); a Journal
-// is used by one thread at a time.
+// is docs/reference/journal.md. One writer per file (a second one is refused);
+// a Journal is used by one thread at a time.
 #pragma once
 
 #include <cstdint>

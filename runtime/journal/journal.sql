@@ -1,4 +1,4 @@
--- "check" is a keyword of SQL, hence the quotes. docs/journal.md explains
+-- "check" is a keyword of SQL, hence the quotes. docs/reference/journal.md explains
 -- each column.
 CREATE TABLE event(
   seq INTEGER PRIMARY KEY,

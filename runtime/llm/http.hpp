@@ -1,7 +1,8 @@
 // HTTP calls whose replies stream in: libcurl's multi interface on one thread,
 // however many calls there are. Connections are used again, HTTP/2 where the
 // server offers it, certificates verified, proxy variables honoured (but see
-// docs/llm.md of this machine's servers), redirects not followed. Thread-safe.
+// docs/how-to/language-models.md of this machine's servers), redirects not
+// followed. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What an oracle answers (docs/worker-protocol.md), as messages have it.
+// What an oracle answers (docs/reference/worker-protocol.md), as messages have
+// it.
 #pragma once
 
 #include <nlohmann/json.hpp>

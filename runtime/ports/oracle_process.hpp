@@ -1,5 +1,5 @@
-// How an oracle is started and asked (docs/worker-protocol.md): one Python
-// process that holds references and owns a sandboxed candidate.
+// How an oracle is started and asked (docs/reference/worker-protocol.md): one
+// Python process that holds references and owns a sandboxed candidate.
 #pragma once
 
 #include <filesystem>

@@ -32,7 +32,7 @@ struct Production {
 Result<void> check_devices(const RunStart& start);
 
 /// Everything given outlives what is returned. To add a port: write its files,
-/// list it here (docs/adding-a-port.md).
+/// list it here (docs/development/adding-a-port.md).
 Production make_production(const RunDirectory& run, const Scratch& scratch,
                            const Installation& installation, BlobStore& blobs,
                            const RunStart& start, LlmAccess llm);

@@ -1,7 +1,7 @@
 // port/verify: checks and times candidates, through warm oracle processes (one
-// a slot; docs/worker-protocol.md). An oracle that dies or overruns its limit
-// is replaced, and the request answered with a failure. One that works on what
-// is not wanted any more is killed.
+// a slot; docs/reference/worker-protocol.md). An oracle that dies or overruns
+// its limit is replaced, and the request answered with a failure. One that
+// works on what is not wanted any more is killed.
 #pragma once
 
 #include <condition_variable>

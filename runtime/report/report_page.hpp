@@ -1,4 +1,4 @@
-// The page that shows a run (docs/report.md): the files of page/, put
+// The page that shows a run (docs/reference/report.md): the files of page/, put
 // together. Nothing that a journal says becomes markup.
 #pragma once
 

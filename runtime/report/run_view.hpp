@@ -1,7 +1,7 @@
 // A run as one JSON document, made from its journal alone: what report.html and
 // the live page show, and what the exports are made of. Also of a run that goes
 // on or was killed: then `finished` is null and what is not known yet is null
-// or absent. Its fields: docs/report.md.
+// or absent. Its fields: docs/reference/report.md.
 #pragma once
 
 #include <cstddef>

@@ -118,9 +118,10 @@ Result<SandboxOrder> read_order(std::span<char* const> words) {
       order.request.gpu = true;
     } else if (at + 1 == words.size() ||
                !read_flag(flag, words[at + 1], order)) {
-      return fail(ErrorCode::wrong_input,
-                  "weft-sandbox: cannot read '" + std::string(flag) +
-                      "': it is started by weft, see docs/sandbox.md");
+      return fail(
+          ErrorCode::wrong_input,
+          "weft-sandbox: cannot read '" + std::string(flag) +
+              "': it is started by weft, see docs/explanation/security.md");
     } else {
       ++at;
     }

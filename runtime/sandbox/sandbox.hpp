@@ -1,7 +1,8 @@
 // Runs a command that is not trusted: no network, read-only system, one
 // writable scratch folder, bounded memory, processes, file size, CPU and wall
 // time, an empty environment, and the whole process tree gone at the end.
-// Which layers this machine allows is asked once (docs/sandbox.md).
+// Which layers this machine allows is asked once
+// (docs/explanation/security.md).
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ struct SandboxRequest {
                     ///< PATH, HOME, TMPDIR, LANG, USER and LOGNAME, which are
                     ///< always there
   SandboxLimits limits;
-  bool gpu = false;      ///< shows NVIDIA's devices (docs/sandbox.md)
+  bool gpu = false;  ///< shows NVIDIA's devices (docs/explanation/security.md)
   std::stop_token stop;  ///< kills it when asked to; not for sandbox_prefix
 };
 

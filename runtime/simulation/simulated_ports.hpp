@@ -18,8 +18,8 @@ bool happens(Random& random, int out_of_1000);
 /// From 0 to `below` - 1.
 std::int64_t pick(Random& random, std::int64_t below);
 
-/// A small model as docs/graph.md's JSON: a few rows of operators with matrix
-/// products between them, some of them alike.
+/// A small model as docs/reference/graph.md's JSON: a few rows of operators
+/// with matrix products between them, some of them alike.
 std::string simulated_graph(Random& random);
 
 /// Providers with small limits, and budgets that some runs exceed.

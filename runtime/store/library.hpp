@@ -1,6 +1,7 @@
 // The kernel library: one SQLite file that all runs of a user share, with the
 // best known kernel for each question, and with what any run would make again
-// alike (captured graphs, built kernels). docs/library.md has its tables.
+// alike (captured graphs, built kernels). docs/reference/kernel-library.md has
+// its tables.
 //
 // Each call opens the file, does one short transaction and closes it, so any
 // number of threads and processes may use it. Nothing in it is believed: a

@@ -91,7 +91,7 @@ def module(name):
 
 
 def graph(count):
-    """x0 + x1 of so many elements (docs/graph.md)."""
+    """x0 + x1 of so many elements (docs/reference/graph.md)."""
     value = {"dtype": "float32", "shape": [count], "stride": [1]}
 
     def node(name, kind, target, args=()):
@@ -107,7 +107,7 @@ def graph(count):
 
 
 def package(name, count, arch, folder):
-    """The path of that kernel's package (docs/gpu.md)."""
+    """The path of that kernel's package (docs/explanation/timing.md)."""
     text = f"#define N {count}ull\n{CUDA[name]}\n"
     cubin = compiled(text, arch, os.path.join(folder, f"{name}-{count}"))
     grid = [-(-count // 256), 1, 1]

@@ -1,4 +1,4 @@
-"""Whether weft's Python side works on this machine's GPU: docs/gpu.md.
+"""Whether weft's Python side works on this machine's GPU: docs/explanation/timing.md.
 
     python3 tests/gpu/self_test.py [--device cuda:0] [--skip-compile]
 

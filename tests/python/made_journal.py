@@ -1,4 +1,4 @@
-"""Journals that no weft wrote: docs/journal.md's format by its own words, and
+"""Journals that no weft wrote: docs/reference/journal.md's format by its own words, and
 runs as large, or as hostile, as a test wants them."""
 
 import hashlib

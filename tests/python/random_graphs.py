@@ -1,4 +1,4 @@
-"""Random graphs (docs/graph.md) of the operators that lowering has rules for.
+"""Random graphs (docs/reference/graph.md) of the operators that lowering has rules for.
 
 PyTorch's meta tensors decide which calls are valid and what their results look
 like, so every graph is one that capture could give: ranks 0 to 5, sizes of one,

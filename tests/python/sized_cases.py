@@ -1,5 +1,5 @@
 """A captured graph at several sizes, as the compiler wants it: one graph, and which
-of its integers grow (docs/graph.md, "symbol"). Told here in Python, so that the
+of its integers grow (docs/reference/graph.md, "symbol"). Told here in Python, so that the
 compiler's own word for it is not what tests rest on.
 """
 
@@ -12,7 +12,7 @@ from captured_cases import graphs_of
 #: Of a batch, and of a batch and a length: what differs is told by differences.
 SAMPLES = {1: ((8,), (12,), (14,)),
            2: ((8, 10), (12, 10), (8, 15), (12, 15), (8, 17), (12, 17))}
-#: What grows, in the order of docs/graph.md: how often each size is a factor.
+#: What grows, in the order of docs/reference/graph.md: how often each size is a factor.
 TERMS = {1: ((1,), (2,)), 2: ((1, 0), (0, 1), (1, 1), (0, 2), (1, 2))}
 
 

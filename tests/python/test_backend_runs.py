@@ -63,7 +63,7 @@ class Runs(RealSearches):
                          [])
         told = [rechecks.told(one.composed) for one in composed if one.from_store]
         # A busy machine may give no verdict; a backward pass whose gradients
-        # cancel, one against it (docs/python.md).
+        # cancel, one against it (docs/reference/python.md).
         self.assertIn(recheck.RIGHT, told, self.reasons())
         self.assertEqual([one for one in told if one != recheck.RIGHT
                           and "timed_out" not in one], [])

@@ -61,7 +61,7 @@ class InputTest(WeftCase):
                             "--seed is given twice: give it once")
 
     def test_no_verb(self):
-        self.assert_refused([], 2, "subcommand")
+        self.assert_refused([], 2, "Begin with")
         self.assert_refused(["-v"], 2, "subcommand")
 
     def test_a_verb_that_there_is_none_of(self):

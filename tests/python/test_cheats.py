@@ -6,7 +6,7 @@ become of it: `Reference:` names the model it claims to replace, `Expect:`
 `Remark:` a part of what is said, `Operators:` what must be listed. `Gpu:` says
 what differs on a GPU, and why: "accepted" or "rejected" instead of `Expect:`, or
 "host" for a file that works on host memory and is not judged there.
-docs/eval.md's table names every row of the catalogue.
+docs/reference/cheats.md's table names every row of the catalogue.
 """
 
 import ast
@@ -215,7 +215,7 @@ class AskedAgainTest(unittest.TestCase):
 
 class CatalogueTest(unittest.TestCase):
     def setUp(self):
-        with open(os.path.join(ROOT, "docs", "eval.md"),
+        with open(os.path.join(ROOT, "docs", "reference", "cheats.md"),
                   encoding="utf-8") as file:
             self.table = dict(re.findall(
                 r"^\| ([TONGS]\d+) \| (.*) \|$", file.read(), re.MULTILINE))

@@ -1,4 +1,4 @@
-"""When an output is the reference's: docs/verdict.md, "The error model"."""
+"""When an output is the reference's: docs/explanation/verification.md, "The error model"."""
 
 import os
 import sys

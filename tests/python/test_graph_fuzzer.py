@@ -3,7 +3,7 @@ and with dimensions of one, go through lowering, scheduling and code generation 
 every target: there is code, or a sentence that says why not, and never a crash.
 
 With WEFT_LONG_TESTS=1 the random graphs take 30 minutes, and the program is built
-under the address sanitizer (docs/graph.md)."""
+under the address sanitizer (docs/reference/graph.md)."""
 
 from __future__ import annotations
 

@@ -258,7 +258,8 @@ TEST_CASE("meta values are kept, replaced, and can't be the journal's own") {
   CHECK(journal.meta("nothing") == std::nullopt);
 }
 
-TEST_CASE("any SQLite tool reads the events as docs/journal.md says") {
+TEST_CASE(
+    "any SQLite tool reads the events as docs/reference/journal.md says") {
   Directory directory;
   write_example(directory / "j.db");
   run_sql(directory / "j.db",

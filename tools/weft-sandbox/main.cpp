@@ -1,4 +1,5 @@
-// weft-sandbox: runs one command that is not trusted. docs/sandbox.md.
+// weft-sandbox: runs one command that is not trusted.
+// docs/explanation/security.md.
 #include <linux/close_range.h>
 #include <unistd.h>
 

@@ -149,11 +149,12 @@ Error why_no_box(const std::string& error_text) {
   // the machine forbids namespaces.
   const bool forbidden = error_text.find("namespace") != std::string::npos ||
                          error_text.find("uid map") != std::string::npos;
-  return {forbidden ? ErrorCode::missing : ErrorCode::failed,
-          "the sandbox could not be built: " +
-              (error_text.empty() ? std::string("bubblewrap gave no reason")
-                                 : error_text.substr(0, error_text.find('\n'))) +
-              " (docs/sandbox.md says what the machine must allow)"};
+  return {
+      forbidden ? ErrorCode::missing : ErrorCode::failed,
+      "the sandbox could not be built: " +
+          (error_text.empty() ? std::string("bubblewrap gave no reason")
+                             : error_text.substr(0, error_text.find('\n'))) +
+          " (docs/explanation/security.md says what the machine must allow)"};
 }
 
 void die_with_parent(int signal, pid_t parent) {

@@ -1,6 +1,6 @@
-// `weft bench`: a folder of problems, each as a run of its own (docs/bench.md).
-// What is done with them is the Python side's (weft.bench): this process
-// becomes it.
+// `weft bench`: a folder of problems, each as a run of its own
+// (docs/how-to/kernelbench.md). What is done with them is the Python side's
+// (weft.bench): this process becomes it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// `weft choices`: what decides speed alone (docs/choices.md).
+// `weft choices`: what decides speed alone (docs/explanation/choices.md).
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// `weft eval`: the oracle's verdict on candidates from anywhere (docs/eval.md).
+// `weft eval`: the oracle's verdict on candidates from anywhere
+// (docs/how-to/judge-a-kernel.md).
 #pragma once
 
 #include <optional>

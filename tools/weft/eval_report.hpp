@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// `evaluation` is docs/worker-protocol.md's. With --json, one object a line;
-/// with --quiet, only what is rejected.
+/// `evaluation` is docs/reference/worker-protocol.md's. With --json, one object
+/// a line; with --quiet, only what is rejected.
 void show_evaluation(const CommonFlags& common,
                      const std::filesystem::path& reference,
                      const std::filesystem::path& candidate,

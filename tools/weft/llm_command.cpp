@@ -185,7 +185,9 @@ int llm_list_command(const CommonFlags& common) {
     }
   }
   if (loaded->endpoints.empty() && !common.json) {
-    std::printf("no language model is declared: docs/llm.md says how\n");
+    std::printf(
+        "no language model is declared: docs/how-to/language-models.md says "
+        "how\n");
   }
   return 0;
 }

@@ -17,7 +17,9 @@
 #include "tools/weft/run_python_driver.hpp"
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/export_command.hpp"
+#include "tools/weft/help.hpp"
 #include "tools/weft/llm_command.hpp"
+#include "tools/weft/manual.hpp"
 #include "tools/weft/node_command.hpp"
 #include "tools/weft/number_range.hpp"
 #include "tools/weft/run_flags.hpp"
@@ -229,7 +231,7 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
 void add_bench(CLI::App& app, CommonFlags& common, int& code) {
   static BenchFlags flags;
   auto* bench = app.add_subcommand(
-      "bench", "Run a folder of problems, and say how they fare");
+      "bench", "Run a folder of problems and report the scores");
   add_common(*bench, common);
   bench
       ->add_option("folder", flags.folder,
@@ -287,6 +289,7 @@ void add_attached(CLI::App& app, int& code) {
   static AttachedFlags flags;
   auto* attached = app.add_subcommand(
       "attached", "Run another command of weft until standard input is closed");
+  attached->group("");  // for programs that start weft
   attached->add_option("--remove", flags.remove,
                        "Folder to remove once standard input was closed");
   attached
@@ -303,7 +306,7 @@ void add_attached(CLI::App& app, int& code) {
 void add_choices(CLI::App& app, CommonFlags& common, int& code) {
   static std::string part;
   auto* choices = app.add_subcommand(
-      "choices", "Say what decides speed alone, and can be overridden");
+      "choices", "List the choices that affect speed only, to override them");
   add_common(*choices, common);
   choices->add_option("part", part, "Only names with this in them");
   choices->callback([&] { code = choices_command(common, part); });
@@ -311,8 +314,8 @@ void add_choices(CLI::App& app, CommonFlags& common, int& code) {
 
 void add_tune(CLI::App& app, CommonFlags& common, int& code) {
   static TuneFlags flags;
-  auto* tune = app.add_subcommand(
-      "tune", "Try values of one choice on one problem, a run for each");
+  auto* tune =
+      app.add_subcommand("tune", "Try values of one choice on one problem");
   add_common(*tune, common);
   tune->add_option("problem", flags.run.problem,
                    "Python file with Model, get_inputs, get_init_inputs")
@@ -334,7 +337,7 @@ void add_config(CLI::App& app, CommonFlags& common, int& code) {
   static RunFlags flags;
   static std::vector<std::string> typed;
   auto* config = app.add_subcommand(
-      "config", "Say which settings hold, and where each was set");
+      "config", "Print the settings in force and where each was set");
   add_common(*config, common);
   add_settable(*config, flags);
   config->parse_complete_callback([config, &common] {
@@ -350,7 +353,8 @@ void add_config(CLI::App& app, CommonFlags& common, int& code) {
 
 void add_llm(CLI::App& app, CommonFlags& common, int& code) {
   static std::string name;
-  auto* llm = app.add_subcommand("llm", "Language models that are declared");
+  auto* llm =
+      app.add_subcommand("llm", "List, check and customise language models");
   llm->require_subcommand(1);
   auto* list = llm->add_subcommand("list", "All of them");
   add_common(*list, common);
@@ -375,7 +379,7 @@ void add_llm(CLI::App& app, CommonFlags& common, int& code) {
 
 void add_others(CLI::App& app, CommonFlags& common, int& code) {
   static ResumeFlags resume_flags;
-  auto* resume = app.add_subcommand("resume", "Go on with a run that stopped");
+  auto* resume = app.add_subcommand("resume", "Continue a run that stopped");
   add_common(*resume, common);
   resume->add_option("run", resume_flags.run, "Run directory")->required();
   resume->add_flag("--recorded", resume_flags.recorded,
@@ -388,7 +392,8 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
 
   static ReplayFlags replay_flags;
   auto* replay = app.add_subcommand(
-      "replay", "Run the roles over a journal, with no effects");
+      "replay",
+      "Repeat the decisions of a run from its journal, without effects");
   add_common(*replay, common);
   replay->add_option("run", replay_flags.run, "Run directory")->required();
   auto* check =
@@ -411,7 +416,7 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   replay->callback([&] { code = replay_command(common, replay_flags); });
 
   static ShowFlags show_flags;
-  auto* show = app.add_subcommand("show", "Tell what a run did");
+  auto* show = app.add_subcommand("show", "Print what a run did");
   add_common(*show, common);
   show->add_option("run", show_flags.run, "Run directory")->required();
   show->add_flag("--events", show_flags.events, "Every envelope");
@@ -425,7 +430,7 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   show->callback([&] { code = show_command(common, show_flags); });
 
   auto* doctor = app.add_subcommand(
-      "doctor", "Say what this machine has and what it lacks");
+      "doctor", "Check what this machine has and what it lacks");
   add_common(*doctor, common);
   static DoctorFlags doctor_flags;
   doctor->add_flag("--no-run", doctor_flags.is_brief,
@@ -434,7 +439,7 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
 
   static SimulateFlags simulate_flags;
   auto* simulate = app.add_subcommand(
-      "simulate", "Whole runs with faked effects and injected faults");
+      "simulate", "Simulate whole runs with injected faults");
   add_common(*simulate, common);
   simulate->add_option("--random-seeds", simulate_flags.random_seeds, "From..to, inclusive")
       ->capture_default_str();
@@ -446,7 +451,7 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
 void add_fork(CLI::App& app, CommonFlags& common, int& code) {
   static ForkFlags flags;
   auto* fork = app.add_subcommand(
-      "fork", "Go on from an event of a run, with something changed");
+      "fork", "Continue a run from one of its events, with a change");
   add_common(*fork, common);
   fork->add_option("run", flags.run, "Run directory")->required();
   fork->add_option("--at", flags.at, "The last event that is kept")
@@ -468,8 +473,9 @@ void add_fork(CLI::App& app, CommonFlags& common, int& code) {
 
 void add_diff(CLI::App& app, CommonFlags& common, int& code) {
   static DiffFlags flags;
-  auto* diff = app.add_subcommand(
-      "diff", "Say where two runs part, and why (exit code 1: they do)");
+  auto* diff = app.add_subcommand("diff",
+                                  "Compare two runs and explain their first "
+                                  "difference. Exit code 1: they differ");
   add_common(*diff, common);
   diff->add_option("left", flags.left, "Run directory")->required();
   diff->add_option("right", flags.right, "Another one")->required();
@@ -478,8 +484,8 @@ void add_diff(CLI::App& app, CommonFlags& common, int& code) {
 
 void add_ui(CLI::App& app, CommonFlags& common, int& code) {
   static UiFlags flags;
-  auto* ui =
-      app.add_subcommand("ui", "Show runs in a browser, also while they go on");
+  auto* ui = app.add_subcommand(
+      "ui", "Show runs in a browser, finished or in progress");
   add_common(*ui, common);
   ui->add_option("folder", flags.root, "A run directory, or a folder of them")
       ->required();
@@ -494,7 +500,7 @@ void add_ui(CLI::App& app, CommonFlags& common, int& code) {
 void add_export(CLI::App& app, CommonFlags& common, int& code) {
   static ExportFlags flags;
   auto* exports =
-      app.add_subcommand("export", "Write a run in a form of other tools");
+      app.add_subcommand("export", "Write a run in the format of another tool");
   exports->require_subcommand(1);
   const auto add = [&](const char* form, const char* words,
                        const char* what = "Run directory",
@@ -524,7 +530,7 @@ void add_export(CLI::App& app, CommonFlags& common, int& code) {
 void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   static NodeFlags flags;
   auto* node = app.add_subcommand(
-      "node", "Join a run that listens, and do a part of its work");
+      "node", "Join a run that listens, and do part of its work");
   add_common(*node, common);
   node->add_option("--join", flags.join,
                    "The head: tcp://HOST:PORT (default: this machine's)")
@@ -559,11 +565,32 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   keygen->callback([&] { code = keygen_command(common, keys); });
 
   static std::filesystem::path run;
-  auto* cluster = app.add_subcommand(
-      "cluster", "Say which nodes a run has, and what they do");
+  auto* cluster =
+      app.add_subcommand("cluster", "List the nodes of a run and what they do");
   add_common(*cluster, common);
   cluster->add_option("run", run, "Run directory")->required();
   cluster->callback([&] { code = cluster_command(common, run); });
+}
+
+/// The command line as CLI11 knows it, for shells and readers.
+void add_manual(CLI::App& app, int& code) {
+  static std::string shell, format;
+  const auto print = [&app, &code](const std::string& text) {
+    std::fputs(text.c_str(), stdout);
+    code = 0;
+  };
+  auto* completion =
+      app.add_subcommand("completion", "Print a completion script for a shell");
+  completion->add_option("shell", shell, "For which shell")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion->callback([&app, print] { print(completion_script(app, shell)); });
+  auto* manual = app.add_subcommand(
+      "manual", "Print the manual page, or the reference as Markdown");
+  manual->add_option("format", format, "In which format")
+      ->required()
+      ->check(CLI::IsMember({"man", "markdown"}));
+  manual->callback([&app, print] { print(manual_text(app, format)); });
 }
 
 /// The exit code, 3 where what was printed did not get to where it should: a
@@ -580,6 +607,7 @@ int end(int code) {
 
 int main(int argc, char** argv) {
   CLI::App app{"weft turns a PyTorch model into verified, fast kernels"};
+  set_grouped_help(app);
   app.set_version_flag("--version", std::string("weft ") + weft_version());
   app.require_subcommand(1);
   CommonFlags common;
@@ -599,6 +627,7 @@ int main(int argc, char** argv) {
   add_ui(app, common, code);
   add_export(app, common, code);
   add_nodes(app, common, code);
+  add_manual(app, code);
   try {
     auto words = with_current_flags({argv + 1, argv + argc}, [](const auto& line) {
       std::fprintf(stderr, "weft: %s\n", line.c_str());
@@ -608,6 +637,12 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // CLI11 has exit codes of its own; wrong usage is 2 here.
     if (error.get_exit_code() == 0) return end(app.exit(error));  // --help
+    if (app.get_subcommands().empty() && app.remaining().empty() &&
+        error.get_exit_code() ==
+            static_cast<int>(CLI::ExitCodes::RequiredError)) {
+      std::fputs(first_steps(), stderr);
+      return 2;
+    }
     const auto wrong = wrong_usage(app);
     if (!wrong) return end(app.exit(error) == 0 ? 0 : 2);
     std::fprintf(stderr, "weft: %s\n", wrong->c_str());

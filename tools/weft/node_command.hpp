@@ -1,5 +1,5 @@
 // The verbs of many machines: `weft node`, `weft keygen`, `weft cluster`
-// (docs/nodes.md).
+// (docs/how-to/machines.md).
 #pragma once
 
 #include <optional>

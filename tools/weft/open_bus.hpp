@@ -1,4 +1,5 @@
-// How other machines have a part in a run of this one (docs/nodes.md).
+// How other machines have a part in a run of this one
+// (docs/how-to/machines.md).
 #pragma once
 
 #include <memory>

@@ -71,7 +71,7 @@ std::vector<std::string> sandbox_advice() {
   }
   lines.emplace_back(
       "if you trust every kernel that will run: '--sandbox none' "
-      "(docs/sandbox.md)");
+      "(docs/explanation/security.md)");
   return lines;
 }
 

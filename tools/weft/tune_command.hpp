@@ -1,5 +1,5 @@
 // `weft tune`: values of one choice, each tried in a run of its own
-// (docs/choices.md).
+// (docs/explanation/choices.md).
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 def _weft_built(text, arch):
     """The package that weft built of that text for such a GPU
-    (docs/gpu-package.md), or None. It lies in `build`, in the folder of this
+    (docs/reference/gpu-package.md), or None. It lies in `build`, in the folder of this
     file or of the run that composed it, or where WEFT_BUILT_KERNELS says."""
     key = hashlib.sha256(f"{text}\0{arch}".encode()).hexdigest()[:32]
     for folder, is_safe in _weft_build_folders():

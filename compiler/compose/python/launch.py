@@ -31,7 +31,7 @@ def _weft_config(grid, threads, shared_bytes, cluster=1, cooperative=False):
 
 
 def _weft_functions(driver, package, launches):
-    """The driver's handles of what a package (docs/gpu-package.md) launches, on
+    """The driver's handles of what a package (docs/reference/gpu-package.md) launches, on
     the device that is current now."""
     modules, functions = {}, []
     for one in launches:

@@ -18,7 +18,7 @@ def info():
 
 def clear():
     """Removes them; the number removed. What this process has loaded stays,
-    and so does the program's kernel library (docs/library.md)."""
+    and so does the program's kernel library (docs/reference/kernel-library.md)."""
     paths = store.entries()
     for path in paths:
         shutil.rmtree(path, ignore_errors=True)

@@ -3,7 +3,7 @@ generated kernels have to beat.
 
 The graph is the one that torch.compile compiles: Inductor's own entry point makes it,
 with its decompositions, joint passes and partition, and calls a hook in the place of its
-inner compiler (docs/python.md)."""
+inner compiler (docs/reference/python.md)."""
 
 import contextlib
 import copy

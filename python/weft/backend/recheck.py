@@ -33,7 +33,7 @@ REFUSED = ("wrong", "crashed", "cheated")
 #: A verdict that did not come to an end is asked for by so many processes.
 TRIES_MAX = 3
 #: Kernels for any sizes are judged at these besides, by the number of symbols, and
-#: at larger ones, as the search judges them (docs/dynamic-batch.md).
+#: at larger ones, as the search judges them (docs/how-to/dynamic-shapes.md).
 SIZES = {1: ("1", "13", "({0} // 12 + 1) * 24"),
          2: ("1, 1", "1, 17", "13, 1", "13, 8",
              "({0} // 12 + 1) * 24, ({1} // 12 + 2) * 24")}

@@ -1,6 +1,6 @@
 """`weft.verify(reference, candidate, inputs)`: is this module the other?
 
-The error model is the judge's (docs/verdict.md); the data is the user's own,
+The error model is the judge's (docs/explanation/verification.md); the data is the user's own,
 and both run in this process. Who does not trust the candidate's code has
 `weft eval` judge it in a sandbox.
 """

@@ -44,7 +44,7 @@ def of_folder(folder, limits=None):
 
 
 def of_package(package, cubins, limits):
-    """The same of a kernel package (docs/gpu-package.md) and its modules."""
+    """The same of a kernel package (docs/reference/gpu-package.md) and its modules."""
     launches = {one["function"]: {"threads": one["threads"],
                                   "dynamic_bytes": one.get("shared_bytes", 0)}
                 for one in package["launches"]}

@@ -4,7 +4,7 @@
 
 Needs NVRTC (NVIDIA's compiler as a library: pip install nvidia-cuda-nvrtc, or
 the CUDA toolkit) and no GPU. launches.json says what is launched and which
-scratch memory it takes, with the fields of docs/gpu-package.md.
+scratch memory it takes, with the fields of docs/reference/gpu-package.md.
 """
 
 import argparse

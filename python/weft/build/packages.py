@@ -1,4 +1,4 @@
-"""What a run has built of a module's kernels for a GPU (docs/gpu-package.md):
+"""What a run has built of a module's kernels for a GPU (docs/reference/gpu-package.md):
 without it the next process makes them again, which takes a compiler's time.
 """
 

@@ -5,7 +5,7 @@
 
 No GPU is needed. The source's kernel_function is run once on tensors without
 data: what it launches, on what and in which order, is the package
-(docs/gpu-package.md); each kernel is compiled for the architecture. With
+(docs/reference/gpu-package.md); each kernel is compiled for the architecture. With
 --interpret the package holds the source itself, for Triton's interpreter.
 """
 

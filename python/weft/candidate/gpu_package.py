@@ -1,4 +1,4 @@
-"""Runs a GPU kernel package (docs/gpu.md): cubins and a list of launches.
+"""Runs a GPU kernel package (docs/explanation/timing.md): cubins and a list of launches.
 
 Needs the driver and nothing else: no compiler, and no framework on the device.
 Without a device a package holds the kernel's Python text instead, which
@@ -18,7 +18,7 @@ from weft.build import built_code, triton_interpreter
 from weft.device.driver import launch_config
 
 FORMAT = 1
-#: Whose build makes such a package (docs/gpu-package.md).
+#: Whose build makes such a package (docs/reference/gpu-package.md).
 KINDS = ("triton", "cuda")
 
 

@@ -1,6 +1,6 @@
 """Captures a problem's model as a graph: `python -m weft.capture.capture`.
 
-Writes docs/graph.md's JSON and prints one JSON line: {"ok": true, ...} or
+Writes docs/reference/graph.md's JSON and prints one JSON line: {"ok": true, ...} or
 {"ok": false, "error": {...}}. Exit code 0 or 1. A model that never returns is
 the caller's to end: this process has no clock of its own.
 

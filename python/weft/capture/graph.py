@@ -1,4 +1,4 @@
-"""Writes an exported program as docs/graph.md's JSON object."""
+"""Writes an exported program as docs/reference/graph.md's JSON object."""
 
 import collections
 import contextlib

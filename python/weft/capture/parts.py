@@ -28,7 +28,7 @@ _LENGTH_MAX = 1000
 
 
 def of(model, read):
-    """The graph's `parts` (docs/graph.md). `read`: (id of a module, attribute)
+    """The graph's `parts` (docs/reference/graph.md). `read`: (id of a module, attribute)
     of all that a call looked up and did not bind."""
     names = {}
     for key, name in read:

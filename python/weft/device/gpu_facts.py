@@ -23,7 +23,7 @@ _EMPTY_KERNEL = b""".version 7.8
 
 
 def probe(device):
-    """docs/worker-protocol.md's `gpu`."""
+    """docs/reference/worker-protocol.md's `gpu`."""
     driver = device.driver
     return {
         "name": driver.name(),

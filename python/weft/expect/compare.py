@@ -1,4 +1,4 @@
-"""The error model: is this output the reference's? (docs/verdict.md)
+"""The error model: is this output the reference's? (docs/explanation/verification.md)
 
 Normalised error of an element: |x - r64| / (|r64| + rms(r64)). The rms makes
 the error of a small element count against the output's own scale, never

@@ -27,7 +27,7 @@ HALVES = ("float16", "bfloat16")
 
 
 def exact_outputs(graph: dict[str, Any]) -> set[str]:
-    """Names of the outputs of a graph (docs/graph.md) that eager alone decides."""
+    """Names of the outputs of a graph (docs/reference/graph.md) that eager alone decides."""
     nodes = {node["name"]: node for node in graph["nodes"]}
     return {name for name in graph["outputs"]
             if _dtypes(nodes[name]) == ["bool"]

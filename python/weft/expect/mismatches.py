@@ -15,7 +15,7 @@ DEVICE_CHUNK = 1 << 22
 def first(got, made):
     """The first elements of `got` that are beyond the tolerance of the
     expectation `made`; where none is by itself, the farthest. Of each a
-    dictionary of texts, as docs/worker-protocol.md has it."""
+    dictionary of texts, as docs/reference/worker-protocol.md has it."""
     if got.shape != made.framework.shape or got.numel() == 0:
         return []
     got = got.contiguous()

@@ -13,7 +13,7 @@ from weft.expect import compare
 
 #: Who exceeds a bound by more is wrong whatever was drawn.
 NEAR = 16.0
-#: So many further draws (docs/verdict.md has what they were measured by), of
+#: So many further draws (docs/explanation/verification.md has what they were measured by), of
 #: inputs times 1 - k / STEPS: what is equal, zero, or within [0, 1] stays so, and
 #: bfloat16 has these factors exactly.
 COUNT = 8

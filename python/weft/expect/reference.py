@@ -1,6 +1,6 @@
 """The reference of a subgraph: its captured ATen calls as a Python function.
 
-`Reference` reads a graph (docs/graph.md) and writes it out as Python source
+`Reference` reads a graph (docs/reference/graph.md) and writes it out as Python source
 once, so that eager timing carries no interpreter of ours. The float64 form is
 the same calls with every floating dtype argument widened, run on widened
 inputs: it differs from the recorded computation in rounding only.
@@ -19,7 +19,7 @@ CASTS = ("aten._to_copy.", "aten.to.", "prims.convert_element_type.")
 
 
 class BadGraph(Exception):
-    """The graph JSON does not fit docs/graph.md; the text says where."""
+    """The graph JSON does not fit docs/reference/graph.md; the text says where."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Reference:
         return f"{node['name']} = {call}"
 
     def _text(self, arg, wide):
-        """An argument of docs/graph.md as Python source."""
+        """An argument of docs/reference/graph.md as Python source."""
         if isinstance(arg, list):
             return "[" + ", ".join(self._text(item, wide) for item in arg) + "]"
         if not isinstance(arg, dict):

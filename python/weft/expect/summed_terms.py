@@ -1,5 +1,5 @@
 """How many terms an ATen call sums for each element that it gives: rounding
-errors grow with them (docs/verdict.md, `L`)."""
+errors grow with them (docs/explanation/verification.md, `L`)."""
 
 from functools import cache
 from math import prod

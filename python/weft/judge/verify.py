@@ -1,4 +1,4 @@
-"""Checks one candidate kernel of a subgraph (docs/verdict.md)."""
+"""Checks one candidate kernel of a subgraph (docs/explanation/verification.md)."""
 
 import time
 from dataclasses import dataclass, field, replace
@@ -58,7 +58,7 @@ class Limits:
 
 @dataclass
 class Verdict:
-    """docs/worker-protocol.md's `verdict`."""
+    """docs/reference/worker-protocol.md's `verdict`."""
 
     correct: bool = False
     reason: str = ""
@@ -241,7 +241,7 @@ def is_of_tf32(got, wants, reference, allow):
 
 
 def _schedule(count):
-    """(buffer set, case), the first case twice: see docs/verdict.md. The last case
+    """(buffer set, case), the first case twice: see docs/explanation/verification.md. The last case
     is the altered one, which must follow the first case in the same buffers."""
     yield 0, 0
     for number in range(1, count - 1):

@@ -1,4 +1,4 @@
-"""Checks a composed module against the problem's Model (docs/verdict.md)."""
+"""Checks a composed module against the problem's Model (docs/explanation/verification.md)."""
 
 import contextlib
 import pickle

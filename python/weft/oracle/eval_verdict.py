@@ -24,7 +24,7 @@ _DEFINES = "(?:class|def)\\s+{0}\\b|^\\s*{0}\\s*[:=]|import\\b.*\\b{0}\\b"
 
 
 def evaluate(oracle, request):
-    """docs/worker-protocol.md's `evaluation`."""
+    """docs/reference/worker-protocol.md's `evaluation`."""
     text = _read(request["candidate"])
     contract = contract_of(text, request["candidate"])
     whole = oracle.whole(request)

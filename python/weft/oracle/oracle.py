@@ -1,4 +1,4 @@
-"""The oracle: docs/worker-protocol.md, one request a line.
+"""The oracle: docs/reference/worker-protocol.md, one request a line.
 
 Trusted: it holds references, inputs and expectations. What it checks runs in
 the slot's zygote, under the sandbox prefix it was started with.

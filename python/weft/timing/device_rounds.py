@@ -112,7 +112,7 @@ class DeviceRounds(Rounds):
         return least / (self._copy_gbps * 1e9 * BANDWIDTH_SLACK)
 
     def report(self):
-        """docs/worker-protocol.md's `timing`, with `gpu`."""
+        """docs/reference/worker-protocol.md's `timing`, with `gpu`."""
         told = super().report()
         seconds = (statistics.median(self._seconds("candidate"))
                    / self._bench.calls)

@@ -302,7 +302,7 @@ class Rounds:
         return in_a_row.measured(self._bench, sides, call_s, dice)
 
     def report(self):
-        """docs/worker-protocol.md's `timing`, by the rounds alone. TooBusy: there is none."""
+        """docs/reference/worker-protocol.md's `timing`, by the rounds alone. TooBusy: there is none."""
         overhead = self._overhead()
         rejected = self._reason
         hidden = self._off_clock()
@@ -428,7 +428,7 @@ def median_interval(values):
 
 
 def summary(seconds, calls):
-    """T of docs/worker-protocol.md from what messages of so many calls took."""
+    """T of docs/reference/worker-protocol.md from what messages of so many calls took."""
     net = sorted(one / calls * 1e6 for one in seconds)
     last = len(net) - 1
     return {

@@ -1,6 +1,6 @@
 """Sets the stage for timing: baseline process, buffers, data, expectations.
 
-What is timed, how and against what: docs/verdict.md. A bench (a subgraph's
+What is timed, how and against what: docs/explanation/verification.md. A bench (a subgraph's
 here, a model's in time_model.py) is kept with its baseline process, because
 torch.compile costs more than everything else together.
 """
@@ -120,7 +120,7 @@ class Timer:
         return Lent(bench, self._baseline, name)
 
     def _time(self, key, make_bench, job, request, limits):
-        """docs/worker-protocol.md's `timing`."""
+        """docs/reference/worker-protocol.md's `timing`."""
         with contextlib.suppress(TimingFailed):  # begun for another request
             self._await_compiler(self._prepare(key, make_bench))
         bench = self._prepare(key, make_bench)

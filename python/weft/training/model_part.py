@@ -6,7 +6,7 @@ import types
 
 from torch.utils import _pytree as _weft_pytree
 
-#: Why the last call, or a part of it, ran none of the kernels: docs/verdict.md.
+#: Why the last call, or a part of it, ran none of the kernels: docs/explanation/verification.md.
 _weft_passed_on = ""
 
 

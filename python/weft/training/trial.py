@@ -17,7 +17,7 @@ TIMED_MAX = 3
 class Trial:
     names: list  # passes that are by kernels
     text: str  # ModelNew's module
-    #: docs/worker-protocol.md; timing: None, where it was not timed.
+    #: docs/reference/worker-protocol.md; timing: None, where it was not timed.
     verdict: dict | None = None
     timing: dict | None = None
     descent: dict | None = None  # another verdict

@@ -1,7 +1,7 @@
-// Reads a model's graph (docs/graph.md) on stdin and prints the composed module
-// of the problem file that is its argument, with a kernel for the processor
-// wherever there is one. For tests that run composed modules from Python
-// without verifying and timing each kernel.
+// Reads a model's graph (docs/reference/graph.md) on stdin and prints the
+// composed module of the problem file that is its argument, with a kernel for
+// the processor wherever there is one. For tests that run composed modules from
+// Python without verifying and timing each kernel.
 #include <fstream>
 #include <iostream>
 #include <iterator>

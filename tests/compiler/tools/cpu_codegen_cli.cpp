@@ -1,7 +1,7 @@
-// Reads a graph (docs/graph.md) on stdin, one a line, and prints for each a
-// line of JSON: the variants' sources, or why there are none. For tests that
-// build and run generated kernels from Python. Arguments: cores, bytes of a
-// vector, most variants, and then what else is to be lowered: "contractions".
+// Reads a graph (docs/reference/graph.md) on stdin, one a line, and prints for
+// each a line of JSON: the variants' sources, or why there are none. For tests
+// that build and run generated kernels from Python. Arguments: cores, bytes of
+// a vector, most variants, and then what else is to be lowered: "contractions".
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>

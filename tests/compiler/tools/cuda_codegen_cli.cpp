@@ -1,8 +1,8 @@
-// Reads a graph (docs/graph.md) on stdin, one a line, and prints for each a
-// line of JSON: the variants' CUDA sources and the Python modules around them,
-// or why there are none. For tests that run generated kernels from Python.
-// Arguments: multiprocessors, most variants, bytes of shared memory, bytes that
-// memory moves in a nanosecond.
+// Reads a graph (docs/reference/graph.md) on stdin, one a line, and prints for
+// each a line of JSON: the variants' CUDA sources and the Python modules around
+// them, or why there are none. For tests that run generated kernels from
+// Python. Arguments: multiprocessors, most variants, bytes of shared memory,
+// bytes that memory moves in a nanosecond.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,8 +1,8 @@
-// Reads graphs (docs/graph.md) on stdin, one a line, and takes each through
-// partitioning, lowering, scheduling and code generation for every target, on
-// several devices. Prints a line of JSON for each: by target, how many variants
-// there are, or why there are none. The random graphs are those of
-// tests/python/random_graphs.py; test_graph_fuzzer.py runs this program, for
+// Reads graphs (docs/reference/graph.md) on stdin, one a line, and takes each
+// through partitioning, lowering, scheduling and code generation for every
+// target, on several devices. Prints a line of JSON for each: by target, how
+// many variants there are, or why there are none. The random graphs are those
+// of tests/python/random_graphs.py; test_graph_fuzzer.py runs this program, for
 // long under the address sanitizer (WEFT_SANITIZE).
 #include <array>
 #include <iostream>

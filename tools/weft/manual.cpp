@@ -1,0 +1,228 @@
+#include "tools/weft/manual.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "tools/weft/command_tree.hpp"
+#include "tools/weft/help.hpp"
+
+namespace weft {
+namespace {
+
+/// The command whose only options are those that all commands take.
+constexpr std::string_view kPlainCommand = "weft keygen";
+/// The command whose options others repeat.
+constexpr std::string_view kMainCommand = "weft run";
+
+bool has_same(const std::vector<OptionText>& options, const OptionText& one) {
+  return std::ranges::any_of(options, [&](const OptionText& other) {
+    return !other.is_positional && other.names == one.names &&
+           other.description == one.description;
+  });
+}
+
+const CommandText& command_at(const CommandText& root, std::string_view path) {
+  return *std::ranges::find(root.commands, path, &CommandText::path);
+}
+
+std::string joined(const std::vector<std::string>& words,
+                   const std::string& between) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += (text.empty() ? "" : between) + word;
+  }
+  return text;
+}
+
+/// "-q, --quiet" or "--out TEXT".
+std::string heading_of(const OptionText& option) {
+  std::string text = joined(option.names, ", ");
+  if (!option.is_positional && !option.value.empty())
+    text += " " + option.value;
+  return text;
+}
+
+/// The description, with the values and the default.
+std::string details_of(const OptionText& option) {
+  std::string text = option.description;
+  if (!option.values.empty()) {
+    text += " (" + joined(option.values, ", ") + ")";
+  }
+  if (!option.default_value.empty()) {
+    text += "; default: " + option.default_value;
+  }
+  return text;
+}
+
+std::string usage_of(const CommandText& command) {
+  std::string text = command.path + " [OPTIONS]";
+  if (!command.commands.empty()) text += " COMMAND";
+  for (const OptionText& option : command.options) {
+    if (!option.is_positional) continue;
+    const std::string& name = option.names.front();
+    text += option.is_required ? " " + name : " [" + name + "]";
+  }
+  return text;
+}
+
+/// A command's options that it shares with neither all commands nor `weft run`;
+/// the names of those that it shares with `weft run`.
+struct OwnOptions {
+  std::vector<OptionText> own;
+  std::vector<std::string> of_run;
+};
+
+OwnOptions own_options(const CommandText& root, const CommandText& command) {
+  const auto& common = command_at(root, kPlainCommand).options;
+  const auto& main = command_at(root, kMainCommand).options;
+  OwnOptions result;
+  for (const OptionText& option : command.options) {
+    if (has_same(common, option)) continue;
+    if (command.path != kMainCommand && has_same(main, option)) {
+      result.of_run.push_back(option.names.back());
+    } else {
+      result.own.push_back(option);
+    }
+  }
+  return result;
+}
+
+/// Both formats print the same parts in the same order.
+class Page {
+ public:
+  virtual ~Page() = default;
+  virtual void begin(const CommandText& root) = 0;
+  virtual void group(std::string_view title) = 0;
+  virtual void command(const CommandText& command) = 0;
+  virtual void options(const std::vector<OptionText>& options) = 0;
+  virtual void options_of_run(const std::vector<std::string>& names) = 0;
+
+  std::ostringstream out;
+};
+
+/// A character that a table would take for its own is escaped.
+std::string cell(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|' || c == '<') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+class MarkdownPage : public Page {
+ public:
+  void begin(const CommandText& root) override {
+    out << "# Command line\n\n<!-- Written by `weft manual markdown`; do not "
+           "edit. -->\n\n"
+        << root.description << ".\n";
+  }
+  void group(std::string_view title) override {
+    out << "\n## " << title << '\n';
+  }
+  void command(const CommandText& command) override {
+    out << "\n### " << command.path << "\n\n"
+        << command.description << ".\n\n    " << usage_of(command) << '\n';
+  }
+  void options(const std::vector<OptionText>& options) override {
+    if (options.empty()) return;
+    out << "\n| option | meaning |\n|---|---|\n";
+    for (const OptionText& option : options) {
+      out << "| `" << heading_of(option) << "` | " << cell(details_of(option))
+          << " |\n";
+    }
+  }
+  void options_of_run(const std::vector<std::string>& names) override {
+    if (names.empty()) return;
+    out << "\nAlso, as for `weft run`: `" << joined(names, "`, `") << "`.\n";
+  }
+};
+
+/// A hyphen of a program's text is no typographer's.
+std::string troff(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\\') {
+      escaped += "\\e";
+    } else if (c == '-') {
+      escaped += "\\-";
+    } else {
+      if (escaped.empty() && (c == '.' || c == '\'')) escaped += "\\&";
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+class ManPage : public Page {
+ public:
+  void begin(const CommandText& root) override {
+    const std::string what =
+        root.description.substr(root.description.find(' ') + 1);
+    out << ".TH WEFT 1\n.SH NAME\nweft \\- " << troff(what)
+        << "\n.SH SYNOPSIS\n.B weft\n.I COMMAND\n[OPTIONS]\n";
+  }
+  void group(std::string_view title) override {
+    out << ".SH " << troff(std::string(title)) << '\n';
+  }
+  void command(const CommandText& command) override {
+    out << ".SS " << troff(usage_of(command)) << '\n'
+        << troff(command.description) << ".\n";
+  }
+  void options(const std::vector<OptionText>& options) override {
+    for (const OptionText& option : options) {
+      out << ".TP\n.B " << troff(heading_of(option)) << '\n'
+          << troff(details_of(option)) << '\n';
+    }
+  }
+  void options_of_run(const std::vector<std::string>& names) override {
+    if (names.empty()) return;
+    out << ".PP\nAlso, as for weft run: " << troff(joined(names, ", "))
+        << ".\n";
+  }
+};
+
+void write_command(Page& page, const CommandText& root,
+                   const CommandText& command) {
+  page.command(command);
+  const OwnOptions options = own_options(root, command);
+  page.options(options.own);
+  page.options_of_run(options.of_run);
+  for (const CommandText& part : command.commands) {
+    write_command(page, root, part);
+  }
+}
+
+void write_manual(Page& page, const CommandText& root) {
+  page.begin(root);
+  page.group("Options of all commands");
+  std::vector<OptionText> common = root.options;
+  for (const OptionText& option : command_at(root, kPlainCommand).options) {
+    if (!option.is_positional && !has_same(root.options, option)) {
+      common.push_back(option);
+    }
+  }
+  page.options(common);
+  for (const CommandGroup& group : command_groups()) {
+    page.group(group.title);
+    for (const std::string_view name : group.commands) {
+      write_command(page, root, command_at(root, "weft " + std::string(name)));
+    }
+  }
+}
+
+}  // namespace
+
+std::string manual_text(const CLI::App& app, const std::string& format) {
+  const CommandText root = command_tree(app);
+  if (format == "man") {
+    ManPage page;
+    write_manual(page, root);
+    return page.out.str();
+  }
+  MarkdownPage page;
+  write_manual(page, root);
+  return page.out.str();
+}
+
+}  // namespace weft

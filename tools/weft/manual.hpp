@@ -1,0 +1,16 @@
+// `weft completion` and `weft manual`: the command line as CLI11 knows it,
+// written as a shell's completion, a manual page, or a reference page.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace weft {
+
+/// `shell` is bash, zsh or fish.
+std::string completion_script(const CLI::App& app, const std::string& shell);
+
+/// `format` is man or markdown.
+std::string manual_text(const CLI::App& app, const std::string& format);
+
+}  // namespace weft
