@@ -12,7 +12,8 @@ constexpr int kTurnMax = 4;
 /// A wait that a person would notice.
 constexpr std::int64_t kNoticedWaitMs = 1'000;
 
-bool contains(const std::vector<Location>& locations, const Location& location) {
+bool contains(const std::vector<Location>& locations,
+              const Location& location) {
   return std::ranges::find(locations, location) != locations.end();
 }
 
@@ -98,8 +99,8 @@ void Broker::serve_llm(Context& context) {
     context.send(address::clock, TimerRequest{timer, granted.ttl_ms});
     if (!granted.waiting_reported) continue;
     context.send(address::user, Progress{granted.group, "waited",
-                                         seconds_text(granted.waited_us) + " for " +
-                                             granted.provider});
+                                         seconds_text(granted.waited_us) +
+                                             " for " + granted.provider});
   }
   for (const LlmQuota::Waits& wait : decisions.waits) {
     const std::string until =
@@ -151,8 +152,8 @@ void Broker::configure(const Capacities& capacities, Context& context) {
 /// The place no longer offers the resource: what is leased of it is gone, and
 /// the work with it. Holders hear of one that left from its port: they must not
 /// take it for one that their work brought down.
-void Broker::lose(const Location& location, const std::string& resource, bool left,
-                  Context& context) {
+void Broker::lose(const Location& location, const std::string& resource,
+                  bool left, Context& context) {
   std::vector<Ticket> lost_tickets;
   for (const auto& [ticket, lease] : leases_) {
     const bool is_its = lease.resource == resource ||
@@ -162,13 +163,15 @@ void Broker::lose(const Location& location, const std::string& resource, bool le
   for (const Ticket& ticket : lost_tickets) {
     const Lease lease = leases_.extract(ticket).mapped();
     timers_.erase(lease.timer);
-    if (Pool* pool = find_pool(lease.resource, location)) pool->used -= lease.units;
-    if (Pool* pool = find_pool(gpu_memory, location)) pool->used -= lease.memory;
+    if (Pool* pool = find_pool(lease.resource, location))
+      pool->used -= lease.units;
+    if (Pool* pool = find_pool(gpu_memory, location))
+      pool->used -= lease.memory;
     if (left) continue;
-    context.send(
-        ticket.first,
-        LeaseLost{ticket.second, location,
-                  location_name(location) + " no longer offers " + lease.resource});
+    context.send(ticket.first,
+                 LeaseLost{ticket.second, location,
+                           location_name(location) + " no longer offers " +
+                               lease.resource});
   }
 }
 
@@ -359,7 +362,7 @@ bool Broker::is_hopeless(const Resource& resource,
 
 /// Where it could be served, were nobody else there.
 std::vector<Location> Broker::locations_for(const Resource& resource,
-                                      const LeaseRequest& request) const {
+                                            const LeaseRequest& request) const {
   std::vector<Location> locations;
   for (const auto& [location, pool] : resource.pools) {
     if (will_do(request, location)) locations.push_back(location);
@@ -432,23 +435,25 @@ std::uint64_t Broker::start_timer(const Ticket& ticket, std::int64_t after_ms,
 
 /// Who waits for a device says so, once for all that waits behind it.
 void Broker::report_waiting(const Ticket& ticket, const LeaseRequest& request,
-                          Context& context) {
+                            Context& context) {
   Resource& resource = resources_.at(request.resource);
   const auto queue = resource.queues.find(request.group);
   if (queue == resource.queues.end()) return;
   Waiting& next = queue->second.front();
   const auto locations = locations_for(resource, request);
   const bool is_device = std::ranges::all_of(
-      locations, [](const Location& location) { return !device_of(location).empty(); });
+      locations,
+      [](const Location& location) { return !device_of(location).empty(); });
   if (next.ticket != ticket || !is_device) return;
   next.waiting_reported = true;
-  context.send(address::user,
-               Progress{request.group, "waits",
-                        "for " + request.resource + " at " +
-                            (locations.size() == 1
-                                 ? location_name(locations.front())
-                                 : "one of " + std::to_string(locations.size()) +
-                                       " devices")});
+  context.send(
+      address::user,
+      Progress{request.group, "waits",
+               "for " + request.resource + " at " +
+                   (locations.size() == 1
+                        ? location_name(locations.front())
+                        : "one of " + std::to_string(locations.size()) +
+                              " devices")});
 }
 
 Broker::Pool* Broker::find_pool(const std::string& resource,

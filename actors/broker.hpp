@@ -87,18 +87,19 @@ class Broker : public Role {
   std::vector<std::string> turns(const Resource& resource) const;
   bool is_hopeless(const Resource& resource, const LeaseRequest& request) const;
   std::vector<Location> locations_for(const Resource& resource,
-                                const LeaseRequest& request) const;
+                                      const LeaseRequest& request) const;
   std::optional<Location> location_with_free_space(
       const Resource& resource, const std::vector<Location>& locations,
       const LeaseRequest& request, const std::string& group,
       const std::map<Location, std::string>& reserved) const;
-  std::int64_t memory_of(const LeaseRequest& request, const Location& location) const;
-  void grant(const std::string& name, const Location& location, const Waiting& next,
-             Context& context);
+  std::int64_t memory_of(const LeaseRequest& request,
+                         const Location& location) const;
+  void grant(const std::string& name, const Location& location,
+             const Waiting& next, Context& context);
   std::uint64_t start_timer(const Ticket& ticket, std::int64_t after_ms,
                             Context& context);
   void report_waiting(const Ticket& ticket, const LeaseRequest& request,
-                    Context& context);
+                      Context& context);
   Pool* find_pool(const std::string& resource, const Location& location);
 
   std::map<std::string, Resource> resources_;

@@ -46,7 +46,8 @@ void Composer::receive(const Address&, const Message& message,
     deliver_what_there_is(context);
   } else if (const auto end = effects_.receive(message, context)) {
     ended(*end, context);
-  } else if (const auto* searched = std::get_if<EagerContractionsSearched>(&message)) {
+  } else if (const auto* searched =
+                 std::get_if<EagerContractionsSearched>(&message)) {
     eager_contractions_searched(*searched, context);
   }
 }
@@ -68,7 +69,8 @@ void Composer::begin(const Compose& compose, Context& context) {
   auto plan = parse_plan(*text);
   if (!plan) return give_up({"failed", plan.error().message}, context);
   const RunOptions& options = compose.run.options;
-  if (!plan->near_cut.empty()) eager_contractions_ = std::move(plan->near_cut.front());
+  if (!plan->near_cut.empty())
+    eager_contractions_ = std::move(plan->near_cut.front());
   plan->near_cut.clear();
   if (compose.ends_us > 0) {
     deadline_ = effects_.timer(
@@ -94,7 +96,8 @@ void Composer::choose_kernels() {
 
 void Composer::choose_placed() {
   chosen_.clear();
-  for (const auto* results : {&compose_->results, &eager_contractions_results_}) {
+  for (const auto* results :
+       {&compose_->results, &eager_contractions_results_}) {
     for (const SubgraphDone& result : *results) {
       const bool is_placed =
           std::ranges::find(plan_.placements, result.subgraph,
@@ -302,8 +305,8 @@ void Composer::checked(const Verdict& verdict, Context& context) {
   report_.verdict = verdict;
   if (!verdict.correct) return drop_some(verdict.reason, context);
   is_checked_ = true;
-  const bool gives_way =
-      compose_->run.options.accept == rule::kernelbench && wants_kernelbench(verdict);
+  const bool gives_way = compose_->run.options.accept == rule::kernelbench &&
+                         wants_kernelbench(verdict);
   if (gives_way && trials_.is_open()) {
     if (go_on(context)) return;  // another cut's module may be near
     choose_kernels();
@@ -318,7 +321,8 @@ void Composer::checked(const Verdict& verdict, Context& context) {
 
 /// The modules of the plan's cuts are made.
 void Composer::finish(Context& context) {
-  if (may_search_eager_contractions(context)) return ask_for_eager_contractions(context);
+  if (may_search_eager_contractions(context))
+    return ask_for_eager_contractions(context);
   probe_at_last(context);
 }
 
@@ -339,7 +343,8 @@ void Composer::time(Context& context) {
                         was_slower_ ? "timing ModelNew again: it was slower"
                                     : "timing ModelNew"});
   TimeRequest request;
-  request.subject = subject(stage_ == Stage::whole ? source_ : kernelbench_source_);
+  request.subject =
+      subject(stage_ == Stage::whole ? source_ : kernelbench_source_);
   request.random_seed = options.random_seed;
   const std::int64_t left = left_ms(context);
   request.with_compile = options.compile_baseline && left >= kCompileLeftMs;
@@ -435,7 +440,8 @@ void Composer::drop_some(const std::string& why, Context& context) {
 void Composer::deliver_what_there_is(Context& context) {
   if (files_ > 0) return;
   effects_.cancel("the run's time is over", context);
-  if (eager_contractions_ && !eager_contractions_results_.empty()) leave_eager_contractions(false);
+  if (eager_contractions_ && !eager_contractions_results_.empty())
+    leave_eager_contractions(false);
   if (stage_ != Stage::whole || is_settled_) return probed(nullptr, context);
   std::optional<CutTrial> best =
       trials_.is_open() ? trials_.choose() : std::nullopt;
@@ -479,7 +485,8 @@ void Composer::probed(const ProbeReply* reply, Context& context) {
     files.files.push_back({"composed/model_new.py", source_});
   }
   if (report_.kernelbench_module.composed) {
-    files.files.push_back({kKernelBenchModulePath, report_.kernelbench_module.source});
+    files.files.push_back(
+        {kKernelBenchModulePath, report_.kernelbench_module.source});
   }
   files_ = effects_.start(address::files, files, {"disk", 1, "", 60'000},
                           context, kTries);

@@ -64,12 +64,13 @@ class Composer : public Role {
   bool take_kernelbench_trial();
   void report_kernelbench_module(const std::string& source);
   void report_kernels(const Plan& cut,
-                    const std::vector<const SubgraphDone*>& chosen);
+                      const std::vector<const SubgraphDone*>& chosen);
   void rank();
   void seek(Context& context);
   void kernelbench_settled(Context& context);
   bool is_better_kernelbench() const;
-  bool is_kernelbench_better_than(const Timing& other, std::size_t kernels) const;
+  bool is_kernelbench_better_than(const Timing& other,
+                                  std::size_t kernels) const;
   void finish(Context& context);
   bool lacks_product() const;
   bool may_search_eager_contractions(const Context& context) const;
@@ -78,7 +79,8 @@ class Composer : public Role {
   bool is_better_whole() const;
   void replace_whole(KernelBenchModule with);
   void ask_for_eager_contractions(Context& context);
-  void eager_contractions_searched(const EagerContractionsSearched& searched, Context& context);
+  void eager_contractions_searched(const EagerContractionsSearched& searched,
+                                   Context& context);
   void leave_eager_contractions(bool is_whole);
   std::int64_t left_ms(const Context& context) const;
   bool has_stand_ins() const;
@@ -115,12 +117,14 @@ class Composer : public Role {
   std::vector<const SubgraphDone*> ranked_;
   std::size_t within_ = 0, outside_ = 0, changes_ = 0;
   std::string kernelbench_source_;  ///< blob: the near module that is tried
-  KernelBenchModule kernelbench_module_;   ///< what was found of it
+  KernelBenchModule kernelbench_module_;  ///< what was found of it
   std::optional<Plan>
-      eager_contractions_;              ///< the plan's; while it is at hand, the other
-  bool is_eager_contractions_ = false;  ///< it was asked for, and then is at hand
-  std::vector<SubgraphDone> eager_contractions_results_;  ///< of what only that has
-  std::string source_;                      ///< blob: model_new.py
+      eager_contractions_;  ///< the plan's; while it is at hand, the other
+  bool is_eager_contractions_ =
+      false;  ///< it was asked for, and then is at hand
+  std::vector<SubgraphDone>
+      eager_contractions_results_;  ///< of what only that has
+  std::string source_;              ///< blob: model_new.py
   Report report_;
   bool is_checked_ = false;     ///< what source_ has is right
   bool is_settled_ = false;     ///< and is the whole, whatever else is tried

@@ -15,7 +15,7 @@ namespace {
 
 /// Calls of the framework's in a module that has those kernels alone.
 std::map<std::string, int> externs_without(Plan plan,
-                                          const std::set<std::string>& used) {
+                                           const std::set<std::string>& used) {
   std::erase_if(plan.placements, [&](const Placement& placement) {
     return !used.contains(placement.subgraph);
   });
@@ -36,17 +36,20 @@ bool has_product(const Plan& plan, const std::string& id) {
 /// no other is wanted.
 bool Composer::wants_kernelbench(const Verdict& verdict) const {
   const std::string& accept = compose_->run.options.accept;
-  if (!verdict.correct || verdict.kernelbench.outcome != kernelbench_outcome::outside) {
+  if (!verdict.correct ||
+      verdict.kernelbench.outcome != kernelbench_outcome::outside) {
     return false;
   }
   const std::string& compiled = verdict.kernelbench.compiled;
-  const bool others_are = compiled.empty() || compiled == kernelbench_outcome::within;
+  const bool others_are =
+      compiled.empty() || compiled == kernelbench_outcome::within;
   return accept == rule::kernelbench || (accept == "both" && others_are);
 }
 
 /// Of the cuts that were timed as a whole, the fastest that is near.
 bool Composer::take_kernelbench_trial() {
-  const CutTrial* trial = eager_contractions_ ? trials_.kernelbench_module() : nullptr;
+  const CutTrial* trial =
+      eager_contractions_ ? trials_.kernelbench_module() : nullptr;
   if (!trial) return false;
   kernelbench_module_ = {};
   kernelbench_module_.composed = true;
@@ -66,7 +69,7 @@ void Composer::report_kernelbench_module(const std::string& source) {
 }
 
 void Composer::report_kernels(const Plan& cut,
-                            const std::vector<const SubgraphDone*>& chosen) {
+                              const std::vector<const SubgraphDone*>& chosen) {
   for (const SubgraphDone* done : chosen) {
     kernelbench_module_.used.insert(done->subgraph);
   }
@@ -91,7 +94,8 @@ void Composer::seek(Context& context) {
   const bool is_found = outside_ - within_ <= 1 || is_late(context);
   stage_ = is_found ? Stage::kernelbench_module : Stage::seeking;
   changes_ = is_found ? within_ : (within_ + outside_) / 2;
-  if (is_eager_contractions_ && changes_ == 0) return kernelbench_settled(context);
+  if (is_eager_contractions_ && changes_ == 0)
+    return kernelbench_settled(context);
   keeps_forward_ = changes_ == 0;
   chosen_ = ranked_;
   chosen_.resize(plan_.stand_ins.empty() || keeps_forward_ ? changes_
@@ -111,8 +115,10 @@ void Composer::checked_kernelbench(const Verdict& verdict, Context& context) {
     (passes_kernelbench ? within_ : outside_) = changes_;
     return seek(context);
   }
-  const bool is_first_of_eager_contractions = outside_ > ranked_.size() && is_eager_contractions_;
-  if (verdict.correct && !passes_kernelbench && is_first_of_eager_contractions) {
+  const bool is_first_of_eager_contractions =
+      outside_ > ranked_.size() && is_eager_contractions_;
+  if (verdict.correct && !passes_kernelbench &&
+      is_first_of_eager_contractions) {
     outside_ = changes_;
     return seek(context);
   }
@@ -154,8 +160,8 @@ void Composer::kernelbench_settled(Context& context) {
     if (!keeps_forward_) report_kernels(plan_, chosen_);
   }
   const bool is_whole = is_better_whole();
-  const bool is_taken =
-      !is_whole && wants_kernelbench(report_.verdict) && is_better_kernelbench();
+  const bool is_taken = !is_whole && wants_kernelbench(report_.verdict) &&
+                        is_better_kernelbench();
   if (is_whole) {
     report_.notes.push_back(
         "The products are the framework's own: kernels around them make a "
@@ -164,7 +170,8 @@ void Composer::kernelbench_settled(Context& context) {
   }
   if (is_taken) report_.kernelbench_module = kernelbench_module_;
   kernelbench_module_ = {};
-  if (wants_eager_contractions(context)) return ask_for_eager_contractions(context);
+  if (wants_eager_contractions(context))
+    return ask_for_eager_contractions(context);
   if (is_eager_contractions_) {
     const bool is_only = compose_->run.options.accept == rule::kernelbench;
     leave_eager_contractions(is_whole || (is_taken && is_only));
@@ -175,7 +182,9 @@ void Composer::kernelbench_settled(Context& context) {
 /// Whether the near cut's module is to be the whole: it is faster, or, where
 /// nothing is timed, has more kernels where the whole lacks one with a product.
 bool Composer::is_better_whole() const {
-  if (!is_eager_contractions_ || !kernelbench_module_.composed || keeps_forward_) return false;
+  if (!is_eager_contractions_ || !kernelbench_module_.composed ||
+      keeps_forward_)
+    return false;
   const bool gives_way = compose_->run.options.accept == rule::kernelbench &&
                          wants_kernelbench(report_.verdict);
   if (!compose_->run.seeks_products || gives_way) return false;
@@ -186,14 +195,16 @@ bool Composer::is_better_whole() const {
 
 /// Than the one that there is.
 bool Composer::is_better_kernelbench() const {
-  if (!kernelbench_module_.composed || !report_.kernelbench_module.composed) return kernelbench_module_.composed;
-  return is_kernelbench_better_than(report_.kernelbench_module.timing, report_.kernelbench_module.used.size());
+  if (!kernelbench_module_.composed || !report_.kernelbench_module.composed)
+    return kernelbench_module_.composed;
+  return is_kernelbench_better_than(report_.kernelbench_module.timing,
+                                    report_.kernelbench_module.used.size());
 }
 
 /// Than a module of that timing; of what is not timed, the one with more
 /// kernels.
 bool Composer::is_kernelbench_better_than(const Timing& other,
-                                   std::size_t kernels) const {
+                                          std::size_t kernels) const {
   if (!can_time(compose_->run.options, compose_->run.machine)) {
     return kernelbench_module_.used.size() > kernels;
   }
@@ -216,20 +227,22 @@ bool Composer::lacks_product() const {
 /// paid for that.
 bool Composer::may_search_eager_contractions(const Context& context) const {
   return compose_->run.seeks_products &&
-         compose_->run.options.llm.name.empty() && eager_contractions_ && !is_eager_contractions_ &&
-         report_.verdict.correct && left_ms(context) >= 2 * kLeastShareMs &&
-         lacks_product();
+         compose_->run.options.llm.name.empty() && eager_contractions_ &&
+         !is_eager_contractions_ && report_.verdict.correct &&
+         left_ms(context) >= 2 * kLeastShareMs && lacks_product();
 }
 
 /// Its module has kernels around the framework's own products. Kernels that
 /// left for a product are worth that, and so is it where all left: then it may
 /// be that the library was called otherwise than the model calls it.
 bool Composer::wants_eager_contractions(const Context& context) const {
-  if (!eager_contractions_ || is_eager_contractions_ || is_late(context)) return false;
+  if (!eager_contractions_ || is_eager_contractions_ || is_late(context))
+    return false;
   if (may_search_eager_contractions(context)) return true;
   const KernelBenchModule& kernelbench_module = report_.kernelbench_module;
   if (!kernelbench_module.composed) return false;
-  if (kernelbench_module.used.empty() && kernelbench_module.stand_ins == 0) return true;
+  if (kernelbench_module.used.empty() && kernelbench_module.stand_ins == 0)
+    return true;
   return std::ranges::any_of(ranked_, [&](const SubgraphDone* done) {
     return !kernelbench_module.used.contains(done->subgraph) &&
            has_product(plan_, done->subgraph);
@@ -253,11 +266,14 @@ void Composer::ask_for_eager_contractions(Context& context) {
   context.send(address::dispatcher, ask);
 }
 
-void Composer::eager_contractions_searched(const EagerContractionsSearched& searched,
-                                 Context& context) {
-  if (!is_eager_contractions_ || !eager_contractions_results_.empty() || files_ > 0) return;
+void Composer::eager_contractions_searched(
+    const EagerContractionsSearched& searched, Context& context) {
+  if (!is_eager_contractions_ || !eager_contractions_results_.empty() ||
+      files_ > 0)
+    return;
   eager_contractions_results_ = searched.results;
-  report_.subgraphs.insert(report_.subgraphs.end(), eager_contractions_results_.begin(),
+  report_.subgraphs.insert(report_.subgraphs.end(),
+                           eager_contractions_results_.begin(),
                            eager_contractions_results_.end());
   std::swap(plan_, *eager_contractions_);
   choose_placed();
@@ -299,8 +315,8 @@ void Composer::replace_whole(KernelBenchModule with) {
 void Composer::take_kernelbench() {
   if (report_.kernelbench_module.composed) {
     replace_whole(std::exchange(report_.kernelbench_module, {}));
-  } else if (report_.verdict.correct &&
-             report_.verdict.kernelbench.outcome != kernelbench_outcome::within) {
+  } else if (report_.verdict.correct && report_.verdict.kernelbench.outcome !=
+                                            kernelbench_outcome::within) {
     report_.verdict.correct = false;
     report_.verdict.kind = "far_from_eager";
     report_.verdict.reason = report_.verdict.kernelbench.reason;

@@ -41,8 +41,11 @@ void CutTrials::finished(CutTrial trial) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g us", trial.timing.candidate.median_us);
   times_.push_back(cuts_[trial.cut].way + " " + text);
-  const bool passes_kernelbench = trial.verdict.kernelbench.outcome == kernelbench_outcome::best_kernelbench;
-  if (passes_kernelbench && (!best_kernelbench_ || is_faster(trial.timing, best_kernelbench_->timing))) {
+  const bool passes_kernelbench = trial.verdict.kernelbench.outcome ==
+                                  kernelbench_outcome::best_kernelbench;
+  if (passes_kernelbench &&
+      (!best_kernelbench_ ||
+       is_faster(trial.timing, best_kernelbench_->timing))) {
     best_kernelbench_ = trial;
   }
   if (!best_ || is_faster(trial.timing, best_->timing)) {

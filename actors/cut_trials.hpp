@@ -44,7 +44,9 @@ class CutTrials {
   /// timed. The trials are over.
   std::optional<CutTrial> choose();
   /// The fastest that is near to eager; null if none is.
-  const CutTrial* best_kernelbench() const { return best_kernelbench_ ? &*best_kernelbench_ : nullptr; }
+  const CutTrial* best_kernelbench() const {
+    return best_kernelbench_ ? &*best_kernelbench_ : nullptr;
+  }
   /// What each took, for people. There were several.
   std::string summary() const;
   nlohmann::json describe() const;  ///< as Role::describe

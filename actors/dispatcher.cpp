@@ -146,7 +146,8 @@ std::size_t Dispatcher::agents_max() const {
 std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
   std::map<Location, std::optional<Gpu>> locations;
   const auto of_head = head_locations(dispatch_->run);
-  for (const Location& assign_location : of_head) locations[assign_location] = {};
+  for (const Location& assign_location : of_head)
+    locations[assign_location] = {};
   const std::string resource = device_resource(dispatch_->run.machine);
   for (const auto& [assign_location, offer] : offers_) {
     if (!offer.units.contains(resource)) continue;
@@ -173,8 +174,9 @@ std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
 void Dispatcher::assign_location(OptimizeSubgraph& work) const {
   const auto locations = this->locations();
   const auto load = [&](const Location& assign_location) {
-    return std::ranges::count_if(
-        placed_, [&](const auto& item) { return item.second == assign_location; });
+    return std::ranges::count_if(placed_, [&](const auto& item) {
+      return item.second == assign_location;
+    });
   };
   const auto best = std::ranges::min_element(
       locations, {}, [&](const auto& item) { return load(item.first); });
@@ -327,7 +329,8 @@ void Dispatcher::hand_over(Context& context) {
   context.send(address::composer, compose);
 }
 
-void Dispatcher::search_eager_contractions(const SearchEagerContractions& ask, Context& context) {
+void Dispatcher::search_eager_contractions(const SearchEagerContractions& ask,
+                                           Context& context) {
   if (!is_composed_) return;
   is_composed_ = false;
   summary_written_ = false;

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/pending_effects.hpp"
 #include "actors/llm/fusing.hpp"
+#include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
 #include "actors/search_time.hpp"
 #include "compiler/graph/subgraph.hpp"
@@ -49,7 +49,8 @@ class Dispatcher : public Role {
              Context& context);
   bool is_at_work() const;
   void hand_over(Context& context);
-  void search_eager_contractions(const SearchEagerContractions& ask, Context& context);
+  void search_eager_contractions(const SearchEagerContractions& ask,
+                                 Context& context);
   bool begin_fusing(Context& context);
   void keep_apart();
   void settle_fusing(Context& context);
@@ -78,7 +79,8 @@ class Dispatcher : public Role {
   std::set<std::string> tried_to_fuse_;  ///< pieces, kept or not
   bool summary_written_ = false;         ///< or on its way
   bool is_composed_ = false;             ///< and the near cut may be asked for
-  std::optional<std::set<std::string>> eager_contractions_;  ///< asked for: what is new in it
+  std::optional<std::set<std::string>>
+      eager_contractions_;  ///< asked for: what is new in it
   bool over_ = false;
 };
 

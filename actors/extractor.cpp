@@ -72,7 +72,8 @@ std::pair<int, std::int64_t> size_in(const Graph& graph,
     const int at = position++;
     const bool is_tensor = !node.values.empty() && node.values[0] &&
                            !node.values[0]->shape.empty();
-    const bool is_named = location.input == at || (location.input < 0 && is_tensor);
+    const bool is_named =
+        location.input == at || (location.input < 0 && is_tensor);
     if (!is_named) continue;
     const auto dim = static_cast<std::size_t>(location.dim);
     const bool has_it = is_tensor && dim < node.values[0]->shape.size();
@@ -192,7 +193,8 @@ void Extractor::captured(const EffectResult& end, Context& context) {
   if (end.failure) return finish(end.failure, context);
   const auto& reply = std::get<CaptureReply>(*end.reply);
   if (run_->options.dynamic_batch) return capture_sizes(reply.graph, context);
-  cut(reply.graph, reply.from_library ? ", captured by an earlier run" : "", context);
+  cut(reply.graph, reply.from_library ? ", captured by an earlier run" : "",
+      context);
 }
 
 /// Why the run cannot be for any batch, if that is asked.
@@ -226,14 +228,14 @@ Result<Sizes> Extractor::sizes_in(const Graph& graph) const {
     const auto [input, size] = size_in(graph, location);
     const std::string flag = size_flag(location);
     if (size < 2) {
-      return fail(
-          ErrorCode::wrong_input,
-          flag + ": " +
-              (location.input < 0 ? "the first tensor"
-                               : "the input " + std::to_string(location.input)) +
-              " of " + run_->problem_name + " has no dimension " +
-              std::to_string(location.dim) +
-              " of 2 or more, which would be of any size");
+      return fail(ErrorCode::wrong_input,
+                  flag + ": " +
+                      (location.input < 0
+                           ? "the first tensor"
+                           : "the input " + std::to_string(location.input)) +
+                      " of " + run_->problem_name + " has no dimension " +
+                      std::to_string(location.dim) +
+                      " of 2 or more, which would be of any size");
     }
     if (!known.insert({input, location.dim}).second) {
       return fail(ErrorCode::wrong_input,

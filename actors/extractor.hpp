@@ -9,8 +9,8 @@
 #include <map>
 #include <optional>
 
-#include "actors/pending_effects.hpp"
 #include "actors/llm/calls.hpp"
+#include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
 #include "compiler/graph/subgraph.hpp"
 

@@ -38,7 +38,8 @@ void InductorSeeds::receive(const Address& from, const Message& message,
 
 void InductorSeeds::stop(const Address& by, const std::string& reason,
                          Context& context) {
-  std::erase_if(waiting_, [&](const Waiting& waiting) { return waiting.by == by; });
+  std::erase_if(waiting_,
+                [&](const Waiting& waiting) { return waiting.by == by; });
   std::erase_if(asked_, [&](const auto& item) {
     if (item.second.by != by) return false;
     effects_.cancel(item.first, reason, context);
@@ -59,7 +60,8 @@ bool InductorSeeds::begin_next(Context& context) {
   auto next = waiting_.end();
   for (auto current = waiting_.begin(); current != waiting_.end(); ++current) {
     const bool is_dearer =
-        next == waiting_.end() || current->work.expected_gain > next->work.expected_gain;
+        next == waiting_.end() ||
+        current->work.expected_gain > next->work.expected_gain;
     if (is_dearer && fits_in_queue(current->work)) next = current;
   }
   if (next == waiting_.end()) return false;

@@ -25,8 +25,8 @@ void set_effect(Message& message, std::uint64_t effect) {
 
 /// What is missing may be back, too: a process that could not start, say.
 bool may_pass(const Failure& failure) {
-  static const char* const final_codes[] = {"wrong_input", "refused",
-                                            "cancelled", "node_lost", "disk_full"};
+  static const char* const final_codes[] = {
+      "wrong_input", "refused", "cancelled", "node_lost", "disk_full"};
   return failure &&
          std::ranges::find(final_codes, failure.code) == std::end(final_codes);
 }
@@ -55,8 +55,8 @@ std::optional<ReplyParts> reply_parts(const Message& message) {
 }  // namespace
 
 std::uint64_t PendingEffects::start(const Address& port, Message request,
-                             const LeaseTerms& terms, Context& context,
-                             int tries) {
+                                    const LeaseTerms& terms, Context& context,
+                                    int tries) {
   const std::uint64_t id = next_++;
   Open open;
   open.id = id;
@@ -74,7 +74,8 @@ std::uint64_t PendingEffects::timer(std::int64_t after_ms, Context& context) {
   return number;
 }
 
-void PendingEffects::attempt(Open open, std::uint64_t effect, Context& context) {
+void PendingEffects::attempt(Open open, std::uint64_t effect,
+                             Context& context) {
   set_effect(open.request, effect);
   open.state = State::waiting;
   LeaseRequest lease;
@@ -93,7 +94,7 @@ void PendingEffects::attempt(Open open, std::uint64_t effect, Context& context) 
 }
 
 std::optional<EffectResult> PendingEffects::receive(const Message& message,
-                                          Context& context) {
+                                                    Context& context) {
   if (const auto* granted = std::get_if<LeaseGranted>(&message)) {
     const auto found = open_.find(granted->ticket);
     if (found == open_.end()) return std::nullopt;
@@ -105,9 +106,10 @@ std::optional<EffectResult> PendingEffects::receive(const Message& message,
     return std::nullopt;
   }
   if (const auto* denied = std::get_if<LeaseDenied>(&message)) {
-    return finish(denied->ticket,
-                  {denied->location_lost ? "node_lost" : "refused", denied->reason},
-                  std::nullopt, context);
+    return finish(
+        denied->ticket,
+        {denied->location_lost ? "node_lost" : "refused", denied->reason},
+        std::nullopt, context);
   }
   if (const auto* expiry = std::get_if<LeaseExpired>(&message)) {
     return expired(*expiry, context);
@@ -129,7 +131,7 @@ std::optional<EffectResult> PendingEffects::receive(const Message& message,
 }
 
 std::optional<EffectResult> PendingEffects::expired(const LeaseExpired& expiry,
-                                          Context& context) {
+                                                    Context& context) {
   const auto found = open_.find(expiry.ticket);
   if (found == open_.end()) return std::nullopt;
   if (expiry.retained) {
@@ -144,8 +146,8 @@ std::optional<EffectResult> PendingEffects::expired(const LeaseExpired& expiry,
 }
 
 /// The work went with its place: another may do it.
-std::optional<EffectResult> PendingEffects::locations_lost(const LeaseLost& loss,
-                                       Context& context) {
+std::optional<EffectResult> PendingEffects::locations_lost(
+    const LeaseLost& loss, Context& context) {
   auto node = open_.extract(loss.ticket);
   if (node.empty()) return std::nullopt;
   Open& open = node.mapped();
@@ -154,13 +156,17 @@ std::optional<EffectResult> PendingEffects::locations_lost(const LeaseLost& loss
     attempt(std::move(open), next_++, context);
     return std::nullopt;
   }
-  return EffectResult{
-      open.id, std::nullopt, {"node_lost", loss.reason}, loss.location, open.locations_lost};
+  return EffectResult{open.id,
+                      std::nullopt,
+                      {"node_lost", loss.reason},
+                      loss.location,
+                      open.locations_lost};
 }
 
-std::optional<EffectResult> PendingEffects::replied(std::uint64_t effect, Failure failure,
-                                          const Message& reply,
-                                          Context& context) {
+std::optional<EffectResult> PendingEffects::replied(std::uint64_t effect,
+                                                    Failure failure,
+                                                    const Message& reply,
+                                                    Context& context) {
   const auto found = open_.find(effect);
   if (found == open_.end()) return std::nullopt;
   Open& open = found->second;
@@ -177,8 +183,8 @@ std::optional<EffectResult> PendingEffects::replied(std::uint64_t effect, Failur
   }
   // Nobody knows what filled the disk: it may be this. The place has made room
   // since, or the broker knows that it is gone.
-  if (failure.code == "disk_full" && ++open.locations_lost < kLocationsLostMax &&
-      open.is_wanted) {
+  if (failure.code == "disk_full" &&
+      ++open.locations_lost < kLocationsLostMax && open.is_wanted) {
     attempt(std::move(open_.extract(found).mapped()), next_++, context);
     return std::nullopt;
   }
@@ -204,14 +210,16 @@ void PendingEffects::move_on(Entry entry, Context& context) {
 
 /// Its number is the timer's from here on: a late word of the try before is
 /// not taken for the next one's.
-void PendingEffects::rest(Entry entry, std::int64_t after_ms, Context& context) {
+void PendingEffects::rest(Entry entry, std::int64_t after_ms,
+                          Context& context) {
   Open open = std::move(entry->second);
   open_.erase(entry);
   open.state = State::resting;
   open_[timer(after_ms, context)] = std::move(open);
 }
 
-void PendingEffects::stop(Entry entry, const std::string& reason, Context& context) {
+void PendingEffects::stop(Entry entry, const std::string& reason,
+                          Context& context) {
   Open& open = entry->second;
   open.state = State::stopping;
   context.send(address::at(open.port, open.location),
@@ -238,7 +246,7 @@ void PendingEffects::withdraw(Entry entry, Context& context) {
 }
 
 void PendingEffects::cancel(std::uint64_t id, const std::string& reason,
-                     Context& context) {
+                            Context& context) {
   const auto entry = std::ranges::find_if(
       open_, [&](const auto& item) { return item.second.id == id; });
   if (entry == open_.end()) return;
@@ -270,9 +278,10 @@ void PendingEffects::recall(const Message& request) {
   }
 }
 
-std::optional<EffectResult> PendingEffects::finish(std::uint64_t effect, Failure failure,
-                                         std::optional<Message> reply,
-                                         Context& context) {
+std::optional<EffectResult> PendingEffects::finish(std::uint64_t effect,
+                                                   Failure failure,
+                                                   std::optional<Message> reply,
+                                                   Context& context) {
   auto node = open_.extract(effect);
   if (node.empty()) return std::nullopt;
   Open& open = node.mapped();
@@ -281,8 +290,8 @@ std::optional<EffectResult> PendingEffects::finish(std::uint64_t effect, Failure
     attempt(std::move(open), next_++, context);
     return std::nullopt;
   }
-  return EffectResult{open.id, std::move(reply), std::move(failure), open.location,
-                   open.locations_lost};
+  return EffectResult{open.id, std::move(reply), std::move(failure),
+                      open.location, open.locations_lost};
 }
 
 }  // namespace weft

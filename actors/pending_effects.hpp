@@ -35,10 +35,10 @@ struct LeaseTerms {
   std::int64_t units = 1;
   std::string group;  ///< a subgraph's id, or empty
   std::int64_t ttl_ms = 60'000;
-  std::vector<Location> locations{};    ///< that will do; empty: any
-  int priority = 0;               ///< higher goes first
-  std::int64_t memory_bytes = 0;  ///< of the device's memory at the place
-  std::int64_t expected_gain = 0;         ///< LeaseRequest's
+  std::vector<Location> locations{};  ///< that will do; empty: any
+  int priority = 0;                   ///< higher goes first
+  std::int64_t memory_bytes = 0;      ///< of the device's memory at the place
+  std::int64_t expected_gain = 0;     ///< LeaseRequest's
 };
 
 /// A large number of units: the broker clips it to all there are.
@@ -100,11 +100,11 @@ class PendingEffects {
     LeaseTerms terms;
     int tries = 1;  ///< left, the one under way included
     State state = State::waiting;
-    bool is_wanted = true;     ///< false: it is not tried again
-    Location location;               ///< granted
+    bool is_wanted = true;        ///< false: it is not tried again
+    Location location;            ///< granted
     std::vector<Location> avoid;  ///< those that went
-    int locations_lost = 0;              ///< so often a place went down, or was full
-    int overloads = 0;         ///< so often it was put off
+    int locations_lost = 0;       ///< so often a place went down, or was full
+    int overloads = 0;            ///< so often it was put off
   };
   using Entry = std::map<std::uint64_t, Open>::iterator;
 
@@ -112,15 +112,16 @@ class PendingEffects {
   void stop(Entry entry, const std::string& reason, Context& context);
   void withdraw(Entry entry, Context& context);
   std::optional<EffectResult> expired(const LeaseExpired& expiry,
-                                   Context& context);
-  std::optional<EffectResult> locations_lost(const LeaseLost& loss, Context& context);
+                                      Context& context);
+  std::optional<EffectResult> locations_lost(const LeaseLost& loss,
+                                             Context& context);
   void move_on(Entry entry, Context& context);
   std::optional<EffectResult> replied(std::uint64_t effect, Failure failure,
-                                   const Message& reply, Context& context);
+                                      const Message& reply, Context& context);
   void rest(Entry entry, std::int64_t after_ms, Context& context);
   std::optional<EffectResult> finish(std::uint64_t effect, Failure failure,
-                                  std::optional<Message> reply,
-                                  Context& context);
+                                     std::optional<Message> reply,
+                                     Context& context);
 
   std::map<std::uint64_t, Open> open_;  ///< by effect
   std::uint64_t next_ = 1;

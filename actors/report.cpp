@@ -208,7 +208,8 @@ std::string times_table(const std::string& name, const Timing& timing,
   const bool has_rows = !timing.back_to_back_us.empty();
   std::string text = "\n| | ms, median (p10–p90) |";
   if (has_rows) {
-    text += " " + std::to_string(timing.back_to_back_calls) + " in a row, each |";
+    text +=
+        " " + std::to_string(timing.back_to_back_calls) + " in a row, each |";
   }
   text += " speedup of " + name + " |\n|---|---|---|";
   text += has_rows ? "---|\n" : "\n";
@@ -230,7 +231,8 @@ std::string kernelbench_section(const Report& report) {
   if (!report.kernelbench_module.composed) return "";
   const KernelBenchModule& kernelbench_module = report.kernelbench_module;
   std::string text = "## The module near to eager\n\nIn `" +
-                     std::string(kKernelBenchModulePath) + "`. Kernels of ours: ";
+                     std::string(kKernelBenchModulePath) +
+                     "`. Kernels of ours: ";
   std::string ours;
   for (const std::string& id : kernelbench_module.used) {
     ours += (ours.empty() ? "" : ", ") + id;
@@ -280,9 +282,10 @@ std::string kernel_word(const Report& report, const SubgraphDone& done) {
 
 /// For people, who read of the module near to eager, too.
 std::string kernel_words(const Report& report, const SubgraphDone& done) {
-  const bool passes_kernelbench = report.kernelbench_module.composed &&
-                       report.kernelbench_module.used.contains(done.subgraph) &&
-                       !report.used.contains(done.subgraph);
+  const bool passes_kernelbench =
+      report.kernelbench_module.composed &&
+      report.kernelbench_module.used.contains(done.subgraph) &&
+      !report.used.contains(done.subgraph);
   return passes_kernelbench ? "ours, near to eager" : kernel_word(report, done);
 }
 
@@ -393,7 +396,8 @@ std::string kernelbench_words(const Report& report) {
   const std::string& outcome = report.verdict.kernelbench.outcome;
   if (outcome.empty()) return "";
   if (outcome == kernelbench_outcome::within) return "; near to eager";
-  if (outcome != kernelbench_outcome::outside) return "; nearness to eager not judged";
+  if (outcome != kernelbench_outcome::outside)
+    return "; nearness to eager not judged";
   if (!report.kernelbench_module.composed) return "; not near to eager";
   std::string text = "; not near to eager, another module is";
   const Timing& timing = report.kernelbench_module.timing;
@@ -462,7 +466,9 @@ std::string why_no_kernel(const Report& report) {
   }
   if (report.subgraphs.empty()) return "all of it is the library's own work";
   const auto tried = [](const SubgraphDone& done) { return done.seeds > 0; };
-  const auto correct = [](const SubgraphDone& done) { return done.correct > 0; };
+  const auto correct = [](const SubgraphDone& done) {
+    return done.correct > 0;
+  };
   const auto late = [](const SubgraphDone& done) {
     return done.reason.contains(kSearchTimeOver);
   };
@@ -485,7 +491,8 @@ std::string why_no_kernel(const Report& report) {
 }
 
 std::string summary_line(const Report& report) {
-  if (report.verdict.correct) return verified_line(report) + kernelbench_words(report);
+  if (report.verdict.correct)
+    return verified_line(report) + kernelbench_words(report);
   return "not verified: " +
          (report.verdict.reason.empty()
               ? std::string("the composition was not checked")
@@ -539,11 +546,11 @@ std::string results_csv(const Report& report, const Plan& plan) {
           std::to_string(seeds) + "," + std::to_string(correct) + "," +
           csv_llm(rounds, llm_spent(report)) + "\n";
   if (report.kernelbench_module.composed) {
-    text +=
-        "kernelbench," + csv_field(report.run.problem_name) + ",1," +
-        verdict_word(report.kernelbench_module.verdict) + ",composed,," +
-        csv_measured(report.kernelbench_module.verdict, report.kernelbench_module.timing, report.machine) +
-        std::string(kLlmColumns, ',') + "\n";
+    text += "kernelbench," + csv_field(report.run.problem_name) + ",1," +
+            verdict_word(report.kernelbench_module.verdict) + ",composed,," +
+            csv_measured(report.kernelbench_module.verdict,
+                         report.kernelbench_module.timing, report.machine) +
+            std::string(kLlmColumns, ',') + "\n";
   }
   for (const auto& [name, count] : extern_counts(plan)) {
     text += "extern," + csv_field(name) + "," + std::to_string(count) +

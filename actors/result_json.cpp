@@ -29,7 +29,8 @@ json speedup_json(const Speedup& s) {
 json back_to_back_json(const Timing& timing) {
   if (timing.back_to_back_us.empty()) return nullptr;
   json fields = {{"calls", timing.back_to_back_calls}};
-  for (const auto& [party, us] : timing.back_to_back_us) fields[party + "_us"] = us;
+  for (const auto& [party, us] : timing.back_to_back_us)
+    fields[party + "_us"] = us;
   return fields;
 }
 

@@ -152,7 +152,8 @@ void SubgraphAgent::verify(const Seed& seed, Context& context) {
 std::int64_t SubgraphAgent::expected_gain(std::size_t look) const {
   const auto nth = static_cast<std::int64_t>(look);
   if (look == 1 || work_->expected_gain == 0) return work_->expected_gain;
-  return std::max<std::int64_t>(1, work_->expected_gain / (2 * nth * nth * nth));
+  return std::max<std::int64_t>(1,
+                                work_->expected_gain / (2 * nth * nth * nth));
 }
 
 /// The library's kernel is judged alone: it may spare the others.
@@ -164,7 +165,8 @@ void SubgraphAgent::start_waiting(Context& context) {
   for (const Seed& seed : std::exchange(waiting_, {})) {
     const bool is_known =
         seed.source == known_.source && seed.target == known_.target;
-    const bool is_superseded = holds_ && contains(known_.superseded, seed.source);
+    const bool is_superseded =
+        holds_ && contains(known_.superseded, seed.source);
     if (is_judged && (is_known || is_superseded)) continue;
     verify(seed, context);
     ++started;
@@ -252,12 +254,14 @@ std::set<std::string> SubgraphAgent::unjudged() const {
 }
 
 Location SubgraphAgent::location() const {
-  return work_->locations.empty() ? Location() : work_->locations[location_index_];
+  return work_->locations.empty() ? Location()
+                                  : work_->locations[location_index_];
 }
 
 /// A worker for each place that the seed is verified at.
 Address SubgraphAgent::worker(const std::string& seed) const {
-  const std::string again = location_index_ == 0 ? "" : "." + std::to_string(location_index_);
+  const std::string again =
+      location_index_ == 0 ? "" : "." + std::to_string(location_index_);
   return address::worker(work_->subgraph, seed + again);
 }
 
@@ -306,8 +310,8 @@ void SubgraphAgent::move(Context& context) {
   final_.clear();
   settled_ = false;
   context.send(address::user, Progress{work_->subgraph, "moves",
-                                       "to " + location_name(location()) + ": " +
-                                           std::to_string(again.size()) +
+                                       "to " + location_name(location()) +
+                                           ": " + std::to_string(again.size()) +
                                            " seeds are verified anew"});
   for (const Seed& seed : again) {
     if (locations_lost_[seed.id] >= kLocationsLostMax) {

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/pending_effects.hpp"
 #include "actors/llm/search.hpp"
+#include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
 
 namespace weft {
@@ -65,11 +65,11 @@ class SubgraphAgent : public Role {
   std::set<std::string> unjudged() const;
 
   std::optional<OptimizeSubgraph> work_;
-  std::set<std::string> sources_open_;      ///< that may reply yet
-  std::map<std::string, int> replies_;      ///< of each source
-  std::size_t location_index_ = 0;                   ///< in use, of work_->places
+  std::set<std::string> sources_open_;         ///< that may reply yet
+  std::map<std::string, int> replies_;         ///< of each source
+  std::size_t location_index_ = 0;             ///< in use, of work_->places
   std::map<std::string, int> locations_lost_;  ///< while they had that seed
-  std::map<std::string, Seed> seeds_;       ///< those being verified, by id
+  std::map<std::string, Seed> seeds_;          ///< those being verified, by id
   std::map<std::string, SeedResult> results_;
   std::map<std::string, std::int64_t> judged_us_;  ///< when, by seed
   std::vector<Seed> waiting_;     ///< for what comes of the library's kernel
@@ -78,7 +78,7 @@ class SubgraphAgent : public Role {
   bool holds_ = false;            ///< it is right, and as fast as remembered
   bool can_keep_ = false;         ///< the library answered
   std::string final_;             ///< the seed in its last timing
-  std::string error_text_;         ///< a source that failed said this
+  std::string error_text_;        ///< a source that failed said this
   bool settled_ = false;          ///< no further seed is waited for …
   std::set<std::string> ending_;  ///< … but those, as the time is over
   std::string out_of_time_;  ///< why nothing is begun any more; empty: it is

@@ -29,9 +29,9 @@ Result<std::string> reference_in(const LlmChoice& choice, Blobs& blobs) {
 
 std::string spent_json(const LlmSpent& spent) {
   const nlohmann::json fields = {{"calls", spent.calls},
-                               {"from_cache", spent.from_cache},
-                               {"tokens", spent.tokens},
-                               {"micro_usd", spent.micro_usd}};
+                                 {"from_cache", spent.from_cache},
+                                 {"tokens", spent.tokens},
+                                 {"micro_usd", spent.micro_usd}};
   return fields.dump() + "\n";
 }
 

@@ -7,8 +7,8 @@
 
 #include <optional>
 
-#include "actors/pending_effects.hpp"
 #include "actors/llm/calls.hpp"
+#include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
 
 namespace weft {

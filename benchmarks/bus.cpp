@@ -100,7 +100,8 @@ int serve(char** words) {
   options.folder = words[4];
   options.make_ports = [=](Blobs&, const RunStart&) {
     NodePorts node_ports;
-    node_ports.ports[address::build] = std::make_unique<SleepyPort>(slots, sleep_ms);
+    node_ports.ports[address::build] =
+        std::make_unique<SleepyPort>(slots, sleep_ms);
     return node_ports;
   };
   return serve_as_node(std::move(options), {}) ? 0 : 1;
@@ -145,7 +146,7 @@ int serve_crowd(char** words) {
         const auto* send = std::get_if<node_action::Send>(&action);
         if (!send) continue;
         entry->socket.send(zmq::buffer(send->frame.header),
-                         zmq::send_flags::dontwait);
+                           zmq::send_flags::dontwait);
       }
     }
   }

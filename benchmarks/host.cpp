@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/measurement_rounds.hpp"
 #include "benchmarks/message_ping_pong.hpp"
 #include "benchmarks/sqlite_baseline.hpp"
-#include "benchmarks/measurement_rounds.hpp"
 #include "runtime/host/caf_host.hpp"
 
 namespace {

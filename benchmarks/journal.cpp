@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/sqlite_baseline.hpp"
 #include "benchmarks/measurement_rounds.hpp"
+#include "benchmarks/sqlite_baseline.hpp"
 
 namespace {
 

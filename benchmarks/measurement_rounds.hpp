@@ -31,4 +31,4 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
-}  // namespace weft::bench
+}  // namespace weft::benchmark

@@ -79,4 +79,4 @@ inline Replay::MakeRole players(int balls, std::uint64_t hops) {
   };
 }
 
-}  // namespace weft::bench
+}  // namespace weft::benchmark

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "actors/roster.hpp"
+#include "benchmarks/measurement_rounds.hpp"
 #include "benchmarks/message_ping_pong.hpp"
 #include "benchmarks/sqlite_baseline.hpp"
-#include "benchmarks/measurement_rounds.hpp"
 #include "runtime/host/caf_host.hpp"
 #include "runtime/journal/read_only_blobs.hpp"
 

@@ -110,4 +110,4 @@ class BareTable {
   sqlite3_int64 seq_ = 0;
 };
 
-}  // namespace weft::bench
+}  // namespace weft::benchmark

@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 /// A file of settings is written by hand.
 constexpr std::uintmax_t kFileBytesMax = 1 << 20;
 
-std::string position_text(const std::string& file, const toml::source_region& source) {
+std::string position_text(const std::string& file,
+                          const toml::source_region& source) {
   return file + ":" + std::to_string(source.begin.line);
 }
 

@@ -32,7 +32,8 @@ struct CaptureReply {
   Failure failure;
   std::string graph;  ///< blob: docs/reference/graph.md
   std::int64_t wall_ms = 0;
-  bool from_library = false;                  ///< the kernel library had the graph of an earlier run
+  bool from_library =
+      false;  ///< the kernel library had the graph of an earlier run
   std::int64_t waited_ms = 0;         ///< of wall_ms, for others on the device
   std::vector<std::string> others{};  ///< graphs of others, up to what failed
   WEFT_FIELDS(effect, failure, graph, wall_ms, from_library, waited_ms, others)
@@ -178,8 +179,8 @@ struct CheckRequest {
   /// Of a module: which rules it is held against.
   std::vector<std::string> rules = {rule::weft};
   bool with_compile = false;  ///< torch.compile's module by near-eager, too
-  WEFT_FIELDS(effect, subject, random_seed, call_ms, memory_bytes, wall_ms, rules,
-              with_compile)
+  WEFT_FIELDS(effect, subject, random_seed, call_ms, memory_bytes, wall_ms,
+              rules, with_compile)
   bool operator==(const CheckRequest&) const = default;
 };
 struct CheckReply {
@@ -250,7 +251,8 @@ struct Timing {
   WEFT_FIELDS(candidate, eager, compile, over_eager, over_compile,
               compile_error, outputs_checked, outputs_wrong, bytes_floor,
               compile_autotune, over_compile_autotune, compile_autotune_error,
-              floor_us, sm_mhz, throttled, built, back_to_back_calls, back_to_back_us)
+              floor_us, sm_mhz, throttled, built, back_to_back_calls,
+              back_to_back_us)
   bool operator==(const Timing&) const = default;
 };
 

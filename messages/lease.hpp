@@ -43,12 +43,13 @@ struct LeaseRequest {
   std::string group;  ///< turns go round the groups; a subgraph's id
   std::int64_t ttl_ms = 60'000;
   std::vector<Location> locations{};  ///< that will do; empty: any
-  std::vector<Location> avoid{};   ///< that will not, whatever `places` says
-  int priority = 0;             ///< higher first, within groups and among them
+  std::vector<Location> avoid{};      ///< that will not, whatever `places` says
+  int priority = 0;  ///< higher first, within groups and among them
   std::int64_t memory_bytes = 0;  ///< of "gpu_memory" at the same place
-  std::int64_t expected_gain = 0;  ///< of one priority, more first; alike: in turns
-  WEFT_FIELDS(ticket, resource, units, group, ttl_ms, locations, avoid, priority,
-              memory_bytes, expected_gain)
+  std::int64_t expected_gain =
+      0;  ///< of one priority, more first; alike: in turns
+  WEFT_FIELDS(ticket, resource, units, group, ttl_ms, locations, avoid,
+              priority, memory_bytes, expected_gain)
   bool operator==(const LeaseRequest&) const = default;
 };
 

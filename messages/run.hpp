@@ -76,7 +76,7 @@ struct RunOptions {
   std::int64_t timing_ms = 1'500;        ///< spent on timing one right seed
   std::int64_t final_timing_ms = 4'000;  ///< on the best seed, and the model
   bool compile_baseline = true;          ///< time torch.compile too
-  std::uint64_t random_seed = 1;                ///< of all random inputs
+  std::uint64_t random_seed = 1;         ///< of all random inputs
   /// Of products, for framework and kernels alike: "framework" (its own
   /// flags), "strict" or "tf32".
   std::string precision = "framework";
@@ -111,11 +111,11 @@ struct RunOptions {
   /// And further ones, each a symbol of its own (compiler/graph/growth.hpp).
   std::vector<SymbolicDim> dynamic_more{};
   WEFT_FIELDS(target, seeds, jobs, variants_max, capture_ms, call_ms,
-              memory_bytes, timing_ms, final_timing_ms, compile_baseline, random_seed,
-              precision, rounding, no_extern, device, autotune_baseline,
-              MSGPACK_NVP("kernel_library", known_kernels), devices, accept, mode, llm,
-              budget_ms, choices, dynamic_batch, dynamic_input, dynamic_dim,
-              dynamic_more)
+              memory_bytes, timing_ms, final_timing_ms, compile_baseline,
+              random_seed, precision, rounding, no_extern, device,
+              autotune_baseline, MSGPACK_NVP("kernel_library", known_kernels),
+              devices, accept, mode, llm, budget_ms, choices, dynamic_batch,
+              dynamic_input, dynamic_dim, dynamic_more)
   bool operator==(const RunOptions&) const = default;
 };
 
@@ -125,7 +125,7 @@ inline std::vector<SymbolicDim> symbolic_dims(const RunOptions& options) {
   std::vector<SymbolicDim> dims = {
       {options.dynamic_input, options.dynamic_dim}};
   dims.insert(dims.end(), options.dynamic_more.begin(),
-                options.dynamic_more.end());
+              options.dynamic_more.end());
   return dims;
 }
 

@@ -120,7 +120,8 @@ Result<void> check_start(const RunStart& start) {
       {"vocabulary", start.vocabulary, 1, 1'000'000},
   };
   for (const auto& number : numbers) {
-    const auto good = check_range(number.what, number.value, number.least, number.most);
+    const auto good =
+        check_range(number.what, number.value, number.least, number.most);
     if (!good) return good;
   }
   for (const auto& [name, value] : options.choices) {

@@ -23,7 +23,8 @@ namespace weft {
 ///   2  Locations. The units of an expired lease stay with its holder until the
 ///      work has stopped.
 ///   3  A run delivers the best known module (actors/best_known.hpp).
-///   4  Names of messages, fields and words changed (messages/earlier_names.hpp);
+///   4  Names of messages, fields and words changed
+///   (messages/earlier_names.hpp);
 ///      roles decide as in 3.
 inline constexpr int vocabulary_version = 4;
 
@@ -36,8 +37,8 @@ using AnyMessage = std::variant<
     OptimizeSubgraph, StopSearch, SeedsRequest, SeedsReply, VerifySeed,
     TimeSeed, StopSeed, SeedResult, SubgraphDone, Compose, FindKernelRequest,
     FindKernelReply, KeepKernelRequest, KeepKernelReply, LlmRequest, LlmReply,
-    LlmAllowance, LlmCallRequest, LlmCallDenied, LlmCallSettled, SearchEagerContractions,
-    EagerContractionsSearched>;
+    LlmAllowance, LlmCallRequest, LlmCallDenied, LlmCallSettled,
+    SearchEagerContractions, EagerContractionsSearched>;
 
 /// One of them. What copies, moves and destroys any of these structs is
 /// compiled once, in vocabulary.cpp, and not in each file that has a message:

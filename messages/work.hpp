@@ -106,12 +106,12 @@ struct VerifySeed {
   RunOptions options;
   Machine machine;
   bool thorough = false;  ///< timed at once as the best one will be
-  Location location{};          ///< of checks and timings, where `placed`
+  Location location{};    ///< of checks and timings, where `placed`
   bool placed = false;
-  std::int64_t device_bytes = 0;  ///< of a device, that a check may take
-  std::int64_t expected_gain = 0;         ///< LeaseRequest's
-  WEFT_FIELDS(subgraph, graph, seed, options, machine, thorough, location, placed,
-              device_bytes, expected_gain)
+  std::int64_t device_bytes = 0;   ///< of a device, that a check may take
+  std::int64_t expected_gain = 0;  ///< LeaseRequest's
+  WEFT_FIELDS(subgraph, graph, seed, options, machine, thorough, location,
+              placed, device_bytes, expected_gain)
   bool operator==(const VerifySeed&) const = default;
 };
 
@@ -143,9 +143,9 @@ struct SeedResult {
   Verdict verdict;
   bool timed = false;
   Timing timing;
-  Failure failure;  ///< the verification itself did not work
-  Location location{};    ///< where it was checked and timed
-  int locations_lost = 0;     ///< places that went while they worked on it
+  Failure failure;         ///< the verification itself did not work
+  Location location{};     ///< where it was checked and timed
+  int locations_lost = 0;  ///< places that went while they worked on it
   WEFT_FIELDS(seed, built, build_log, verdict, timed, timing, failure, location,
               locations_lost)
   bool operator==(const SeedResult&) const = default;
@@ -177,7 +177,7 @@ struct SubgraphDone {
   std::string reason;
   SeedResult best;  ///< when won, not_faster or proven
   int seeds = 0;    ///< tried
-  int correct = 0;    ///< of them
+  int correct = 0;  ///< of them
   LlmSummary llm{};
   WEFT_FIELDS(subgraph, outcome, reason, best, seeds, correct, llm)
   bool operator==(const SubgraphDone&) const = default;

@@ -234,8 +234,8 @@ std::optional<LlmEnd> LlmCalls::failed(Open open, const Failure& failure,
   Failure answer = failure;
   if (too_long) {
     answer.message += " (it asks to wait " +
-                    std::to_string(failure.retry_after_ms / 1000) +
-                    " s: not tried again)";
+                      std::to_string(failure.retry_after_ms / 1000) +
+                      " s: not tried again)";
   }
   return gather({open.id, {}, answer, open.spent});
 }

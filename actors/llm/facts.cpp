@@ -323,7 +323,7 @@ Roofline roofline_of(const Graph& graph, const Machine& machine) {
   Roofline roofline;
   roofline.bytes = static_cast<double>(moved.read + moved.written);
   roofline.operations = static_cast<double>(products.matrix_operations +
-                                        products.convolution_operations);
+                                            products.convolution_operations);
   double copy_gbps = 0;
   double tflops = 0;
   double cache_bytes = 0;
@@ -340,11 +340,13 @@ Roofline roofline_of(const Graph& graph, const Machine& machine) {
     cache_bytes = static_cast<double>(machine.gpus.front().l2_bytes);
   }
   const double memory_us = copy_gbps > 0 ? roofline.bytes / copy_gbps / 1e3 : 0;
-  const double arithmetic_us = tflops > 0 ? roofline.operations / tflops / 1e6 : 0;
+  const double arithmetic_us =
+      tflops > 0 ? roofline.operations / tflops / 1e6 : 0;
   roofline.by_memory = memory_us >= arithmetic_us;
   roofline.us = std::max(memory_us, arithmetic_us);
-  roofline.binds = roofline.us > 0 &&
-               (!roofline.by_memory || roofline.bytes > kCachesBeyond * cache_bytes);
+  roofline.binds =
+      roofline.us > 0 &&
+      (!roofline.by_memory || roofline.bytes > kCachesBeyond * cache_bytes);
   return roofline;
 }
 

@@ -23,9 +23,10 @@ const SeedResult* parent_of(const Seed& seed, const RefineRequest& request) {
   for (const SeedResult* known : {&request.result, &request.best}) {
     if (known->seed.id == seed.parent) return known;
   }
-  const auto found = std::ranges::find_if(
-      request.history,
-      [&](const SeedResult& seed_result) { return seed_result.seed.id == seed.parent; });
+  const auto found =
+      std::ranges::find_if(request.history, [&](const SeedResult& seed_result) {
+        return seed_result.seed.id == seed.parent;
+      });
   return found == request.history.end() ? nullptr : &*found;
 }
 
@@ -50,7 +51,8 @@ const SeedResult* best_failed(const RefineRequest& request) {
   const SeedResult* best = nullptr;
   for (const SeedResult& seed_result : request.history) {
     const SeedResult* parent = parent_of(seed_result.seed, request);
-    if (seed_result.seed.source.empty() || seed_result.seed.id == request.seed.id || !parent ||
+    if (seed_result.seed.source.empty() ||
+        seed_result.seed.id == request.seed.id || !parent ||
         !has_failed(seed_result, parent)) {
       continue;
     }
@@ -58,7 +60,8 @@ const SeedResult* best_failed(const RefineRequest& request) {
         !best ||
         (seed_result.verdict.correct &&
          (!best->verdict.correct || !best->timed ||
-          (seed_result.timed && is_faster(seed_result.timing, best->timing)))) ||
+          (seed_result.timed &&
+           is_faster(seed_result.timing, best->timing)))) ||
         (!seed_result.verdict.correct && !best->verdict.correct);
     if (is_better) best = &seed_result;
   }
@@ -135,7 +138,9 @@ std::string history_text(const RefineRequest& request, Blobs& blobs) {
   std::string text = "Tried so far:\n";
   for (std::size_t i = from; i < count; ++i) {
     const SeedResult& seed_result = request.history[i];
-    text += "- " + tried_line(seed_result, parent_of(seed_result.seed, request)) + "\n";
+    text += "- " +
+            tried_line(seed_result, parent_of(seed_result.seed, request)) +
+            "\n";
   }
   return text + "\n" + failed_text(request, blobs);
 }

@@ -274,7 +274,8 @@ Cause cause_of(const Timing& timing, const Situation& situation) {
   const double fastest = fastest_other_us(timing);
   const double over_fastest = fastest > 0 ? us / fastest : 0;
   const bool has_floor = share > 0 && !situation.multiplies;
-  const bool is_slow = has_floor ? share < kAtRoofline : over_fastest >= kSlower;
+  const bool is_slow =
+      has_floor ? share < kAtRoofline : over_fastest >= kSlower;
   // Code without a vector can be faster than eager, and is not done.
   if (const Cause found = scalar(timing.built);
       !is_slow && !found.text.empty() && share < kAtRoofline) {

@@ -25,7 +25,8 @@ std::int64_t requests_limit(const LlmLimits& user,
   return tighter(user.requests_per_minute, llm_header_limits.requests_limit);
 }
 
-std::int64_t tokens_limit(const LlmLimits& user, const LlmHeaderLimits& llm_header_limits) {
+std::int64_t tokens_limit(const LlmLimits& user,
+                          const LlmHeaderLimits& llm_header_limits) {
   return tighter(user.tokens_per_minute, llm_header_limits.tokens_limit);
 }
 
@@ -54,8 +55,8 @@ std::string tokens(std::int64_t count) {
 
 /// What a limit lacks for a call; a limit below 0 is none.
 enum class Headroom { enough, while_reserved, never };
-Headroom headroom_in(std::int64_t limit, std::int64_t spent, std::int64_t reserved,
-             std::int64_t wanted) {
+Headroom headroom_in(std::int64_t limit, std::int64_t spent,
+                     std::int64_t reserved, std::int64_t wanted) {
   if (limit < 0 || spent + reserved + wanted <= limit) return Headroom::enough;
   return reserved > 0 && spent + wanted <= limit ? Headroom::while_reserved
                                                  : Headroom::never;
@@ -99,12 +100,14 @@ bool LlmQuota::settle(const Ticket& ticket, const LlmCallSettled& how,
   if (lease.granted_us + minute_us(limits) > now_us) {
     // A server may tell any number of tokens: a minute's are the most.
     const auto took = std::min(
-        how.tokens, std::max(lease.tokens, tokens_limit(limits, provider.reported_limits)));
+        how.tokens,
+        std::max(lease.tokens, tokens_limit(limits, provider.reported_limits)));
     const auto left = how.free ? lease.tokens : lease.tokens - took;
     provider.tokens_paced_us -=
         pace_us(limits, tokens_limit(limits, provider.reported_limits), left);
-    provider.requests_paced_us -= pace_us(
-        limits, requests_limit(limits, provider.reported_limits), how.free ? 1 : 0);
+    provider.requests_paced_us -=
+        pace_us(limits, requests_limit(limits, provider.reported_limits),
+                how.free ? 1 : 0);
   }
   if (how.free) {
     if (counted != provider.minute.end()) provider.minute.erase(counted);
@@ -126,8 +129,9 @@ bool LlmQuota::expire(const Ticket& ticket, std::int64_t now_us) {
 }
 
 void LlmQuota::forget(const Ticket& ticket) {
-  std::erase_if(waiting_,
-                [&](const Waiting& waiting) { return waiting.ticket == ticket; });
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    return waiting.ticket == ticket;
+  });
 }
 
 void LlmQuota::release(const Lease& lease, std::int64_t tokens,
@@ -164,7 +168,8 @@ void LlmQuota::learn(Provider& provider, const Lease& lease,
   if (how.limits.requests_limit > 0) {
     llm_header_limits.requests_limit = how.limits.requests_limit;
   }
-  if (how.limits.tokens_limit > 0) llm_header_limits.tokens_limit = how.limits.tokens_limit;
+  if (how.limits.tokens_limit > 0)
+    llm_header_limits.tokens_limit = how.limits.tokens_limit;
   if (how.limits.requests_remaining >= 0 && how.limits.requests_reset_ms > 0) {
     llm_header_limits.requests_remaining = how.limits.requests_remaining;
     provider.requests_reset_us = now_us + how.limits.requests_reset_ms * 1000;
@@ -182,8 +187,9 @@ LlmQuota::Decisions LlmQuota::serve(std::int64_t now_us) {
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(*which));
     grant(chosen, now_us);
     decisions.granted.push_back({chosen.ticket, chosen.request.ttl_ms,
-                            chosen.request.group, chosen.request.provider,
-                            now_us - chosen.since_us, chosen.waiting_reported});
+                                 chosen.request.group, chosen.request.provider,
+                                 now_us - chosen.since_us,
+                                 chosen.waiting_reported});
   }
   report_waits(now_us, decisions);
   decisions.denied = std::exchange(denied_, {});
@@ -198,15 +204,17 @@ void LlmQuota::report_waits(std::int64_t now_us, Decisions& decisions) {
         answer.at_us >= 0 && answer.at_us - now_us < kNoticedUs;
     if (answer.fit != Fit::later || answer.reason.empty() || is_soon) continue;
     waiting.waiting_reported = true;
-    decisions.waits.push_back({waiting.request.group,
-                          "for " + waiting.request.provider + ": " + answer.reason,
-                          answer.at_us});
+    decisions.waits.push_back(
+        {waiting.request.group,
+         "for " + waiting.request.provider + ": " + answer.reason,
+         answer.at_us});
   }
 }
 
 /// Whose turn it is: by priority, then the group served longest ago, then who
 /// came first. Denies what can never be allowed.
-std::optional<std::size_t> LlmQuota::next(std::int64_t now_us, Decisions& decisions) {
+std::optional<std::size_t> LlmQuota::next(std::int64_t now_us,
+                                          Decisions& decisions) {
   std::vector<Fit> fit;
   std::map<std::string, std::uint64_t> patient_no_more;  // by provider: number
   decisions.again_us.reset();
@@ -223,7 +231,8 @@ std::optional<std::size_t> LlmQuota::next(std::int64_t now_us, Decisions& decisi
           (!decisions.again_us || answer.at_us < *decisions.again_us)) {
         decisions.again_us = answer.at_us;
       }
-      const auto since_us = std::max(waiting.since_us, waiting.request.not_before_us);
+      const auto since_us =
+          std::max(waiting.since_us, waiting.request.not_before_us);
       if (since_us + kPatienceUs <= now_us) {
         patient_no_more.try_emplace(waiting.request.provider, waiting.number);
       }
@@ -242,8 +251,9 @@ std::optional<std::size_t> LlmQuota::next(std::int64_t now_us, Decisions& decisi
     const std::int64_t priority =
         waiting.request.priority + (now_us - waiting.since_us) / kAgingUs;
     const auto served = served_.find(waiting.request.group);
-    const std::tuple key{
-        -priority, served == served_.end() ? 0 : served->second, waiting.number};
+    const std::tuple key{-priority,
+                         served == served_.end() ? 0 : served->second,
+                         waiting.number};
     if (!best || key < best_key) {
       best = i;
       best_key = key;
@@ -297,7 +307,8 @@ LlmQuota::Answer LlmQuota::fits_budget(const LlmCallRequest& request) const {
   }};
   bool has_to_wait = false;
   for (const Limit& entry : limits) {
-    const Headroom headroom = headroom_in(entry.limit, entry.spent, entry.reserved, entry.wanted);
+    const Headroom headroom =
+        headroom_in(entry.limit, entry.spent, entry.reserved, entry.wanted);
     has_to_wait |= headroom == Headroom::while_reserved;
     if (headroom != Headroom::never) continue;
     const std::int64_t left =
@@ -372,8 +383,9 @@ std::int64_t LlmQuota::paced_until(const Provider& provider,
     return paced_us + takes_us - burst_us;
   };
   return std::max(
-      turn(provider.requests_paced_us,
-           pace_us(limits, requests_limit(limits, provider.reported_limits), 1)),
+      turn(
+          provider.requests_paced_us,
+          pace_us(limits, requests_limit(limits, provider.reported_limits), 1)),
       turn(provider.tokens_paced_us,
            pace_us(limits, tokens_limit(limits, provider.reported_limits),
                    request.tokens)));
@@ -383,7 +395,8 @@ void LlmQuota::grant(const Waiting& waiting, std::int64_t now_us) {
   const LlmCallRequest& request = waiting.request;
   Provider& provider = providers_.at(request.provider);
   ++provider.used;
-  if (provider.requests_reset_us > now_us) --provider.reported_limits.requests_remaining;
+  if (provider.requests_reset_us > now_us)
+    --provider.reported_limits.requests_remaining;
   if (provider.tokens_reset_us > now_us) {
     provider.reported_limits.tokens_remaining -= request.tokens;
   }
@@ -394,13 +407,14 @@ void LlmQuota::grant(const Waiting& waiting, std::int64_t now_us) {
       pace_us(limits, requests_limit(limits, provider.reported_limits), 1);
   provider.tokens_paced_us =
       std::max(provider.tokens_paced_us, now_us) +
-      pace_us(limits, tokens_limit(limits, provider.reported_limits), request.tokens);
+      pace_us(limits, tokens_limit(limits, provider.reported_limits),
+              request.tokens);
   for (Budget* budget : {&run_, &groups_[request.group]}) {
     budget->reserved_tokens += request.tokens;
     budget->reserved_micro_usd += request.micro_usd;
   }
   leases_[waiting.ticket] = {request.provider, request.group, request.tokens,
-                           request.micro_usd, now_us};
+                             request.micro_usd, now_us};
   served_[request.group] = next_served_++;
 }
 

@@ -24,7 +24,8 @@ std::string seconds(std::int64_t ms) {
 std::string branch(const std::vector<LlmTry>& tries, const LlmTry& llm_try,
                    const std::string& indent) {
   std::string text = indent + llm_try.id + "  " + llm_try.kind;
-  if (llm_try.median_us > 0) text += ", " + number(llm_try.median_us, "%.1f us");
+  if (llm_try.median_us > 0)
+    text += ", " + number(llm_try.median_us, "%.1f us");
   text += "\n";
   for (const LlmTry& child : tries) {
     if (child.parent == llm_try.id && child.round > llm_try.round) {
@@ -78,7 +79,8 @@ std::string llm_section(const Report& report) {
   text += ".\n";
   if (!options.prompts_folder.empty()) {
     text += "\nPrompts of the user's own, from " + options.prompts_folder + ":";
-    for (const PromptOverride& prompt : options.prompts) text += " " + prompt.prompt;
+    for (const PromptOverride& prompt : options.prompts)
+      text += " " + prompt.prompt;
     text += ".\n";
   }
   for (const SubgraphDone& done : report.subgraphs) text += tree(done);

@@ -125,9 +125,9 @@ std::vector<RefineRequest> LlmSearch::next(const OptimizeSubgraph& work,
   const LlmOptions& options = work.options.llm;
   if (best && is_at_floor(*best, work.machine)) {
     end(summary_.rounds == 0 ? "not asked: the " + best->seed.origin +
-                                 "'s kernel is at the "
-                                 "floor"
-                           : "a kernel at the floor");
+                                   "'s kernel is at the "
+                                   "floor"
+                             : "a kernel at the floor");
     return {};
   }
   if (summary_.rounds > 0) {
@@ -196,7 +196,8 @@ RefineRequest LlmSearch::request(const OptimizeSubgraph& work,
     if (is_models(result)) refine_request.history.push_back(result);
   }
   std::ranges::stable_sort(
-      refine_request.history, {}, [](const SeedResult& seed_result) { return seed_result.seed.round; });
+      refine_request.history, {},
+      [](const SeedResult& seed_result) { return seed_result.seed.round; });
   if (parent && !error_text_.empty()) {
     SeedResult& unusable = refine_request.history.emplace_back();
     unusable.seed.round = summary_.rounds - 1;

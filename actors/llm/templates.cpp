@@ -62,7 +62,9 @@ std::span<const LlmTemplate> llm_templates() {
       {"repair",
        embedded::config_prompts_repair,
        {"round", "kind", "evidence", "source"}},
-      {"optimize", embedded::config_prompts_optimize, {"round", "whose", "source"}},
+      {"optimize",
+       embedded::config_prompts_optimize,
+       {"round", "whose", "source"}},
       {"kernel_cpu",
        embedded::config_prompts_kernel_cpu,
        {"source", "flags", "count", "inputs", "allocations", "pointers",
@@ -102,7 +104,7 @@ std::string filled(std::string_view text, const TemplateWords& words) {
         const auto found = words.find(word);
         result.append(before);
         result += found == words.end() ? "{{" + std::string(word) + "}}"
-                                     : found->second;
+                                       : found->second;
       });
   return result.append(rest);
 }

@@ -25,8 +25,10 @@ bool defines(std::string_view python, std::string_view name) {
   const auto tokens = python_tokens(python);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const PythonToken& python_token = tokens[i];
-    if (python_token.kind == PythonTokenKind::name && python_token.indent == 0 &&
-        python.substr(python_token.begin, python_token.end - python_token.begin) == name) {
+    if (python_token.kind == PythonTokenKind::name &&
+        python_token.indent == 0 &&
+        python.substr(python_token.begin,
+                      python_token.end - python_token.begin) == name) {
       return true;
     }
   }
@@ -39,7 +41,8 @@ bool ends_within_string(std::string_view python) {
   for (auto current = tokens.rbegin(); current != tokens.rend(); ++current) {
     if (current->kind == PythonTokenKind::newline) continue;
     if (current->kind != PythonTokenKind::text) return false;
-    const auto text = python.substr(current->begin, current->end - current->begin);
+    const auto text =
+        python.substr(current->begin, current->end - current->begin);
     const auto quote = text.find_first_of("\"'");
     if (quote == std::string_view::npos) return false;
     const std::string three(3, text[quote]);
@@ -111,7 +114,8 @@ std::string near_duplicate_key(std::string_view python) {
     }
     key += after_newline ? std::string(python_token.indent, ' ') : " ";
     after_newline = false;
-    key += python.substr(python_token.begin, python_token.end - python_token.begin);
+    key += python.substr(python_token.begin,
+                         python_token.end - python_token.begin);
   }
   return key;
 }

@@ -39,9 +39,12 @@ nlohmann::json CutTrials::describe() const {
   for (const Plan& cut : cuts_) {
     cuts.push_back({{"way", cut.way}, {"subgraphs", subgraph_ids(cut)}});
   }
-  return {{"cuts", std::move(cuts)}, {"at", at_},
-          {"is_open", is_open_},     {"best", to_state(best_)},
-          {"kernelbench", to_state(best_kernelbench_)}, {"times", times_}};
+  return {{"cuts", std::move(cuts)},
+          {"at", at_},
+          {"is_open", is_open_},
+          {"best", to_state(best_)},
+          {"kernelbench", to_state(best_kernelbench_)},
+          {"times", times_}};
 }
 
 nlohmann::json Composer::describe() const {
@@ -69,7 +72,9 @@ nlohmann::json Composer::describe() const {
           {"changes", changes_},
           {"kernelbench_source", kernelbench_source_},
           {"kernelbench_module", to_state(kernelbench_module_)},
-          {"eager_contractions", eager_contractions_ ? subgraph_ids(*eager_contractions_) : nlohmann::json()},
+          {"eager_contractions", eager_contractions_
+                                     ? subgraph_ids(*eager_contractions_)
+                                     : nlohmann::json()},
           {"is_eager_contractions", is_eager_contractions_},
           {"eager_contractions_results", std::move(eager_contractions_results)},
           {"source", source_},

@@ -40,7 +40,9 @@ nlohmann::json Dispatcher::describe() const {
       {"tried_to_fuse", tried_to_fuse_},
       {"summary_written", summary_written_},
       {"is_composed", is_composed_},
-      {"eager_contractions", eager_contractions_ ? nlohmann::json(*eager_contractions_) : nlohmann::json()},
+      {"eager_contractions", eager_contractions_
+                                 ? nlohmann::json(*eager_contractions_)
+                                 : nlohmann::json()},
       {"effects", effects_.describe()},
       {"is_over", over_}};
 }

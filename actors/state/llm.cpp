@@ -84,7 +84,7 @@ json LlmCalls::describe() const {
 json LlmSearch::describe() const {
   return {{"is_wanted", wanted_},         {"replies_awaited", open_},
           {"rounds_in_vain", fruitless_}, {"slowness", slowness_},
-          {"error_text", error_text_},      {"summary", to_state(summary_)}};
+          {"error_text", error_text_},    {"summary", to_state(summary_)}};
 }
 
 json LlmSeeds::describe() const {

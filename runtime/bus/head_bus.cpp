@@ -39,7 +39,7 @@ HeadProtocol::Options protocol_options(const HeadBus::Options& options) {
   result.heartbeat_ms = options.heartbeat_ms;
   result.silence_ms = options.silence_ms;
   result.refuses = [start = options.start,
-                  own = options.own](const wire::Hello& hello) {
+                    own = options.own](const wire::Hello& hello) {
     return why_unlike(hello, start, own);
   };
   return result;
@@ -328,10 +328,11 @@ void HeadBus::perform(head_action::Load action) {
 void HeadBus::perform(head_action::Log action) { log(action.text); }
 
 void HeadBus::inform(const std::string& node,
-                   const std::vector<Capacities>& all) {
+                     const std::vector<Capacities>& all) {
   if (!post_) return;
   std::vector<Outgoing> words;
-  for (const Capacities& capacities : all) words.push_back({address::broker, capacities});
+  for (const Capacities& capacities : all)
+    words.push_back({address::broker, capacities});
   if (!words.empty()) post_(to_envelopes(address::node(node), 0, words));
 }
 
@@ -410,11 +411,13 @@ Result<JournaledLocations> journaled_locations(const Journal& journal) {
     if (envelope.dst == address::dispatcher && capacities.location.empty()) {
       found.spares_head = capacities.units.empty();
     }
-    if (envelope.dst != address::broker || node_of(capacities.location).empty()) {
+    if (envelope.dst != address::broker ||
+        node_of(capacities.location).empty()) {
       return true;
     }
-    if (std::ranges::all_of(
-            capacities.units, [](const auto& item) { return item.second == 0; })) {
+    if (std::ranges::all_of(capacities.units, [](const auto& item) {
+          return item.second == 0;
+        })) {
       locations.erase(capacities.location);
     } else {
       locations[capacities.location] = capacities;

@@ -98,9 +98,10 @@ struct Log {
 
 using HeadAction =
     std::variant<head_action::Send, head_action::Cut, head_action::Joined,
-                 head_action::Leaving, head_action::NodeGone, head_action::Answered,
-                 head_action::Late, head_action::Dropped, head_action::Check,
-                 head_action::Store, head_action::Load, head_action::Log>;
+                 head_action::Leaving, head_action::NodeGone,
+                 head_action::Answered, head_action::Late, head_action::Dropped,
+                 head_action::Check, head_action::Store, head_action::Load,
+                 head_action::Log>;
 
 class HeadProtocol {
  public:
@@ -117,8 +118,8 @@ class HeadProtocol {
   };
   /// Counted since the beginning.
   struct Counters {
-    std::uint64_t protocol_errors = 0;    ///< connections cut
-    std::uint64_t unknown = 0;  ///< frames of a later wire
+    std::uint64_t protocol_errors = 0;  ///< connections cut
+    std::uint64_t unknown = 0;          ///< frames of a later wire
     std::uint64_t resent = 0;
     std::uint64_t doubles = 0;
     std::uint64_t late = 0;

@@ -193,8 +193,8 @@ class Node {
         std::string still = options_.why_unfit();
         if (!still.empty()) return give_up(std::move(still));
         // Its failure is no verdict, and it may be what filled the disk.
-        reply = failed_reply(request,
-                             {"disk_full", "the disk is full: " + why});
+        reply =
+            failed_reply(request, {"disk_full", "the disk is full: " + why});
       }
     }
     std::string body = encode(reply);
@@ -303,8 +303,8 @@ class Node {
   std::shared_ptr<std::atomic<bool>> lives_ =
       std::make_shared<std::atomic<bool>>(false);
   std::optional<NodePorts> serving_;  // the node's own thread's
-  std::mutex space_mutex_;             // held while room is made
-  std::function<void()> free_space_;   // serving_'s, as long as its ports are
+  std::mutex space_mutex_;            // held while room is made
+  std::function<void()> free_space_;  // serving_'s, as long as its ports are
 };
 
 }  // namespace

@@ -95,7 +95,8 @@ struct Telling {
     std::string digest;  ///< of the decision in it; empty: it is none
   };
   std::map<std::string, std::vector<Event>> channels;
-  std::vector<std::pair<const std::string*, std::size_t>> positions;  ///< by seq
+  std::vector<std::pair<const std::string*, std::size_t>>
+      positions;  ///< by seq
 };
 
 std::string channel_of(const Envelope& envelope) {
@@ -182,8 +183,8 @@ std::optional<Parting> compare(const Telling& left, const Telling& right,
 
 class Explainer {
  public:
-  Explainer(const Journal& left, const Journal& right, const Telling& left_messages,
-            const Telling& right_messages)
+  Explainer(const Journal& left, const Journal& right,
+            const Telling& left_messages, const Telling& right_messages)
       : left_(left, &make_role),
         right_(right, &make_role),
         left_messages_(left_messages),
@@ -237,7 +238,8 @@ class Explainer {
         by_left ? counterpart(left_messages_, right_messages_, decision.cause)
                 : counterpart(right_messages_, left_messages_, decision.cause);
     if (cause == 0) return {};
-    auto consequences = (by_left ? right_ : left_).consequences(cause, kChainMax);
+    auto consequences =
+        (by_left ? right_ : left_).consequences(cause, kChainMax);
     if (!consequences) return std::unexpected(consequences.error());
     std::erase_if(*consequences, [&](const Envelope& envelope) {
       return envelope.src != decision.src || !is_decision(envelope);
@@ -252,8 +254,9 @@ class Explainer {
     JournalReader& journal_reader = by_left ? left_ : right_;
     for (std::uint64_t seq = decision.cause;
          seq > 0 && sum.inputs.size() < kInputsMax; --seq) {
-      const std::string& channel =
-          *(by_left ? left_messages_ : right_messages_).positions[seq - 1].first;
+      const std::string& channel = *(by_left ? left_messages_ : right_messages_)
+                                        .positions[seq - 1]
+                                        .first;
       if (!channel.contains("\n" + decision.src + "\n")) continue;
       const auto event = journal_reader.event(seq);
       if (!event) return std::unexpected(event.error());

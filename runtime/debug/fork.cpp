@@ -109,7 +109,8 @@ class Retold {
  private:
   Result<void> say_again(Envelope& envelope) {
     auto& output = said_[envelope.cause];
-    const bool is_same = !output.empty() && output.front().src == envelope.src &&
+    const bool is_same = !output.empty() &&
+                         output.front().src == envelope.src &&
                          output.front().dst == envelope.dst &&
                          output.front().type == envelope.type;
     if (!is_same) {
@@ -141,7 +142,8 @@ class Retold {
     Context context(blobs, envelope.at_us);
     role->second->receive(envelope.src, *message, context);
     if (blobs.error()) return std::unexpected(*blobs.error());
-    auto envelopes = to_envelopes(envelope.dst, envelope.seq, context.take_outbox());
+    auto envelopes =
+        to_envelopes(envelope.dst, envelope.seq, context.take_outbox());
     if (envelopes.empty()) return {};
     said_[envelope.seq] = {std::make_move_iterator(envelopes.begin()),
                            std::make_move_iterator(envelopes.end())};

@@ -83,7 +83,7 @@ Result<Envelope> JournalReader::event(std::uint64_t seq) const {
 }
 
 Result<std::vector<Envelope>> JournalReader::causes(std::uint64_t seq,
-                                           std::size_t most) const {
+                                                    std::size_t most) const {
   std::vector<Envelope> chain;
   while (chain.size() < most && (seq != 0 || chain.empty())) {
     auto next = event(seq);
@@ -95,8 +95,8 @@ Result<std::vector<Envelope>> JournalReader::causes(std::uint64_t seq,
   return chain;
 }
 
-Result<std::vector<Envelope>> JournalReader::consequences(std::uint64_t seq,
-                                                 std::size_t most) const {
+Result<std::vector<Envelope>> JournalReader::consequences(
+    std::uint64_t seq, std::size_t most) const {
   if (const auto there = check_seq(seq); !there) {
     return std::unexpected(there.error());
   }
@@ -148,7 +148,8 @@ Result<JournalReader::Moment> JournalReader::moment(std::uint64_t seq) const {
   return moment;
 }
 
-Result<nlohmann::json> JournalReader::state(const Address& role, std::uint64_t seq) {
+Result<nlohmann::json> JournalReader::state(const Address& role,
+                                            std::uint64_t seq) {
   if (const auto there = check_seq(seq); !there) {
     return std::unexpected(there.error());
   }
@@ -194,7 +195,8 @@ Result<nlohmann::json> JournalReader::states(std::uint64_t seq) const {
   return states;
 }
 
-Result<JournalReader::Life*> JournalReader::life_up_to(const Address& role, std::uint64_t seq) {
+Result<JournalReader::Life*> JournalReader::life_up_to(const Address& role,
+                                                       std::uint64_t seq) {
   auto found = std::ranges::find(lives_, role, &Life::role);
   if (found != lives_.end() && (*found)->seq > seq) {
     lives_.erase(found);

@@ -65,7 +65,8 @@ std::optional<std::string> remote_of(const fs::path& root) {
 /// The commit that has the file as it is.
 std::optional<std::string> commit_of(const fs::path& file) {
   const fs::path folder = file.parent_path();
-  const auto stored = object_named(folder, "HEAD:./" + file.filename().string());
+  const auto stored =
+      object_named(folder, "HEAD:./" + file.filename().string());
   const auto now =
       ask(git(folder, {"hash-object", "--stdin-paths", "--no-filters"}),
           file.string());
@@ -145,8 +146,8 @@ std::string link_of_remote(const std::string& remote) {
 
 json checkout_of(const fs::path& file) {
   json fields = {{"licence_file", nullptr}, {"licence", nullptr},
-               {"repo_name", nullptr},    {"repo_link", nullptr},
-               {"sha", nullptr},          {"path", nullptr}};
+                 {"repo_name", nullptr},    {"repo_link", nullptr},
+                 {"sha", nullptr},          {"path", nullptr}};
   std::error_code error;
   const fs::path whole = fs::canonical(file, error);
   if (error) return fields;

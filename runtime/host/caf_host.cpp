@@ -76,7 +76,8 @@ class CafHost {
       for (auto& [address, role] : content_rule->take_roles()) {
         spawn(address, std::move(role));
       }
-      for (const auto& [seq, request] : content_rule->open_requests()) open.insert(seq);
+      for (const auto& [seq, request] : content_rule->open_requests())
+        open.insert(seq);
     }
     spine_ = std::make_unique<Spine>(
         journal, blobs, std::move(open),

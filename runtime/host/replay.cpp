@@ -57,7 +57,9 @@ std::vector<Envelope> to_envelopes(const Address& src, std::uint64_t cause,
 }
 
 Replay::Replay(Blobs& blobs, MakeRole make_role, ContentRule content_rule)
-    : blobs_(blobs), make_role_(std::move(make_role)), content_rule_(content_rule) {}
+    : blobs_(blobs),
+      make_role_(std::move(make_role)),
+      content_rule_(content_rule) {}
 
 bool Replay::feed(const Envelope& envelope) {
   const CrashScope scope(envelope);
@@ -94,7 +96,8 @@ bool Replay::handle(const Envelope& envelope, const Message& message) {
     error_ = blobs.error();
     return false;
   }
-  auto envelopes = to_envelopes(envelope.dst, envelope.seq, context.take_outbox());
+  auto envelopes =
+      to_envelopes(envelope.dst, envelope.seq, context.take_outbox());
   if (!envelopes.empty()) {
     expected_[envelope.seq] = {std::make_move_iterator(envelopes.begin()),
                                std::make_move_iterator(envelopes.end())};
@@ -116,7 +119,8 @@ bool Replay::said_before(const Envelope& envelope) {
   const bool only_content = output.src == envelope.src &&
                             output.dst == envelope.dst &&
                             output.type == envelope.type;
-  if (only_content && content_rule_ == ContentRule::recorded) return recall(output, envelope);
+  if (only_content && content_rule_ == ContentRule::recorded)
+    return recall(output, envelope);
   diverge(envelope, envelope.src, describe(output), describe(envelope));
   divergence_->only_content = only_content;
   return false;
@@ -128,7 +132,8 @@ bool Replay::recall(const Envelope& output, const Envelope& recorded) {
   const auto now = decode(output.type, output.body);
   const auto then = decode(recorded.type, recorded.body);
   if (!now || !then || effect_of(*now) != effect_of(*then)) {
-    return diverge(recorded, recorded.src, describe(output), describe(recorded));
+    return diverge(recorded, recorded.src, describe(output),
+                   describe(recorded));
   }
   roles_.at(recorded.src)->recall(*then);
   ++recalled_;

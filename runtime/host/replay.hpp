@@ -47,7 +47,8 @@ class Replay {
   };
 
   /// `blobs` holds the journal's blobs and takes new ones.
-  Replay(Blobs& blobs, MakeRole make_role, ContentRule content_rule = ContentRule::decided_again);
+  Replay(Blobs& blobs, MakeRole make_role,
+         ContentRule content_rule = ContentRule::decided_again);
 
   /// Takes the journal's envelopes in order; false when the roles diverge (see
   /// divergence()) or an envelope cannot be decoded. Then stop feeding.

@@ -19,7 +19,8 @@ constexpr std::int64_t kLogBytes = std::int64_t{8} << 20;
 Result<void> make_tables(Database& database) {
   auto savepoint = Savepoint::begin(database);
   if (!savepoint) return std::unexpected(savepoint.error());
-  if (auto result = database.execute(embedded::runtime_journal_journal); !result)
+  if (auto result = database.execute(embedded::runtime_journal_journal);
+      !result)
     return result;
   auto stored =
       store_meta(database, kFormatKey, std::to_string(kJournalFormat));

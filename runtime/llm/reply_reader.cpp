@@ -105,7 +105,8 @@ class OpenAiReader : public ReplyReader {
     if (cost != usage.end() && cost->is_number()) {
       const double usd = cost->get<double>();
       constexpr double kUsdMax = 1e6;
-      if (usd >= 0 && usd < kUsdMax) reported_micro_usd_ = std::llround(usd * 1e6);
+      if (usd >= 0 && usd < kUsdMax)
+        reported_micro_usd_ = std::llround(usd * 1e6);
     }
   }
 

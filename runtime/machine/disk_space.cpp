@@ -35,7 +35,7 @@ int allocate(int fd, std::int64_t bytes) {
 }
 
 Result<void> try_free_space(const fs::path& folder, std::int64_t bytes,
-                      const Allocate& allocate_with) {
+                            const Allocate& allocate_with) {
   std::string file;
   int fd = -1;
   int code = 0;

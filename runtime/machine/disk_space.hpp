@@ -17,7 +17,8 @@ int allocate(int fd, std::int64_t bytes);
 /// Whether `folder` takes so many bytes more, which are not left there. missing
 /// says why it does not: a full disk, or a quota. A file system that cannot
 /// promise room is believed to have what it says is free.
-Result<void> try_free_space(const std::filesystem::path& folder, std::int64_t bytes,
-                      const Allocate& allocate_with = &allocate);
+Result<void> try_free_space(const std::filesystem::path& folder,
+                            std::int64_t bytes,
+                            const Allocate& allocate_with = &allocate);
 
 }  // namespace weft

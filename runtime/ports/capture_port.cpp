@@ -151,7 +151,9 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
     reply.failure = to_failure(wanted.error());
     return reply;
   }
-  const auto is_known = [](const Wanted& item) { return item.graph.has_value(); };
+  const auto is_known = [](const Wanted& item) {
+    return item.graph.has_value();
+  };
   reply.from_library = std::ranges::all_of(*wanted, is_known);
   if (!reply.from_library) {
     reply.failure = capture_unknown(request, *wanted, cancelled);
@@ -177,9 +179,11 @@ Result<std::vector<CapturePort::Wanted>> CapturePort::look_up(
   for (const std::string& blob : problems) {
     const auto problem = blobs_.get(blob);
     if (!problem) return std::unexpected(problem.error());
-    Wanted& current = wanted.emplace_back(*problem, artefact_key(request, *problem));
+    Wanted& current =
+        wanted.emplace_back(*problem, artefact_key(request, *problem));
     if (!library_.is_there()) continue;
-    if (auto known = library_.find_artefact(current.key)) current.graph = std::move(*known);
+    if (auto known = library_.find_artefact(current.key))
+      current.graph = std::move(*known);
   }
   return wanted;
 }
@@ -205,7 +209,7 @@ Failure CapturePort::capture_unknown(const CaptureRequest& request,
 
 /// All that a graph comes from that may be kept.
 std::string CapturePort::artefact_key(const CaptureRequest& request,
-                                  const std::string& problem) const {
+                                      const std::string& problem) const {
   return "graph " + content_hash(problem) + " of " + request.problem_name +
          (request.mode == "as-is" ? "" : " in mode " + request.mode) + " on " +
          device_ + " " + device_name_ + " by " + python_identity(installation_);

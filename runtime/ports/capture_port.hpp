@@ -51,7 +51,7 @@ class CapturePort : public Port {
                           std::vector<Wanted>& wanted,
                           const std::stop_token& cancelled);
   std::string artefact_key(const CaptureRequest& request,
-                       const std::string& problem) const;
+                           const std::string& problem) const;
   Failure run(const CaptureRequest& request,
               const std::vector<Wanted*>& unknown,
               const std::filesystem::path& scratch,

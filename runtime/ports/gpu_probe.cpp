@@ -35,7 +35,7 @@ Result<json> ask_probe(const Installation& installation, OracleOptions options,
 
 /// Where a device's numbers are kept; empty: nowhere.
 fs::path location_of(const Installation& installation, const GpuList& gpus,
-                  std::size_t number) {
+                     std::size_t number) {
   const fs::path folder = cache_folder();
   if (folder.empty() || number >= gpus.devices.size()) return {};
   return folder / ("gpu-" + gpus.devices[number].uuid + "-" +

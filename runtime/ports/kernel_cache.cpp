@@ -92,7 +92,8 @@ Result<KernelCache::Built> KernelCache::build(const Target& target,
   const fs::path file = folder_ / name;
   if (fs::exists(file)) return Built{file, ""};
   if (workshop_.library) {
-    const auto result = workshop_.library->find_artefact(artefact_key(target, name));
+    const auto result =
+        workshop_.library->find_artefact(artefact_key(target, name));
     if (result && *result && write_file_whole(file, **result)) {
       return Built{file, ""};
     }
@@ -125,7 +126,7 @@ Result<KernelCache::Built> KernelCache::take(const std::string& target_name,
 
 /// Whoever builds: another compiler's work is another file.
 std::string KernelCache::artefact_key(const Target& target,
-                                  const std::string& name) const {
+                                      const std::string& name) const {
   return "built " + name + " by " +
          (target.on_gpu ? workshop_.python_identity
                         : workshop_.compiler_identity);

@@ -178,9 +178,10 @@ bool LlmPort::answer_from_disk(Call& call) {
 /// was not asked for.
 void LlmPort::give_up(const Call& call) {
   StoredAnswer stored_answer;
-  stored_answer.reply.failure = {"node_lost",
-                        "weft ended while the call was under way: it counts "
-                        "as billed in full"};
+  stored_answer.reply.failure = {
+      "node_lost",
+      "weft ended while the call was under way: it counts "
+      "as billed in full"};
   stored_answer.reply.billed_maybe = true;
   (void)replies_->keep(call.id, stored_answer);
   give(call, std::move(stored_answer));
@@ -217,7 +218,8 @@ void LlmPort::take(const Call& call, LlmAnswer answer) {
   const bool sent = answer.http_status != 0 || answer.billed_maybe;
   (void)(sent ? replies_->keep(call.id, stored_answer)
               : replies_->forget_asked(call.id));
-  const bool good = !stored_answer.reply.failure && !stored_answer.texts.empty();
+  const bool good =
+      !stored_answer.reply.failure && !stored_answer.texts.empty();
   if (good && cache_) (void)cache_->add(call.prompt, stored_answer);
   give(call, std::move(stored_answer));
 }

@@ -112,7 +112,7 @@ std::vector<std::string> measure_devices(wire::Hello& hello,
 }
 
 std::string no_space_reason(const RunDirectory& folder, const Scratch& scratch,
-                             std::int64_t bytes) {
+                            std::int64_t bytes) {
   for (const auto& folder_path : {folder.folder(), scratch.folder()}) {
     const auto space = try_free_space(folder_path, bytes);
     if (!space) return space.error().message;

@@ -34,6 +34,6 @@ inline constexpr std::int64_t kNodeSpaceBytes = std::int64_t{64} << 20;
 /// As NodeOptions::why_unfit: where the folder or the scratch does not take so
 /// many bytes, as a build or a candidate writes.
 std::string no_space_reason(const RunDirectory& folder, const Scratch& scratch,
-                             std::int64_t bytes = kNodeSpaceBytes);
+                            std::int64_t bytes = kNodeSpaceBytes);
 
 }  // namespace weft

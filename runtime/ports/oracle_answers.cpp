@@ -18,10 +18,11 @@ constexpr std::size_t kTextMax = 100;
 
 KernelBenchVerdict kernelbench_from(const json& fields) {
   if (!fields.is_object()) return {};
-  return {fields.value("outcome", ""),        fields.value("reason", ""),
-          fields.value("draws", 0),           fields.value("max_difference", 0.0),
-          fields.value("tolerance", 0.0),     fields.value("compiled", ""),
-          fields.value("compiled_reason", "")};
+  return {
+      fields.value("outcome", ""),        fields.value("reason", ""),
+      fields.value("draws", 0),           fields.value("max_difference", 0.0),
+      fields.value("tolerance", 0.0),     fields.value("compiled", ""),
+      fields.value("compiled_reason", "")};
 }
 
 /// A text of that field, or nothing: evidence never fails a reply.
@@ -44,7 +45,8 @@ std::vector<Mismatch> mismatches_from(const json& fields) {
     mismatch.got = text_from(entry, "got");
     mismatch.error = text_from(entry, "error");
     for (const json& at : entry.value("index", json::array())) {
-      if (at.is_number_integer()) mismatch.index.push_back(at.get<std::int64_t>());
+      if (at.is_number_integer())
+        mismatch.index.push_back(at.get<std::int64_t>());
     }
     mismatches.push_back(std::move(mismatch));
   }
@@ -56,7 +58,8 @@ BuiltCode built_from(const json& fields) {
   if (!fields.is_object()) return built;
   for (const auto& [kernel, figures] : fields.items()) {
     const bool has_capacity = built.size() < kKernelsMax;
-    if (!figures.is_object() || kernel.size() > kTextMax || !has_capacity) continue;
+    if (!figures.is_object() || kernel.size() > kTextMax || !has_capacity)
+      continue;
     auto& mine = built[kernel];
     for (const auto& [figure, value] : figures.items()) {
       if (mine.size() == kFiguresMax || figure.size() > kTextMax) break;
@@ -112,7 +115,8 @@ Timing timing_from(const json& fields) {
   timing.over_eager = speedup_from(fields.value("over_eager", json()));
   timing.over_compile = speedup_from(fields.value("over_compile", json()));
   timing.compile_error = fields.value("compile_error", "");
-  timing.compile_autotune = times_from(fields.value("compile_autotune", json()));
+  timing.compile_autotune =
+      times_from(fields.value("compile_autotune", json()));
   timing.over_compile_autotune =
       speedup_from(fields.value("over_compile_autotune", json()));
   timing.compile_autotune_error = fields.value("compile_autotune_error", "");

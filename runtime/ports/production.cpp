@@ -74,13 +74,15 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
   production.ports[address::clock] = std::make_unique<ClockPort>();
   production.ports[address::library] =
       std::make_unique<LibraryPort>(blobs, *production.kernels);
-  production.ports[address::files] = std::make_unique<FilesPort>(run.folder(), blobs);
+  production.ports[address::files] =
+      std::make_unique<FilesPort>(run.folder(), blobs);
   production.ports[address::llm] = std::make_unique<LlmPort>(
       blobs, LlmPort::Options{std::move(llm.endpoints), run.llm_replies(),
                               std::move(llm.cache)});
   const std::vector<RunDevice> devices = devices_of(start);
   // The whole is composed where most is free, which is the first of all.
-  const auto first = std::ranges::min_element(devices, {}, &RunDevice::location);
+  const auto first =
+      std::ranges::min_element(devices, {}, &RunDevice::location);
   production.ports[address::build] =
       std::make_unique<BuildPort>(blobs, *production.cache, machine.cores);
   for (const RunDevice& device : devices) {
@@ -107,8 +109,8 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
     verify.untrusted_problem = !start.description.empty();
     verify.threads = machine.cores;
     verify.memory_bytes = options.memory_bytes;
-    auto verifying =
-        std::make_unique<VerifyPort>(blobs, *production.cache, std::move(verify));
+    auto verifying = std::make_unique<VerifyPort>(blobs, *production.cache,
+                                                  std::move(verify));
     // While the model is captured; on a processor that would only slow it.
     if (!machine.gpus.empty() && device.location == first->location) {
       verifying->warm_up(start);

@@ -147,7 +147,8 @@ json Timeline::to_json(std::int64_t origin_us, std::int64_t now_us) const {
     const auto [location, is_new] =
         lanes.try_emplace(span.what.location, lanes.size());
     if (is_new) names.push_back(span.what.location);
-    spans.push_back({span.what.kind, location->second, span.what.at_us - origin_us,
+    spans.push_back({span.what.kind, location->second,
+                     span.what.at_us - origin_us,
                      std::max<std::int64_t>(0, span.until_us - span.what.at_us),
                      span.what.subgraph, span.what.label, span.failure});
   }

@@ -128,7 +128,8 @@ BoundedLog::BoundedLog(std::unique_ptr<State> state)
 
 BoundedLog::~BoundedLog() {
   const std::uint64_t increment = 1;
-  write_all(state_->stop, {reinterpret_cast<const char*>(&increment), sizeof increment});
+  write_all(state_->stop,
+            {reinterpret_cast<const char*>(&increment), sizeof increment});
   state_->thread.join();
 }
 

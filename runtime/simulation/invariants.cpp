@@ -10,7 +10,8 @@
 namespace weft {
 namespace {
 
-bool contains(const std::vector<Location>& locations, const Location& location) {
+bool contains(const std::vector<Location>& locations,
+              const Location& location) {
   return std::ranges::find(locations, location) != locations.end();
 }
 
@@ -171,7 +172,8 @@ std::string Invariants::grant(const Ticket& ticket, const Location& location,
     return "a lease of " + request.resource + " is granted at " +
            location_name(location) + ", which offers none";
   }
-  const bool may = request.locations.empty() || contains(request.locations, location);
+  const bool may =
+      request.locations.empty() || contains(request.locations, location);
   if (!may || contains(request.avoid, location)) {
     return "a lease is granted at " + location_name(location) +
            ", where it was not asked for";
@@ -192,8 +194,8 @@ std::string Invariants::grant(const Ticket& ticket, const Location& location,
   return problem;
 }
 
-std::string Invariants::use(const std::string& resource, const Location& location,
-                            std::int64_t units) {
+std::string Invariants::use(const std::string& resource,
+                            const Location& location, std::int64_t units) {
   const Pool pool{resource, location};
   used_[pool] += units;
   if (used_[pool] <= capacity_[pool]) return "";
@@ -206,7 +208,8 @@ std::string Invariants::use(const std::string& resource, const Location& locatio
 void Invariants::give_back_all(const Location& location) {
   std::vector<Ticket> retained;
   for (const auto& [ticket, lease] : leases_) {
-    if (lease.retained && lease.location == location) retained.push_back(ticket);
+    if (lease.retained && lease.location == location)
+      retained.push_back(ticket);
   }
   for (const Ticket& ticket : retained) give_back(ticket);
 }

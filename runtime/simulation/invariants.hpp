@@ -61,10 +61,11 @@ class Invariants {
   std::map<Ticket, Lease> leases_;
   std::map<Ticket, Lease> granted_;  ///< those that are over, too
   std::set<std::tuple<Address, Address, std::uint64_t>> begun_;
-  std::set<std::pair<Address, Location>> left_;  ///< whose work, and where it was
-  std::set<Location> gone_locations_;               ///< that offer nothing any more
-  std::map<std::string, int> verdicts_;       ///< by subgraph
-  std::map<std::string, Location> at_work_;      ///< by subgraph
+  std::set<std::pair<Address, Location>>
+      left_;                                 ///< whose work, and where it was
+  std::set<Location> gone_locations_;        ///< that offer nothing any more
+  std::map<std::string, int> verdicts_;      ///< by subgraph
+  std::map<std::string, Location> at_work_;  ///< by subgraph
   int finished_ = 0;
   LlmInvariants llm_;
 };

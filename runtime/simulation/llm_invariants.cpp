@@ -29,11 +29,13 @@ std::string LlmInvariants::take(const Envelope& envelope,
 std::string LlmInvariants::take_agents(const Envelope& envelope,
                                        const Message& message) {
   if (const auto* m = std::get_if<OptimizeSubgraph>(&message)) {
-    last_locations_[envelope.dst] = m->locations.empty() ? "" : m->locations.back();
+    last_locations_[envelope.dst] =
+        m->locations.empty() ? "" : m->locations.back();
   } else if (const auto* m = std::get_if<SeedResult>(&message)) {
     const auto last = last_locations_.find(envelope.dst);
     const bool is_gone = last != last_locations_.end() &&
-                         m->failure.code == "node_lost" && m->location == last->second;
+                         m->failure.code == "node_lost" &&
+                         m->location == last->second;
     if (is_gone) heard_gone_.try_emplace(envelope.dst, envelope.seq);
   } else if (std::holds_alternative<RefineRequest>(message)) {
     const auto gone = heard_gone_.find(envelope.src);

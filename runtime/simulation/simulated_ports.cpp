@@ -42,16 +42,19 @@ Verdict simulated_verdict(Random& random) {
   return verdict;
 }
 
-KernelBenchVerdict simulated_kernelbench(const CheckRequest& request, Random& random) {
+KernelBenchVerdict simulated_kernelbench(const CheckRequest& request,
+                                         Random& random) {
   if (std::ranges::find(request.rules, rule::kernelbench) ==
       request.rules.end()) {
     return {};
   }
   KernelBenchVerdict found;
   found.draws = 5;
-  found.outcome = happens(random, 500) ? kernelbench_outcome::within : kernelbench_outcome::outside;
+  found.outcome = happens(random, 500) ? kernelbench_outcome::within
+                                       : kernelbench_outcome::outside;
   if (request.with_compile) {
-    found.compiled = happens(random, 800) ? kernelbench_outcome::within : "failed";
+    found.compiled =
+        happens(random, 800) ? kernelbench_outcome::within : "failed";
   }
   return found;
 }
@@ -83,7 +86,7 @@ KnownKernel simulated_kernel(Blobs& blobs, Random& random) {
 
 /// A kernel that may be none, tokens that may not be told.
 LlmReply simulated_reply(const LlmRequest& request, Blobs& blobs,
-                       Random& random) {
+                         Random& random) {
   LlmReply reply;
   reply.effect = request.effect;
   reply.model = "made-up";
@@ -184,7 +187,8 @@ LlmOptions simulated_models(Random& random) {
     llm_provider.model = "made-up";
     llm_provider.max_output_tokens = 500 + pick(random, 4'000);
     llm_provider.limits.calls_at_once = static_cast<int>(1 + pick(random, 5));
-    llm_provider.limits.requests_per_minute = pick(random, 2) * (1 + pick(random, 20));
+    llm_provider.limits.requests_per_minute =
+        pick(random, 2) * (1 + pick(random, 20));
     // Room for some calls, or for fewer than one.
     llm_provider.limits.tokens_per_minute =
         pick(random, 2) * (5'000 + pick(random, 60'000));
@@ -258,15 +262,16 @@ std::string simulated_graph(Random& random) {
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     const auto depth = pick(random, 4);
     for (std::int64_t i = 0; i < depth; ++i) {
-      Node node = node_of_kind(NodeKind::call,
+      Node node =
+          node_of_kind(NodeKind::call,
                        "op" + std::to_string(stage) + "_" + std::to_string(i),
                        operators[pick(random, 3)]);
       node.args.push_back(node_ref(last));
       last = node.name;
       graph.nodes.push_back(std::move(node));
     }
-    Node product =
-        node_of_kind(NodeKind::call, "mm" + std::to_string(stage), "aten.mm.default");
+    Node product = node_of_kind(NodeKind::call, "mm" + std::to_string(stage),
+                                "aten.mm.default");
     product.args.push_back(node_ref(last));
     product.args.push_back(node_ref("weight"));
     last = product.name;
@@ -281,8 +286,8 @@ Message simulated_answer(const Message& request, Blobs& blobs, Random& random) {
 }
 
 Message simulated_failure(const Message& request, Random& random) {
-  static const char* const codes[] = {"failed",  "failed",      "failed",
-                                      "missing", "wrong_input", "overloaded",
+  static const char* const codes[] = {"failed",   "failed",      "failed",
+                                      "missing",  "wrong_input", "overloaded",
                                       "disk_full"};
   return failed_reply(request, {codes[pick(random, 7)], "made up",
                                 pick(random, 2) * pick(random, 60'000)});

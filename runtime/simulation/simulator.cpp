@@ -185,7 +185,7 @@ void Simulator::change_location() {
   offer.is_there = !offer.is_there;
   offer.has_changed = true;
   inform(offer.is_there ? offer.capacities
-                      : Capacities{{}, 10'000, offer.capacities.location});
+                        : Capacities{{}, 10'000, offer.capacities.location});
   if (offer.is_there) return;
   if (happens(random_, options_.faults.politely)) {
     ++end_.locations_left;
@@ -283,7 +283,8 @@ bool Simulator::step() {
   } else {
     handle_next(who);
   }
-  if (!finished_ && happens(random_, options_.faults.location)) change_location();
+  if (!finished_ && happens(random_, options_.faults.location))
+    change_location();
   if (!finished_ && happens(random_, options_.faults.crash)) crash_and_resume();
   return true;
 }
@@ -436,20 +437,22 @@ void Simulator::resume() {
   if (end_.journal.empty()) return begin();
   roles_ = recorded_run.take_roles();
   std::set<std::uint64_t> open;
-  for (const auto& [seq, request] : recorded_run.open_requests()) open.insert(seq);
+  for (const auto& [seq, request] : recorded_run.open_requests())
+    open.insert(seq);
   ledger_ = EffectLedger(std::move(open));
   for (Envelope& envelope : recorded_run.take_missing()) {
     posted_[envelope.src].push_back({std::move(envelope)});
   }
   if (!finished_) {
-    for (const auto& [seq, request] : recorded_run.open_requests()) ask_port(request);
+    for (const auto& [seq, request] : recorded_run.open_requests())
+      ask_port(request);
     for (const Envelope& cancel : recorded_run.cancels()) ask_port(cancel);
   }
   // Nodes join the new head, and say what they have.
   for (const Offer& offer : locations_) {
     if (!offer.has_changed) continue;
     inform(offer.is_there ? offer.capacities
-                        : Capacities{{}, 10'000, offer.capacities.location});
+                          : Capacities{{}, 10'000, offer.capacities.location});
   }
 }
 

@@ -22,7 +22,7 @@ struct Faults {
   int doubled = 30;
   int failed = 30;
   int crash = 2;
-  int location = 2;          ///< a place goes, or comes back
+  int location = 2;       ///< a place goes, or comes back
   int politely = 500;     ///< it goes, and hands back what it works on
   int full = 300;         ///< that is for want of room on its disk
   int cancel_late = 500;  ///< what is stopped answers when it likes

@@ -543,7 +543,8 @@ void Swarm::hear(const Message& message) {
   ++ended_;
   if (!end->failure) {
     ++end_.answered;
-  } else if (end->failure.code == "node_lost" || end->failure.code == "disk_full") {
+  } else if (end->failure.code == "node_lost" ||
+             end->failure.code == "disk_full") {
     ++end_.given_up;
   } else {
     broken("a piece of work ends with: " + end->failure.message);

@@ -348,7 +348,7 @@ Result<std::optional<std::string>> Library::find_artefact(
 }
 
 Result<void> Library::store_artefact(std::string_view key,
-                                std::string_view bytes) const {
+                                     std::string_view bytes) const {
   const auto work = [&]() -> Result<void> {
     auto database = open();
     if (!database) return std::unexpected(database.error());

@@ -33,7 +33,7 @@ struct LibraryEntry {
   KernelKey key;
   StoredKernel stored;
   std::int64_t stored_us = 0;  ///< since 1970: when it was verified and timed
-  std::int64_t uses = 0;     ///< that it was verified anew
+  std::int64_t uses = 0;       ///< that it was verified anew
 };
 
 /// Above these, what was not used for longest goes.
@@ -69,7 +69,8 @@ class Library {
   /// What was made from all that `key` names. nullopt too when its bytes are
   /// not those that were kept.
   Result<std::optional<std::string>> find_artefact(std::string_view key) const;
-  Result<void> store_artefact(std::string_view key, std::string_view bytes) const;
+  Result<void> store_artefact(std::string_view key,
+                              std::string_view bytes) const;
 
  private:
   Result<Database> open() const;

@@ -135,7 +135,7 @@ Result<LlmCache> LlmCache::open(const fs::path& file, std::int64_t bytes_max) {
 }
 
 Result<std::optional<StoredAnswer>> LlmCache::find(const std::string& prompt,
-                                                 int ordinal) {
+                                                   int ordinal) {
   auto query = database_.prepare(
       "SELECT answer FROM answer WHERE prompt = ? AND ordinal = ?");
   if (!query) return std::unexpected(query.error());

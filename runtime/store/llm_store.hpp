@@ -61,7 +61,7 @@ class LlmCache {
 
   /// The answer of that number, from 0, among those to the prompt.
   Result<std::optional<StoredAnswer>> find(const std::string& prompt,
-                                         int ordinal);
+                                           int ordinal);
   Result<void> add(const std::string& prompt, const StoredAnswer& answer);
 
  private:

@@ -115,7 +115,8 @@ Result<RunDirectory> RunDirectory::open(const fs::path& folder) {
                 folder.string() + " is no run directory: it has no journal.db");
   }
   return RunDirectory(
-      fs::absolute(scratch_parent.empty() ? "." : scratch_parent).lexically_normal());
+      fs::absolute(scratch_parent.empty() ? "." : scratch_parent)
+          .lexically_normal());
 }
 
 Result<Scratch> Scratch::make(const RunDirectory& run) {

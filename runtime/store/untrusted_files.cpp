@@ -49,10 +49,12 @@ std::unexpected<Error> cannot_remove(const std::string& name) {
 /// root outranks, may list and change it. No link is followed.
 Fd open_writable(int parent, const std::string& name) {
   const Fd opened_folder(openat(parent, name.c_str(),
-                        O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+                                O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat about{};
-  if (!opened_folder || fstat(opened_folder.number(), &about) != 0) return Fd(-1);
-  const std::string path = "/proc/self/fd/" + std::to_string(opened_folder.number());
+  if (!opened_folder || fstat(opened_folder.number(), &about) != 0)
+    return Fd(-1);
+  const std::string path =
+      "/proc/self/fd/" + std::to_string(opened_folder.number());
   if ((about.st_mode & S_IRWXU) != S_IRWXU) chmod(path.c_str(), S_IRWXU);
   return Fd(open(path.c_str(), kOpenFolder));
 }

@@ -29,12 +29,15 @@ json heads_of(const std::vector<Envelope>& envelopes) {
 
 json run_answer(const RunIndex::Run& run) {
   const RunCounters& run_counters = run.run_counters;
-  json about = {
-      {"id", run.entry.id},          {"folder", run.entry.folder.string()},
-      {"events", run_counters.events},      {"first_us", run_counters.first_us},
-      {"last_us", run_counters.last_us},    {"subgraphs", run_counters.subgraphs},
-      {"outcomes", run_counters.outcomes},  {"verdicts", run_counters.verdicts},
-      {"micro_usd", run_counters.micro_usd}};
+  json about = {{"id", run.entry.id},
+                {"folder", run.entry.folder.string()},
+                {"events", run_counters.events},
+                {"first_us", run_counters.first_us},
+                {"last_us", run_counters.last_us},
+                {"subgraphs", run_counters.subgraphs},
+                {"outcomes", run_counters.outcomes},
+                {"verdicts", run_counters.verdicts},
+                {"micro_usd", run_counters.micro_usd}};
   if (run_counters.start) {
     about["problem"] = run_counters.start->problem_name;
     about["target"] = run_counters.start->options.target;
@@ -63,8 +66,8 @@ json RunList::answer(RunIndex& run_index) {
       continue;
     }
     json about;
-    const auto used =
-        run_index.with(entry.id, [&](RunIndex::Run& run) { about = run_answer(run); });
+    const auto used = run_index.with(
+        entry.id, [&](RunIndex::Run& run) { about = run_answer(run); });
     if (!used) {
       about = {{"id", entry.id},
                {"folder", entry.folder.string()},
@@ -83,7 +86,8 @@ Result<json> moment_answer(RunIndex::Run& run, std::uint64_t at) {
   if (!moment) return std::unexpected(moment.error());
   const auto causes = run.journal_reader.causes(at, kCausesMax);
   if (!causes) return std::unexpected(causes.error());
-  const auto consequences = run.journal_reader.consequences(at, kConsequencesMax);
+  const auto consequences =
+      run.journal_reader.consequences(at, kConsequencesMax);
   if (!consequences) return std::unexpected(consequences.error());
   json answer = {{"last", run.run_counters.events},
                  {"event", head_of(moment->event)},

@@ -193,7 +193,8 @@ void LimitedServer::watch() {
     std::vector<Connection> still;
     for (std::size_t i = 0; i < waiting.size(); ++i) {
       Connection& connection = waiting[i];
-      const bool is_heard = events[i + 1].revents != 0 || !connection.bytes.empty();
+      const bool is_heard =
+          events[i + 1].revents != 0 || !connection.bytes.empty();
       if (is_heard && !hear(connection)) continue;
       if (left_ms(connection.deadline) == 0) {
         close(connection.socket);

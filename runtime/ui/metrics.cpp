@@ -90,7 +90,8 @@ void Metrics::add(RunIndex::Run& run) {
          static_cast<double>(run_counters.subgraphs));
   sample_all("weft_subgraphs_done", labels, "outcome", run_counters.outcomes);
   sample_all("weft_verdicts_total", labels, "verdict", run_counters.verdicts);
-  sample("weft_stale_replies_total", labels, static_cast<double>(run_counters.stale));
+  sample("weft_stale_replies_total", labels,
+         static_cast<double>(run_counters.stale));
   sample_all("weft_requests_open", labels, "port", run_counters.open);
   for (const auto& [port, all] : run_counters.answers) {
     const std::string both = labels + "," + label("port", port);
@@ -107,7 +108,8 @@ void Metrics::add(RunIndex::Run& run) {
 
 /// Pools and queues; none before the broker was told of any.
 void Metrics::add_broker(RunIndex::Run& run, const std::string& labels) {
-  const auto broker = run.journal_reader.state(address::broker, run.run_counters.events);
+  const auto broker =
+      run.journal_reader.state(address::broker, run.run_counters.events);
   if (!broker) return;
   const json& state = (*broker)["state"];
   for (const json& pool : state.at("pools")) {

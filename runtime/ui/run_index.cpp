@@ -42,7 +42,8 @@ RunIndex::Run::Run(Entry entry, Journal opened)
       journal(std::move(opened)),
       journal_reader(journal, &make_role) {}
 
-RunIndex::RunIndex(fs::path root) : root_(fs::absolute(root).lexically_normal()) {}
+RunIndex::RunIndex(fs::path root)
+    : root_(fs::absolute(root).lexically_normal()) {}
 
 std::vector<RunIndex::Entry> RunIndex::list() const {
   std::vector<Entry> runs;
@@ -94,17 +95,17 @@ Result<std::shared_ptr<RunIndex::Run>> RunIndex::open(const std::string& id) {
 }
 
 Result<void> RunIndex::with(const std::string& id,
-                         const std::function<void(Run&)>& use) {
+                            const std::function<void(Run&)>& use) {
   const auto run = open(id);
   if (!run) return std::unexpected(run.error());
   const std::lock_guard lock((*run)->mutex);
   RunCounters& run_counters = (*run)->run_counters;
   if ((*run)->journal_reader.last() > run_counters.events) {
-    const auto read =
-        (*run)->journal.read(run_counters.events + 1, [&](const Envelope& envelope) {
-          run_counters.take(envelope);
-          return true;
-        });
+    const auto read = (*run)->journal.read(run_counters.events + 1,
+                                           [&](const Envelope& envelope) {
+                                             run_counters.take(envelope);
+                                             return true;
+                                           });
     if (!read) return read;
   }
   use(**run);

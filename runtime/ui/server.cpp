@@ -146,17 +146,17 @@ void PageServer::State::get_page(const std::string& address, std::string html) {
 }
 
 void PageServer::State::get_json(const std::string& what, Make make) {
-  server.Get("/run/([0-9a-f]+)/" + what, [this, make = std::move(make)](
-                                             const Request& request,
-                                             Response& response) {
-    Result<json> result;
-    const auto used = run_index.with(request.matches[1], [&](RunIndex::Run& run) {
-      result = make(run, request);
-    });
-    if (!used) return refuse(response, used.error());
-    if (!result) return refuse(response, result.error());
-    answer(response, *result);
-  });
+  server.Get("/run/([0-9a-f]+)/" + what,
+             [this, make = std::move(make)](const Request& request,
+                                            Response& response) {
+               Result<json> result;
+               const auto used = run_index.with(
+                   request.matches[1],
+                   [&](RunIndex::Run& run) { result = make(run, request); });
+               if (!used) return refuse(response, used.error());
+               if (!result) return refuse(response, result.error());
+               answer(response, *result);
+             });
 }
 
 /// Of the newest runs alone: each is opened for it.
@@ -165,7 +165,8 @@ void PageServer::State::metrics(Response& response) {
   std::size_t count = 0;
   for (const RunIndex::Entry& entry : run_index.list()) {
     if (++count > kMetricsRunsMax) break;
-    (void)run_index.with(entry.id, [&](RunIndex::Run& run) { metrics.add(run); });
+    (void)run_index.with(entry.id,
+                         [&](RunIndex::Run& run) { metrics.add(run); });
   }
   response.set_content(metrics.text(), "text/plain; version=0.0.4");
 }
@@ -194,9 +195,10 @@ void PageServer::State::route() {
   get_json("view.json", [](RunIndex::Run& run, const Request&) {
     return run_view(run.journal);
   });
-  get_json("about.json", [](RunIndex::Run& run, const Request&) -> Result<json> {
-    return run_answer(run);
-  });
+  get_json("about.json",
+           [](RunIndex::Run& run, const Request&) -> Result<json> {
+             return run_answer(run);
+           });
   get_json("moment.json", [](RunIndex::Run& run, const Request& request) {
     const auto at = number_in(request, "at", run.run_counters.events);
     return at ? moment_answer(run, *at) : std::unexpected(at.error());

@@ -245,7 +245,8 @@ TEST_CASE(
   CHECK(single<LeaseLost>(sent).location == "/GPU-a");
   CHECK(single<LeaseDenied>(sent).ticket == 2);
   CHECK(single<LeaseDenied>(sent).location_lost);
-  CHECK(single<LeaseDenied>(broker.give("c", broker.gpu(1, {"/GPU-a"}))).location_lost);
+  CHECK(single<LeaseDenied>(broker.give("c", broker.gpu(1, {"/GPU-a"})))
+            .location_lost);
   // Late words of the lost lease change nothing.
   CHECK(broker.give("a", LeaseReleased{1}).empty());
   broker.device("/GPU-a");

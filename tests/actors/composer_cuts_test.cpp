@@ -109,7 +109,7 @@ namespace {
 /// several. The kernels, which both cuts have, won or lost.
 struct StandInFixture : ComposerFixture {
   explicit StandInFixture(const std::string& outcome,
-                        const std::string& accept = "weft") {
+                          const std::string& accept = "weft") {
     Plan written = plan;
     written.way = "as written";
     Plan current = plan;

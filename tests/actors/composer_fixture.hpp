@@ -36,8 +36,9 @@ struct ComposingFixture : RunFixture<Composer> {
     sent = say(address::verify, reply);
   }
   void probed() {
-    sent = say(address::verify,
-               ProbeReply{single<ProbeRequest>(sent).effect, {}, "2", 10, 2, {}});
+    sent =
+        say(address::verify,
+            ProbeReply{single<ProbeRequest>(sent).effect, {}, "2", 10, 2, {}});
   }
   WriteFilesRequest files() { return single<WriteFilesRequest>(sent); }
   /// The text of model_new.py that is being checked.
@@ -52,9 +53,10 @@ struct ComposingFixture : RunFixture<Composer> {
 /// Two subgraphs whose kernels won; the second came nearer to its tolerance.
 struct ComposerFixture : ComposingFixture {
   explicit ComposerFixture(const std::string& target = "cpu",
-                         const std::string& outcome = "won",
-                         const std::string& accept = "weft",
-                         std::int64_t ends_us = 0, bool delivers_best = false) {
+                           const std::string& outcome = "won",
+                           const std::string& accept = "weft",
+                           std::int64_t ends_us = 0,
+                           bool delivers_best = false) {
     plan = partition(two_piece_graph(), *find_target("cpu"));
     Compose compose{blobs.put(plan_to_json(plan)), small_run(blobs), {}};
     compose.run.options.target = target;
@@ -117,7 +119,8 @@ struct EagerContractionsCase : ComposingFixture {
     EagerContractionsSearched reply;
     for (const Subgraph& subgraph : plan.near_cut.front().subgraphs) {
       reply.results.push_back(done(subgraph.id, "won"));
-      if (reply.results.size() > count) reply.results.back().outcome = "not_faster";
+      if (reply.results.size() > count)
+        reply.results.back().outcome = "not_faster";
     }
     sent = say(address::dispatcher, reply);
   }
@@ -129,7 +132,9 @@ struct EagerContractionsCase : ComposingFixture {
     }
     return "";
   }
-  std::string kernelbench_module() { return file("composed/near_eager/model_new.py"); }
+  std::string kernelbench_module() {
+    return file("composed/near_eager/model_new.py");
+  }
   /// How many of the near cut's kernels are in that text.
   std::size_t count(const std::string& text) const {
     const auto& subgraphs = plan.near_cut.front().subgraphs;

@@ -28,7 +28,8 @@ struct LateFixture : ComposerFixture {
   }
   RunFinished ended(const std::vector<Outgoing>& output) {
     const auto effect = single<WriteFilesRequest>(output).effect;
-    return single<RunFinished>(say(address::files, WriteFilesReply{effect, {}}));
+    return single<RunFinished>(
+        say(address::files, WriteFilesReply{effect, {}}));
   }
   TimerRequest timer;
 };
@@ -110,8 +111,8 @@ TEST_CASE("a run whose time is over before there is a graph ends and says so") {
   const auto sent = extractor.say(address::user, run);
   const auto timer = single<TimerRequest>(sent);
   CHECK(timer.after_ms == 5'000);
-  const auto finished =
-      single<RunFinished>(extractor.say(address::clock, TimerFired{timer.effect}));
+  const auto finished = single<RunFinished>(
+      extractor.say(address::clock, TimerFired{timer.effect}));
   CHECK(finished.exit_code == 1);
   CHECK(
       finished.summary.contains("5.0 s was over before small.py was captured"));

@@ -10,8 +10,8 @@ namespace {
 
 struct DispatcherFixture : RunFixture<Dispatcher> {
   explicit DispatcherFixture(const Graph& graph = two_piece_graph(),
-                           const std::vector<Gpu>& gpus = {},
-                           const std::map<std::string, double>& probed = {}) {
+                             const std::vector<Gpu>& gpus = {},
+                             const std::map<std::string, double>& probed = {}) {
     plan = partition(graph, *find_target("cpu"));
     run = small_run(blobs);
     run.machine.gpus = gpus;
@@ -229,7 +229,8 @@ TEST_CASE("an agent is told what was measured on the device that it gets") {
   Gpu own;
   own.name = "H200";
   own.uuid = "GPU-a";
-  DispatcherFixture dispatcher(two_piece_graph(), {own}, {{"copy_gbps", 4'000}});
+  DispatcherFixture dispatcher(two_piece_graph(), {own},
+                               {{"copy_gbps", 4'000}});
   REQUIRE(dispatcher.works.size() == 1);
   CHECK(dispatcher.works[0].machine.gpu_numbers.at("copy_gbps") == 4'000);
   Capacities of_head, of_node;

@@ -18,12 +18,13 @@ Plan plan_with_eager_contractions() {
 
 struct EagerContractionsFixture : EagerContractionsCase {
   explicit EagerContractionsFixture(const std::string& accept = "both",
-                        const std::string& target = "cpu",
-                        std::int64_t ends_us = 0)
-      : EagerContractionsFixture(plan_with_eager_contractions(), accept, target, ends_us) {}
+                                    const std::string& target = "cpu",
+                                    std::int64_t ends_us = 0)
+      : EagerContractionsFixture(plan_with_eager_contractions(), accept, target,
+                                 ends_us) {}
 
   EagerContractionsFixture(const Plan& of, const std::string& accept,
-               const std::string& target, std::int64_t ends_us) {
+                           const std::string& target, std::int64_t ends_us) {
     plan = of;
     Compose compose{blobs.put(plan_to_json(plan)), small_run(blobs), {}};
     compose.run.options.accept = accept;
@@ -225,7 +226,8 @@ TEST_CASE("with no time left there is no search, with some it has half") {
     composer.timed(1.0);
     CHECK(composer.asks() == !is_late);
     if (is_late) continue;
-    CHECK(single<SearchEagerContractions>(composer.sent).until_us == 800'000'000);
+    CHECK(single<SearchEagerContractions>(composer.sent).until_us ==
+          800'000'000);
   }
 }
 
@@ -315,12 +317,14 @@ TEST_CASE("what only the near cut has is searched once it is asked for") {
   for (const std::int64_t until_us : {0, 90'000'000}) {
     EagerContractionsDispatch dispatcher(plan_with_eager_contractions());
     // Asked before its time it does nothing.
-    dispatcher.take(dispatcher.say(address::composer, SearchEagerContractions{}));
+    dispatcher.take(
+        dispatcher.say(address::composer, SearchEagerContractions{}));
     REQUIRE(dispatcher.started.size() == 1);
     dispatcher.done(dispatcher.started[0]);
     CHECK(dispatcher.composed == 1);
     CHECK(dispatcher.started.size() == 1);
-    dispatcher.take(dispatcher.say(address::composer, SearchEagerContractions{until_us}));
+    dispatcher.take(
+        dispatcher.say(address::composer, SearchEagerContractions{until_us}));
     REQUIRE(dispatcher.started.size() == 3);
     CHECK(dispatcher.timers_ms.size() == (until_us > 0 ? 2 : 0));
     dispatcher.done(dispatcher.started[1]);
@@ -330,7 +334,8 @@ TEST_CASE("what only the near cut has is searched once it is asked for") {
     CHECK(dispatcher.searched[0].results.size() == 2);
     CHECK(dispatcher.composed == 1);
     // That was all.
-    dispatcher.take(dispatcher.say(address::composer, SearchEagerContractions{}));
+    dispatcher.take(
+        dispatcher.say(address::composer, SearchEagerContractions{}));
     CHECK(dispatcher.searched.size() == 1);
   }
 }

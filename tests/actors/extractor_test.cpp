@@ -99,8 +99,10 @@ RunStart any_batch(ExtractorFixture& extractor) {
 }
 
 /// What the run says that ends with its first capture.
-RunFinished ended_by_capture(ExtractorFixture& extractor, const RunStart& start) {
-  const auto capture = single<CaptureRequest>(extractor.say(address::user, start));
+RunFinished ended_by_capture(ExtractorFixture& extractor,
+                             const RunStart& start) {
+  const auto capture =
+      single<CaptureRequest>(extractor.say(address::user, start));
   return single<RunFinished>(extractor.say(
       address::capture,
       CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
@@ -108,8 +110,8 @@ RunFinished ended_by_capture(ExtractorFixture& extractor, const RunStart& start)
 
 /// The capture at other batches.
 CaptureRequest other_captures(ExtractorFixture& extractor) {
-  const auto capture =
-      single<CaptureRequest>(extractor.say(address::user, any_batch(extractor)));
+  const auto capture = single<CaptureRequest>(
+      extractor.say(address::user, any_batch(extractor)));
   return single<CaptureRequest>(extractor.say(
       address::capture,
       CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
@@ -180,7 +182,8 @@ TEST_CASE("two dimensions are captured at pairs of primes") {
   ExtractorFixture extractor;
   RunStart start = any_batch(extractor);
   start.options.dynamic_more = {{-1, 1}};
-  const auto capture = single<CaptureRequest>(extractor.say(address::user, start));
+  const auto capture =
+      single<CaptureRequest>(extractor.say(address::user, start));
   GraphBuilder builder;
   builder.input("x", dense({5, 8, 3}))
       .call("a", "relu", {"x"}, dense({5, 8, 3}))

@@ -18,7 +18,8 @@ SeedsRequest request_for(const std::string& subgraph) {
 
 TEST_CASE("what Inductor makes of a subgraph is one seed") {
   RunFixture<InductorSeeds> role;
-  const auto build = single<BuildRequest>(role.say("agent/sg", request_for("sg")));
+  const auto build =
+      single<BuildRequest>(role.say("agent/sg", request_for("sg")));
   CHECK(build.target == kInductorGraph);
   CHECK(build.source == "the graph");
   BuildReply built{build.effect, {}, "", 9};
@@ -38,7 +39,8 @@ TEST_CASE("what Inductor makes of a subgraph is one seed") {
 TEST_CASE(
     "what Inductor cannot compile is no seed, and is told with the reason") {
   RunFixture<InductorSeeds> role;
-  const auto build = single<BuildRequest>(role.say("agent/sg", request_for("sg")));
+  const auto build =
+      single<BuildRequest>(role.say("agent/sg", request_for("sg")));
   const auto sent = role.say(
       address::build,
       BuildReply{build.effect, {"wrong_input", "it holds constants"}, "", 9});
@@ -50,7 +52,8 @@ TEST_CASE(
 
 TEST_CASE("a build whose file did not come back gives no seed") {
   RunFixture<InductorSeeds> role;
-  const auto build = single<BuildRequest>(role.say("agent/sg", request_for("sg")));
+  const auto build =
+      single<BuildRequest>(role.say("agent/sg", request_for("sg")));
   const auto reply = single<SeedsReply>(
       role.say(address::build, BuildReply{build.effect, {}, "", 9}));
   CHECK(reply.seeds.empty());
@@ -59,8 +62,10 @@ TEST_CASE("a build whose file did not come back gives no seed") {
 
 TEST_CASE("each subgraph gets its own answer, in whatever order they come") {
   RunFixture<InductorSeeds> role;
-  const auto first = single<BuildRequest>(role.say("agent/a", request_for("a")));
-  const auto second = single<BuildRequest>(role.say("agent/b", request_for("b")));
+  const auto first =
+      single<BuildRequest>(role.say("agent/a", request_for("a")));
+  const auto second =
+      single<BuildRequest>(role.say("agent/b", request_for("b")));
   for (const auto& [build, subgraph] :
        {std::pair{second, "b"}, std::pair{first, "a"}}) {
     BuildReply built{build.effect, {}, "", 9};
@@ -73,7 +78,8 @@ TEST_CASE("each subgraph gets its own answer, in whatever order they come") {
 
 TEST_CASE("with limited time it compiles few at once, the dearest first") {
   RunFixture<InductorSeeds> role;
-  const auto ask = [&](const std::string& subgraph, std::int64_t expected_gain) {
+  const auto ask = [&](const std::string& subgraph,
+                       std::int64_t expected_gain) {
     SeedsRequest request = request_for(subgraph);
     request.work.options.jobs = 8;
     request.work.expected_gain = expected_gain;

@@ -20,7 +20,8 @@ SeedsRequest request_for(const std::string& target = "cpu") {
 
 TEST_CASE("a kernel that the library knows is one seed, with what is known") {
   RunFixture<LibrarySeeds> role;
-  const auto find = single<FindKernelRequest>(role.say("agent/sg", request_for()));
+  const auto find =
+      single<FindKernelRequest>(role.say("agent/sg", request_for()));
   CHECK(find.key.target == "cpu");
   CHECK(find.key.policy == "strict");
   CHECK(find.key.device.contains("a processor"));
@@ -39,7 +40,8 @@ TEST_CASE("a kernel that the library knows is one seed, with what is known") {
 
 TEST_CASE("what the library does not know gives no seed") {
   RunFixture<LibrarySeeds> role;
-  const auto find = single<FindKernelRequest>(role.say("agent/sg", request_for()));
+  const auto find =
+      single<FindKernelRequest>(role.say("agent/sg", request_for()));
   const auto reply = single<SeedsReply>(
       role.say(address::library, FindKernelReply{find.effect, {}, {}}));
   CHECK(reply.seeds.empty());

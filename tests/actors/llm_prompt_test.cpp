@@ -1,9 +1,8 @@
-#include "actors/llm/prompt.hpp"
-
 #include <doctest/doctest.h>
 
 #include "actors/llm/facts.hpp"
 #include "actors/llm/history.hpp"
+#include "actors/llm/prompt.hpp"
 #include "actors/llm/templates.hpp"
 #include "compiler/graph/graph.hpp"
 #include "tests/actors/role_fixture.hpp"

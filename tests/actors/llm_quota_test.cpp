@@ -1,10 +1,10 @@
-#include "actors/llm/quota.hpp"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <random>
 #include <vector>
+
+#include "actors/llm/quota.hpp"
 
 namespace weft {
 namespace {

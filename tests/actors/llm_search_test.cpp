@@ -1,8 +1,7 @@
-#include "actors/llm/search.hpp"
-
 #include <doctest/doctest.h>
 
 #include "actors/llm/history.hpp"
+#include "actors/llm/search.hpp"
 #include "actors/llm/seeds.hpp"
 
 namespace weft {
@@ -33,7 +32,8 @@ SeedResult timed(const std::string& id, double us) {
 
 LlmSearch::Results results(const std::vector<SeedResult>& all) {
   LlmSearch::Results results;
-  for (const SeedResult& seed_result : all) results[seed_result.seed.id] = seed_result;
+  for (const SeedResult& seed_result : all)
+    results[seed_result.seed.id] = seed_result;
   return results;
 }
 

@@ -1,6 +1,6 @@
-#include "actors/llm/text.hpp"
-
 #include <doctest/doctest.h>
+
+#include "actors/llm/text.hpp"
 
 namespace weft {
 namespace {

@@ -9,9 +9,10 @@ namespace {
 /// relu(x) @ x, then tanh: one piece, whose kernels are all wrong or slower.
 struct NotFasterProductFixture : EagerContractionsCase {
   explicit NotFasterProductFixture(const std::string& accept = "weft",
-                            const std::string& target = "cpu",
-                            bool seeks_products = true, bool has_won = false,
-                            const std::string& model = "") {
+                                   const std::string& target = "cpu",
+                                   bool seeks_products = true,
+                                   bool has_won = false,
+                                   const std::string& model = "") {
     const Target& triton = *find_target("triton");
     plan = partition(two_piece_graph(), triton);
     add_eager_contractions(two_piece_graph(), triton, {}, plan);

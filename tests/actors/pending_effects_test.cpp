@@ -242,7 +242,8 @@ TEST_CASE("work that was lost with its place goes to another, once") {
 TEST_CASE("a place that left with the work is none of the two it may go with") {
   PendingEffectsFixture fixture;
   fixture.give(LeaseGranted{fixture.id, "n1"});
-  CHECK(!fixture.give(BuildReply{fixture.id, {"node_lost", "node n1 left"}, "", 7}));
+  CHECK(!fixture.give(
+      BuildReply{fixture.id, {"node_lost", "node n1 left"}, "", 7}));
   CHECK(single<LeaseReleased>(fixture.sent).ticket == fixture.id);
   const auto second = single<LeaseRequest>(fixture.sent);
   CHECK(second.avoid == std::vector<Location>{"n1"});
@@ -301,8 +302,8 @@ TEST_CASE("places that leave without end do not keep work going without end") {
 TEST_CASE("an overloaded port is asked again when it said, and it is no try") {
   PendingEffectsFixture fixture;
   fixture.give(LeaseGranted{fixture.id});
-  CHECK(
-      !fixture.give(BuildReply{fixture.id, {"overloaded", "full", 2'500}, "", 7}));
+  CHECK(!fixture.give(
+      BuildReply{fixture.id, {"overloaded", "full", 2'500}, "", 7}));
   CHECK(single<LeaseReleased>(fixture.sent).ticket == fixture.id);
   const auto timer = single<TimerRequest>(fixture.sent);
   CHECK(timer.after_ms == 2'500);

@@ -103,7 +103,8 @@ TEST_CASE("calls in a row have a column where a module was timed so") {
   CHECK(answer("| | ms, median (p10–p90) | speedup of ModelNew |"));
   result.report.timing.back_to_back_calls = 5;
   result.report.timing.back_to_back_us = {{"candidate", 750}, {"eager", 1500}};
-  CHECK(answer("| 5 in a row, each | speedup of ModelNew |\n|---|---|---|---|"));
+  CHECK(
+      answer("| 5 in a row, each | speedup of ModelNew |\n|---|---|---|---|"));
   CHECK(answer("| eager | 2.000 (1.800–2.200) | 1.500 | 2.00×"));
   CHECK(answer("| torch.compile | – | | "));
   CHECK(answer("Speedups are the lower ones of both ways."));
@@ -116,7 +117,8 @@ TEST_CASE("the clocks of all parties are told, and why they were lowered") {
   };
   CHECK(!answer("Clocks"));
   result.report.timing.sm_mhz = {{"candidate", 1980}, {"eager", 1965}};
-  CHECK(answer("Clocks after their calls: candidate 1980 MHz, eager 1965 MHz\n"));
+  CHECK(
+      answer("Clocks after their calls: candidate 1980 MHz, eager 1965 MHz\n"));
   result.report.timing.throttled = {"power cap", "hardware thermal"};
   CHECK(answer("1965 MHz; lowered by: power cap, hardware thermal\n"));
 }
@@ -213,7 +215,8 @@ TEST_CASE("the report says by which rules the module is right") {
   CHECK(!summary_line(result.report).contains("within"));
   kernelbench_module = {"within", "", 5, 1e-6, 1e-4, "within", ""};
   CHECK(summary_line(result.report).ends_with("; near to eager"));
-  kernelbench_module = {"outside", "draw 2: 9 of 10", 1, 0.5, 1e-4, "within", ""};
+  kernelbench_module = {"outside", "draw 2: 9 of 10", 1, 0.5,
+                        1e-4,      "within",          ""};
   CHECK(summary_line(result.report).ends_with("; not near to eager"));
   const std::string text = report_markdown(result.report, result.plan);
   CHECK(
@@ -230,7 +233,8 @@ TEST_CASE("a module that is near to eager is told of beside the other") {
   const std::string id = result.plan.subgraphs[0].id;
   result.report.kernelbench_module.composed = true;
   result.report.kernelbench_module.used = {id};
-  result.report.kernelbench_module.externs = {{"aten.mm.default", 2}, {"aten.tanh.default", 1}};
+  result.report.kernelbench_module.externs = {{"aten.mm.default", 2},
+                                              {"aten.tanh.default", 1}};
   result.report.kernelbench_module.timing = timed(1.5, 1.4, 1.6);
   CHECK(summary_line(result.report)
             .ends_with("another module is: 1.50× (1.40–1.60) over eager"));

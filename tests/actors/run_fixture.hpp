@@ -62,7 +62,8 @@ inline RunStart small_run(Blobs& blobs) {
 /// How the extractor cuts that graph.
 inline Plan plan_of(RunFixture<Extractor>& extractor, const RunStart& start,
                     const Graph& graph) {
-  const auto capture = single<CaptureRequest>(extractor.say(address::user, start));
+  const auto capture =
+      single<CaptureRequest>(extractor.say(address::user, start));
   const std::string blob = extractor.blobs.put(graph_to_json(graph));
   const auto files = single<WriteFilesRequest>(extractor.say(
       address::capture, CaptureReply{capture.effect, {}, blob, 9}));

@@ -211,7 +211,8 @@ TEST_CASE("with little time, all subgraphs have the same number of kernels") {
 TEST_CASE("with a budget, dearer subgraphs have the device first") {
   BudgetFixture dispatcher;
   const auto dear = single<OptimizeSubgraph>(dispatcher.sent);
-  const auto cheap = single<OptimizeSubgraph>(dispatcher.done(dispatcher.id(1)));
+  const auto cheap =
+      single<OptimizeSubgraph>(dispatcher.done(dispatcher.id(1)));
   CHECK(cheap.expected_gain > 0);
   CHECK(dear.expected_gain >= 8 * cheap.expected_gain);
 }

@@ -74,7 +74,8 @@ struct LibraryAgent : RunFixture<SubgraphAgent> {
 TEST_CASE("the library's kernel is verified alone, and at once thoroughly") {
   LibraryAgent agent;
   CHECK(only<VerifySeed>(agent.compiler_says({"a"})).empty());
-  const auto asked = single<VerifySeed>(agent.answered_by_library(remembered()));
+  const auto asked =
+      single<VerifySeed>(agent.answered_by_library(remembered()));
   CHECK(asked.seed == kept);
   CHECK(asked.thorough);
 }
@@ -214,7 +215,8 @@ TEST_CASE(
   agent.result(timed(compiled("b"), 60));
   CHECK(agent.done(agent.result(timed(compiled("a"), 50))).outcome == "won");
   CHECK(agent.answered.judged.empty());
-  CHECK(agent.answered.kernel.superseded == std::vector<std::string>{"text of b"});
+  CHECK(agent.answered.kernel.superseded ==
+        std::vector<std::string>{"text of b"});
 }
 
 TEST_CASE("a library that failed is not told anything") {
@@ -235,8 +237,9 @@ TEST_CASE("a library that cannot be written is a note, not a verdict") {
   agent.result(timed(compiled("a"), 50));
   const auto answer =
       single<KeepKernelRequest>(agent.result(timed(compiled("a"), 50)));
-  const auto sent = agent.say(
-      address::library, KeepKernelReply{answer.effect, {"failed", "read-only"}});
+  const auto sent =
+      agent.say(address::library,
+                KeepKernelReply{answer.effect, {"failed", "read-only"}});
   CHECK(only<Progress>(sent).at(0).second.text.contains("read-only"));
   CHECK(single<SubgraphDone>(sent).outcome == "won");
 }

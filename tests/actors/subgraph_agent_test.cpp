@@ -8,7 +8,8 @@ namespace {
 
 Seed seed(const std::string& id) { return {id, "cpu", "compiler", id, "src"}; }
 
-SeedResult correct_result(const std::string& id, double ours_us, double eager_us) {
+SeedResult correct_result(const std::string& id, double ours_us,
+                          double eager_us) {
   SeedResult result;
   result.seed = seed(id);
   result.built = true;
@@ -32,12 +33,12 @@ SeedResult wrong(const std::string& id) {
 
 struct AgentFixture : RoleFixture<SubgraphAgent> {
   explicit AgentFixture(const std::vector<std::string>& ids,
-                      const std::string& target = "cpu",
-                      const std::vector<Gpu>& gpus = {})
+                        const std::string& target = "cpu",
+                        const std::vector<Gpu>& gpus = {})
       : AgentFixture(ids, options_for(target), gpus) {}
 
   AgentFixture(const std::vector<std::string>& ids, const RunOptions& options,
-             const std::vector<Gpu>& gpus = {}) {
+               const std::vector<Gpu>& gpus = {}) {
     OptimizeSubgraph work;
     work.machine.gpus = gpus;
     work.subgraph = "sg";
@@ -72,7 +73,8 @@ TEST_CASE("the fastest right seed is timed once more and wins") {
   REQUIRE(timing.size() == 1);
   CHECK(timing.front().first == "worker/sg.c");
   CHECK(timing.front().second.with_compile);
-  const auto done = single<SubgraphDone>(agent.result(correct_result("c", 41, 100)));
+  const auto done =
+      single<SubgraphDone>(agent.result(correct_result("c", 41, 100)));
   CHECK(done.outcome == "won");
   CHECK(done.best.seed.id == "c");
   CHECK(done.seeds == 3);
@@ -82,14 +84,16 @@ TEST_CASE("the fastest right seed is timed once more and wins") {
 TEST_CASE("a right kernel that is not faster than eager has lost") {
   AgentFixture agent({"a"});
   agent.result(correct_result("a", 99, 100));
-  const auto done = single<SubgraphDone>(agent.result(correct_result("a", 99, 100)));
+  const auto done =
+      single<SubgraphDone>(agent.result(correct_result("a", 99, 100)));
   CHECK(done.outcome == "not_faster");
 }
 
 TEST_CASE("speed is compared beside eager, not across moments") {
   AgentFixture agent({"a", "b"});
-  agent.result(correct_result("a", 50, 200));                   // 4x at a slow moment
-  const auto last = agent.result(correct_result("b", 30, 60));  // 2x at a fast one
+  agent.result(correct_result("a", 50, 200));  // 4x at a slow moment
+  const auto last =
+      agent.result(correct_result("b", 30, 60));  // 2x at a fast one
   CHECK(only<TimeSeed>(last).front().first == "worker/sg.a");
 }
 
@@ -121,7 +125,8 @@ TEST_CASE("a winner that fails its last timing gives way to the next") {
   cheated.verdict.correct = false;
   const auto next = agent.result(cheated);
   CHECK(only<TimeSeed>(next).front().first == "worker/sg.b");
-  CHECK(single<SubgraphDone>(agent.result(correct_result("b", 50, 100))).outcome == "won");
+  CHECK(single<SubgraphDone>(agent.result(correct_result("b", 50, 100)))
+            .outcome == "won");
 }
 
 TEST_CASE("with no right seed the verdict is wrong, with a reason") {
@@ -220,7 +225,8 @@ TEST_CASE("a kernel near the floor stops the search") {
   const auto sent = agent.result(agent.at(0.96, 1000));
   CHECK(only<StopSeed>(sent).front().first == "worker/sg.b");
   CHECK(only<TimeSeed>(sent).front().first == "worker/sg.a");
-  CHECK(agent.result(correct_result("b", 10, 100)).empty());  // under way already
+  CHECK(
+      agent.result(correct_result("b", 10, 100)).empty());  // under way already
   CHECK(single<SubgraphDone>(agent.result(agent.at(0.96, 1000))).best.seed.id ==
         "a");
 }
@@ -285,7 +291,7 @@ namespace {
 /// An agent whose kernels are judged at those places, and a model is asked.
 struct LocatedFixture : RoleFixture<SubgraphAgent> {
   explicit LocatedFixture(const std::vector<Location>& locations,
-                       const std::string& search = "greedy") {
+                          const std::string& search = "greedy") {
     OptimizeSubgraph work;
     work.subgraph = "sg";
     work.options.seeds = {"compiler", "llm"};
@@ -367,9 +373,11 @@ TEST_CASE("a model's call that is under way is stopped with the last place") {
   agent.result(correct_result("b", 60, 100));
   agent.result(correct_result("a", 50, 100));  // beside torch.compile
   agent.written("llm-0");
-  CHECK(only<RefineRequest>(agent.result(correct_result("llm-0", 40, 100))).size() == 2);
+  CHECK(only<RefineRequest>(agent.result(correct_result("llm-0", 40, 100)))
+            .size() == 2);
   agent.written("llm-1");
-  const auto sent = agent.locations_lost("llm-1");  // the second call is not answered
+  const auto sent =
+      agent.locations_lost("llm-1");  // the second call is not answered
   REQUIRE(stops_of_model(sent).size() == 1);
   CHECK(only<VerifySeed>(agent.written("llm-2")).empty());
 }

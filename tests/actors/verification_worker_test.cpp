@@ -154,7 +154,8 @@ TEST_CASE("a seed for any batch is rejected where there is no such graph") {
   CheckReply check_reply;
   check_reply.effect = check.effect;
   check_reply.verdict.correct = true;
-  const auto result = single<SeedResult>(worker.say(address::verify, check_reply));
+  const auto result =
+      single<SeedResult>(worker.say(address::verify, check_reply));
   CHECK(!result.verdict.correct);
   CHECK(result.verdict.kind == "wrong");
   CHECK(result.verdict.reason.starts_with("at the size 1: "));
@@ -176,8 +177,8 @@ TEST_CASE("a port that never answers counts as failed") {
   const auto build = single<BuildRequest>(worker.begin());
   const auto again = single<BuildRequest>(
       worker.say(address::broker, LeaseExpired{build.effect}));
-  const auto result =
-      single<SeedResult>(worker.say(address::broker, LeaseExpired{again.effect}));
+  const auto result = single<SeedResult>(
+      worker.say(address::broker, LeaseExpired{again.effect}));
   CHECK(result.failure.code == "expired");
 }
 
@@ -233,7 +234,8 @@ TEST_CASE("a kernel for a GPU that is not there is proven and not timed") {
   CheckReply check_reply;
   check_reply.effect = check.effect;
   check_reply.verdict.correct = true;
-  const auto result = single<SeedResult>(worker.say(address::verify, check_reply));
+  const auto result =
+      single<SeedResult>(worker.say(address::verify, check_reply));
   CHECK(result.verdict.correct);
   CHECK(!result.timed);
 }

@@ -84,7 +84,7 @@ class Cluster {
     options.why_unfit = why_unfit_;
     fs::create_directories(options.folder);
     options.make_ports = [=, free_space = free_space_](Blobs& blobs,
-                                                     const RunStart&) {
+                                                       const RunStart&) {
       NodePorts node_ports;
       node_ports.keeps = keeps;
       node_ports.free_space = free_space;
@@ -162,7 +162,7 @@ class Cluster {
 
   std::string weft_of_nodes_ = "1";
   std::function<std::string()> why_unfit_;  ///< of the next node
-  std::function<void()> free_space_;         ///< likewise
+  std::function<void()> free_space_;        ///< likewise
   Directory folder_;
   Journal journal_;
   BlobStore blobs_;

@@ -26,8 +26,8 @@ TEST_CASE("a folder that takes no file has no room, and the error names it") {
 TEST_CASE("a full disk and a quota are no room") {
   const Directory folder;
   for (const int code : {ENOSPC, EDQUOT, EIO}) {
-    CHECK(
-        !try_free_space(folder / "", kMiB, [&](int, std::int64_t) { return code; }));
+    CHECK(!try_free_space(folder / "", kMiB,
+                          [&](int, std::int64_t) { return code; }));
     CHECK(fs::is_empty(folder / ""));
   }
 }
@@ -35,8 +35,9 @@ TEST_CASE("a full disk and a quota are no room") {
 TEST_CASE("a signal is no full disk") {
   const Directory folder;
   int signals = 3;
-  CHECK(try_free_space(folder / "", kMiB,
-                 [&](int, std::int64_t) { return signals-- > 0 ? EINTR : 0; }));
+  CHECK(try_free_space(folder / "", kMiB, [&](int, std::int64_t) {
+    return signals-- > 0 ? EINTR : 0;
+  }));
   CHECK(signals == -1);
 }
 

@@ -35,7 +35,8 @@ class Directory {
 };
 
 inline Envelope envelope(int number) {
-  Envelope envelope{0, 0, 1'700'000'000'000'000 + number, "dispatcher", "", "", ""};
+  Envelope envelope{0,  0, 1'700'000'000'000'000 + number, "dispatcher", "",
+                    "", ""};
   envelope.dst = "agent/sg_" + std::to_string(number);
   envelope.type = "VerifyReply";
   envelope.body = "body " + std::to_string(number) + std::string("\0\xff", 2);

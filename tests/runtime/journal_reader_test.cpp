@@ -70,7 +70,8 @@ TEST_CASE("all states at once are the same as each alone") {
   const auto all = value(world.journal_reader.states(4));
   REQUIRE(all.size() == 1);
   CHECK(all[0]["role"] == teller);
-  CHECK(all[0]["state"] == value(world.journal_reader.state(teller, 4))["state"]);
+  CHECK(all[0]["state"] ==
+        value(world.journal_reader.state(teller, 4))["state"]);
 }
 
 TEST_CASE("causes lead back to the first, and consequences on") {
@@ -102,8 +103,10 @@ TEST_CASE("what is not there is named") {
     return result.error().message;
   };
   CHECK(why(world.journal_reader.event(10)).contains("the journal has 1 to 9"));
-  CHECK(why(world.journal_reader.state(teller, 0)).contains("there is no event 0"));
-  CHECK(why(world.journal_reader.state("teler", 5)).contains("there are teller"));
+  CHECK(why(world.journal_reader.state(teller, 0))
+            .contains("there is no event 0"));
+  CHECK(
+      why(world.journal_reader.state("teler", 5)).contains("there are teller"));
 }
 
 TEST_CASE("of a role that decides otherwise no state is told") {

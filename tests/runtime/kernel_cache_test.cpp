@@ -85,8 +85,8 @@ TEST_CASE("what one run has built another finds, unless others would build") {
     workshop.tools.cxx = tool;
     workshop.kept = &library;
     workshop.compiler_identity = identity;
-    KernelCache cache(test_folder.path / run / "build", test_folder.path / run / "scratch",
-                      workshop);
+    KernelCache cache(test_folder.path / run / "build",
+                      test_folder.path / run / "scratch", workshop);
     const auto built = cache.build(target, "the source", 60'000);
     REQUIRE_MESSAGE(built.has_value(), built.error().message);
     return built->file.empty() ? "" : file_text(built->file);
@@ -108,7 +108,8 @@ TEST_CASE("a build finds what it must know of a source in a file of its own") {
   };
   Workshop workshop;
   workshop.tools.cxx = "/bin/cp";
-  KernelCache cache(test_folder.path / "build", test_folder.path / "scratch", workshop);
+  KernelCache cache(test_folder.path / "build", test_folder.path / "scratch",
+                    workshop);
   const auto built = cache.build(target, "the source", 60'000);
   REQUIRE_MESSAGE(built.has_value(), built.error().message);
   CHECK(file_text(built->file) == "of the source");
@@ -125,7 +126,8 @@ TEST_CASE("a build whose result cannot be kept leaves no scratch") {
   Workshop workshop;
   workshop.tools.cxx = "/bin/cp";
   write_file(test_folder.path / "build", "in the way");
-  KernelCache cache(test_folder.path / "build", test_folder.path / "scratch", workshop);
+  KernelCache cache(test_folder.path / "build", test_folder.path / "scratch",
+                    workshop);
   CHECK_FALSE(cache.build(target, "the source", 60'000).has_value());
   CHECK(fs::is_empty(test_folder.path / "scratch"));
 }

@@ -11,10 +11,10 @@ using nlohmann::json;
 
 TEST_CASE("the elements of a wrong result are read as they are told") {
   const json fields = {{"output", "y"},
-                     {"index", {3, 4}},
-                     {"expected", "5"},
-                     {"got", "nan"},
-                     {"error", "inf"}};
+                       {"index", {3, 4}},
+                       {"expected", "5"},
+                       {"got", "nan"},
+                       {"error", "inf"}};
   const Verdict verdict = verdict_from({{"correct", false},
                                         {"kind", "wrong"},
                                         {"reason", "case 0"},
@@ -59,7 +59,8 @@ TEST_CASE("what kernels were built into is read by kernel and figure") {
                    {"built", {{"rows", rows}, {"no", 3}}}});
   CHECK(timing.candidate.median_us == 4.5);
   CHECK(timing.back_to_back_calls == 5);
-  CHECK(timing.back_to_back_us == std::map<std::string, double>{{"eager", 2.5}});
+  CHECK(timing.back_to_back_us ==
+        std::map<std::string, double>{{"eager", 2.5}});
   CHECK(timing_from({{"back_to_back", nullptr}}).back_to_back_us.empty());
   CHECK(timing.built ==
         BuiltCode{{"rows", {{"local_bytes", 8}, {"registers", 32}}}});

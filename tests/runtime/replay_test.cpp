@@ -20,10 +20,11 @@ std::vector<Envelope> toy_journal(Blobs& blobs) {
     if (event.dst == counter_address) {
       Context context(blobs, event.at_us);
       counter.receive(event.src, message, context);
-      envelopes = to_envelopes(counter_address, event.seq, context.take_outbox());
+      envelopes =
+          to_envelopes(counter_address, event.seq, context.take_outbox());
     } else if (const auto* m = std::get_if<TimerRequest>(&message)) {
       envelopes = to_envelopes(address::clock, event.seq,
-                          {{counter_address, TimerFired{m->effect}}});
+                               {{counter_address, TimerFired{m->effect}}});
     }
     journal.insert(journal.end(), envelopes.begin(), envelopes.end());
   }

@@ -60,7 +60,8 @@ class GenerousBroker : public Role {
   void receive(const Address& from, const Message& message,
                Context& context) override {
     if (const auto* m = std::get_if<LeaseRequest>(&message)) {
-      const Location location = m->locations.empty() ? "" : m->locations.front();
+      const Location location =
+          m->locations.empty() ? "" : m->locations.front();
       context.send(from, LeaseGranted{m->ticket, location});
     }
   }
@@ -216,8 +217,8 @@ std::string first_llm_problem(Replay::MakeRole make) {
 }
 
 TEST_CASE("a call that costs more than it said gets caught") {
-  const auto problem = first_llm_problem(
-      altered("seeds", [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+  const auto problem = first_llm_problem(altered(
+      "seeds", [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
         out.push_back(outgoing);
         auto* m = std::get_if<LlmCallRequest>(&out.back().message);
         if (m) m->tokens = m->micro_usd = 0;
@@ -226,8 +227,8 @@ TEST_CASE("a call that costs more than it said gets caught") {
 }
 
 TEST_CASE("a role that makes a call twice gets caught") {
-  const auto problem = first_llm_problem(
-      altered("seeds", [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+  const auto problem = first_llm_problem(altered(
+      "seeds", [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
         out.push_back(outgoing);
         if (std::holds_alternative<LlmRequest>(outgoing.message)) {
           out.push_back(outgoing);
@@ -278,8 +279,8 @@ TEST_CASE("with no place left no call is paid for") {
 }
 
 TEST_CASE("an agent that asks a model with no place left gets caught") {
-  auto options = with_roles(
-      altered("agent", [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+  auto options = with_roles(altered(
+      "agent", [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
         out.push_back(outgoing);
         const auto* m = std::get_if<Progress>(&outgoing.message);
         if (!m || m->stage != "node_lost") return;
@@ -384,14 +385,16 @@ TEST_CASE("a broker that grants more than there is gets caught") {
 TEST_CASE("a broker that grants a lease twice gets caught") {
   const auto twice = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
     out.push_back(outgoing);
-    if (std::holds_alternative<LeaseGranted>(outgoing.message)) out.push_back(outgoing);
+    if (std::holds_alternative<LeaseGranted>(outgoing.message))
+      out.push_back(outgoing);
   };
   const auto problem = first_problem(with_roles(altered("broker", twice)));
   CHECK_MESSAGE(problem.contains("granted twice"), problem);
 }
 
 TEST_CASE("a broker that grants a lease at another place gets caught") {
-  const auto elsewhere = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+  const auto elsewhere = [](const Outgoing& outgoing,
+                            std::vector<Outgoing>& out) {
     out.push_back(outgoing);
     auto* m = std::get_if<LeaseGranted>(&out.back().message);
     if (m && !device_of(m->location).empty()) m->location = "/GPU-7";
@@ -403,7 +406,8 @@ TEST_CASE("a broker that grants a lease at another place gets caught") {
 }
 
 TEST_CASE("a role that asks where it has no lease gets caught") {
-  const auto elsewhere = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+  const auto elsewhere = [](const Outgoing& outgoing,
+                            std::vector<Outgoing>& out) {
     out.push_back(outgoing);
     if (std::holds_alternative<CheckRequest>(outgoing.message)) {
       out.back().dst = address::at(address::verify, "n7");
@@ -446,7 +450,8 @@ TEST_CASE("a role that stops what it has not begun gets caught") {
 }
 
 TEST_CASE("a best kernel that was timed elsewhere gets caught") {
-  const auto elsewhere = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+  const auto elsewhere = [](const Outgoing& outgoing,
+                            std::vector<Outgoing>& out) {
     out.push_back(outgoing);
     if (auto* m = std::get_if<SubgraphDone>(&out.back().message)) {
       m->best.location = "n7";
@@ -457,7 +462,8 @@ TEST_CASE("a best kernel that was timed elsewhere gets caught") {
 }
 
 TEST_CASE("work that goes to a third place gets caught") {
-  const auto stubborn = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+  const auto stubborn = [](const Outgoing& outgoing,
+                           std::vector<Outgoing>& out) {
     out.push_back(outgoing);
     auto* m = std::get_if<LeaseRequest>(&out.back().message);
     if (m && !m->avoid.empty()) m->avoid.push_back("n7");
@@ -483,7 +489,8 @@ TEST_CASE("a run ends when its places come and go all the time") {
 TEST_CASE("an agent that reports twice gets caught") {
   const auto twice = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
     out.push_back(outgoing);
-    if (std::holds_alternative<SubgraphDone>(outgoing.message)) out.push_back(outgoing);
+    if (std::holds_alternative<SubgraphDone>(outgoing.message))
+      out.push_back(outgoing);
   };
   const auto problem = first_problem(with_roles(altered("agent", twice)));
   CHECK_MESSAGE(problem.contains("two verdicts"), problem);
@@ -491,7 +498,8 @@ TEST_CASE("an agent that reports twice gets caught") {
 
 TEST_CASE("a role that loses what it should say leaves a run without an end") {
   const auto lose = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
-    if (!std::holds_alternative<Compose>(outgoing.message)) out.push_back(outgoing);
+    if (!std::holds_alternative<Compose>(outgoing.message))
+      out.push_back(outgoing);
   };
   const auto problem = first_problem(with_roles(altered("dispatcher", lose)));
   CHECK_MESSAGE(problem.contains("the run has not ended"), problem);

@@ -11,10 +11,10 @@
 namespace weft {
 
 struct Box {
-  pid_t pid = -1;         ///< our child; it ends when the command does
-  int pid_fd = -1;        ///< readable when it has ended
-  int ready_fd = -1;      ///< see inside.hpp
-  int info_fd = -1;       ///< bubblewrap's note on the box's first process
+  pid_t pid = -1;     ///< our child; it ends when the command does
+  int pid_fd = -1;    ///< readable when it has ended
+  int ready_fd = -1;  ///< see inside.hpp
+  int info_fd = -1;   ///< bubblewrap's note on the box's first process
   int error_fd = -1;  ///< bubblewrap's stderr
 };
 

@@ -153,7 +153,7 @@ Error why_no_box(const std::string& error_text) {
       forbidden ? ErrorCode::missing : ErrorCode::failed,
       "the sandbox could not be built: " +
           (error_text.empty() ? std::string("bubblewrap gave no reason")
-                             : error_text.substr(0, error_text.find('\n'))) +
+                              : error_text.substr(0, error_text.find('\n'))) +
           " (docs/explanation/security.md says what the machine must allow)"};
 }
 
@@ -198,8 +198,8 @@ int keep_box(SandboxOrder order, int death_fd) {
   if (!stood && ending->exit_code != kExitTimedOut) {
     const std::string error_text = read_pipe(box->error_fd);
     return report_not_started(order, text.empty()
-                                       ? why_no_box(error_text)
-                                       : Error{ErrorCode::failed, text});
+                                         ? why_no_box(error_text)
+                                         : Error{ErrorCode::failed, text});
   }
   if (stood && text.size() > 1) {
     return report_not_started(order, {ErrorCode::failed, text.substr(1)});

@@ -52,8 +52,9 @@ std::vector<int> choose_devices(const std::vector<GpuDevice>& devices,
   return alike;
 }
 
-Result<Location> find_location(const CommonFlags& common, const BenchFlags& flags,
-                         const Installation& installation) {
+Result<Location> find_location(const CommonFlags& common,
+                               const BenchFlags& flags,
+                               const Installation& installation) {
   RunOptions options = flags.options;
   auto machine = resolve_machine(options, installation);
   if (!machine) return std::unexpected(machine.error());
@@ -123,8 +124,8 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
   const fs::path folder = fs::absolute(flags.folder).lexically_normal();
   const fs::path name = folder.has_filename() ? folder.filename()
                                               : folder.parent_path().filename();
-  const fs::path out = flags.out.value_or(fs::path("weft-bench") /
-                                          (name.string() + "-" + location.target));
+  const fs::path out = flags.out.value_or(
+      fs::path("weft-bench") / (name.string() + "-" + location.target));
   return {{"weft", fs::read_symlink("/proc/self/exe", ignored).string()},
           {"version", weft_version()},
           {"python", installation.python.string()},

@@ -11,18 +11,19 @@ namespace {
 
 void print(const CommonFlags& common, const NamedChoice& named_choice) {
   if (common.json) {
-    const nlohmann::json line = {{"name", named_choice.name},    {"value", named_choice.value},
-                                 {"unit", named_choice.unit},    {"least", named_choice.least},
-                                 {"most", named_choice.most},    {"whole", named_choice.is_whole},
-                                 {"source", named_choice.source}};
+    const nlohmann::json line = {
+        {"name", named_choice.name},    {"value", named_choice.value},
+        {"unit", named_choice.unit},    {"least", named_choice.least},
+        {"most", named_choice.most},    {"whole", named_choice.is_whole},
+        {"source", named_choice.source}};
     print_line(line);
     return;
   }
   const std::string bounds =
       choice_text(named_choice.least) + ".." + choice_text(named_choice.most);
   std::printf("%-45s %12s  %-18s %-29s %s\n", named_choice.name.c_str(),
-              choice_text(named_choice.value).c_str(), bounds.c_str(), named_choice.unit.c_str(),
-              named_choice.source.c_str());
+              choice_text(named_choice.value).c_str(), bounds.c_str(),
+              named_choice.unit.c_str(), named_choice.source.c_str());
 }
 
 }  // namespace

@@ -149,12 +149,13 @@ Result<Debugger::Answer> Debugger::go_on(const Words&) {
   const std::uint64_t last = journal_reader_.last();
   if (seq_ == last) return wrong("this is the last event");
   const Break* hit = nullptr;
-  const auto found = journal_reader_.find_after(seq_, [&](const Envelope& envelope) {
-    const auto stop = std::ranges::find_if(
-        breaks_, [&](const Break& item) { return item.stops(envelope); });
-    if (stop != breaks_.end()) hit = &*stop;
-    return stop != breaks_.end();
-  });
+  const auto found =
+      journal_reader_.find_after(seq_, [&](const Envelope& envelope) {
+        const auto stop = std::ranges::find_if(
+            breaks_, [&](const Break& item) { return item.stops(envelope); });
+        if (stop != breaks_.end()) hit = &*stop;
+        return stop != breaks_.end();
+      });
   if (!found) return std::unexpected(found.error());
   if (*found == 0) return move_to(last, "no break till the end");
   return move_to(*found, "break at " + hit->kind + " " + hit->name);
@@ -175,8 +176,8 @@ Result<Debugger::Answer> Debugger::set_break(const Words& words) {
         0, [&](const Envelope& envelope) { return item.stops(envelope); });
     if (!somewhere) return std::unexpected(somewhere.error());
     if (*somewhere == 0) {
-      return wrong("no event of the run has the " + item.kind + " '" + item.name +
-                   "'");
+      return wrong("no event of the run has the " + item.kind + " '" +
+                   item.name + "'");
     }
     breaks_.push_back(item);
   }

@@ -15,7 +15,8 @@ namespace weft {
 class Debugger {
  public:
   /// `past` outlives it.
-  explicit Debugger(JournalReader& journal_reader) : journal_reader_(journal_reader) {}
+  explicit Debugger(JournalReader& journal_reader)
+      : journal_reader_(journal_reader) {}
 
   struct Answer {
     std::string text{};     ///< for people, without the last line's end

@@ -12,10 +12,10 @@
 #include "messages/shown_text.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/sandbox/sandbox.hpp"
-#include "tools/weft/eval_command.hpp"
-#include "tools/weft/run_in_process.hpp"
-#include "tools/weft/interrupt.hpp"
 #include "tools/weft/envelope_format.hpp"
+#include "tools/weft/eval_command.hpp"
+#include "tools/weft/interrupt.hpp"
+#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/temporary_folder.hpp"
 
 namespace weft {

@@ -63,8 +63,10 @@ void print_json(const Difference& found) {
 }
 
 void print_pair(const Pair& pair) {
-  if (pair.left) std::printf("  left   %s\n", format_envelope(*pair.left).c_str());
-  if (pair.right) std::printf("  right  %s\n", format_envelope(*pair.right).c_str());
+  if (pair.left)
+    std::printf("  left   %s\n", format_envelope(*pair.left).c_str());
+  if (pair.right)
+    std::printf("  right  %s\n", format_envelope(*pair.right).c_str());
   if (!pair.left) std::printf("  left   nothing\n");
   if (!pair.right) std::printf("  right  nothing\n");
   for (const FieldDifference& field : pair.fields) {

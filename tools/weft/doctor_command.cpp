@@ -9,8 +9,8 @@
 #include "runtime/ports/gpu_probe.hpp"
 #include "runtime/sandbox/sandbox.hpp"
 #include "runtime/sandbox/sandbox_mode.hpp"
-#include "tools/weft/sandbox_advice.hpp"
 #include "tools/weft/envelope_format.hpp"
+#include "tools/weft/sandbox_advice.hpp"
 #include "tools/weft/tiny_run.hpp"
 #include "tools/weft/version.hpp"
 

@@ -1,6 +1,6 @@
 // Command-line flags, and words that follow them, under the names that they had
-// in earlier versions of weft. They still work, and a line on the standard error
-// says what they are called now.
+// in earlier versions of weft. They still work, and a line on the standard
+// error says what they are called now.
 #pragma once
 
 #include <string>

@@ -45,7 +45,7 @@ json envelope_fields(const Envelope& envelope) {
 
 std::string envelope_json(const Envelope& envelope) {
   return envelope_fields(envelope).dump(-1, ' ', false,
-                                     json::error_handler_t::replace);
+                                        json::error_handler_t::replace);
 }
 
 }  // namespace weft

@@ -10,7 +10,8 @@
 namespace weft {
 
 /// "  12  07:45:31.204  <-  9  extractor → broker  LeaseRequest {…}".
-std::string format_envelope(const Envelope& envelope, std::size_t body_max = 160);
+std::string format_envelope(const Envelope& envelope,
+                            std::size_t body_max = 160);
 
 /// Whether the subgraph of that id is told of, or speaks, or is spoken to.
 bool concerns(const Envelope& envelope, const std::string& subgraph);

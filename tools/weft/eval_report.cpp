@@ -71,11 +71,12 @@ void show_timing(const json& timing) {
     std::string answer;
     for (const auto& [party, us] : row["us"].items()) {
       answer += (answer.empty() ? "" : ", ") + party +
-              text(" %.3f ms", us.get<double>() / 1000);
+                text(" %.3f ms", us.get<double>() / 1000);
     }
     line("in a row",
          std::to_string(row.value("calls", 0)) + " calls, each: " + answer);
-  } else if (const auto why = timing.value("not_back_to_back", ""); !why.empty()) {
+  } else if (const auto why = timing.value("not_back_to_back", "");
+             !why.empty()) {
     line("in a row", "not timed: " + why);
   }
   const std::string error = timing.value("compile_error", "");
@@ -96,7 +97,8 @@ void show_mismatches(const json& verdict) {
 /// By KernelBench's own rule.
 void show_kernelbench(const json& found) {
   const auto word = [](const std::string& outcome, const std::string& why) {
-    const std::string text = outcome == "outside" ? "outside the tolerance" : outcome;
+    const std::string text =
+        outcome == "outside" ? "outside the tolerance" : outcome;
     return why.empty() ? text : text + ": " + why;
   };
   const std::string outcome = found.value("outcome", "");

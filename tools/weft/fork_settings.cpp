@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "tools/weft/run_python_driver.hpp"
 #include "tools/weft/run_flags.hpp"
+#include "tools/weft/run_python_driver.hpp"
 
 namespace weft {
 namespace {

@@ -14,7 +14,6 @@
 #include "tools/weft/commands.hpp"
 #include "tools/weft/config_command.hpp"
 #include "tools/weft/doctor_command.hpp"
-#include "tools/weft/run_python_driver.hpp"
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/export_command.hpp"
 #include "tools/weft/help.hpp"
@@ -23,6 +22,7 @@
 #include "tools/weft/node_command.hpp"
 #include "tools/weft/number_range.hpp"
 #include "tools/weft/run_flags.hpp"
+#include "tools/weft/run_python_driver.hpp"
 #include "tools/weft/settings_flags.hpp"
 #include "tools/weft/tune_command.hpp"
 #include "tools/weft/version.hpp"
@@ -441,7 +441,9 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   auto* simulate = app.add_subcommand(
       "simulate", "Simulate whole runs with injected faults");
   add_common(*simulate, common);
-  simulate->add_option("--random-seeds", simulate_flags.random_seeds, "From..to, inclusive")
+  simulate
+      ->add_option("--random-seeds", simulate_flags.random_seeds,
+                   "From..to, inclusive")
       ->capture_default_str();
   simulate->add_option("--out", simulate_flags.out,
                        "Run directory to keep the journal of one seed in");
@@ -629,9 +631,10 @@ int main(int argc, char** argv) {
   add_nodes(app, common, code);
   add_manual(app, code);
   try {
-    auto words = with_current_flags({argv + 1, argv + argc}, [](const auto& line) {
-      std::fprintf(stderr, "weft: %s\n", line.c_str());
-    });
+    auto words =
+        with_current_flags({argv + 1, argv + argc}, [](const auto& line) {
+          std::fprintf(stderr, "weft: %s\n", line.c_str());
+        });
     std::ranges::reverse(words);  // CLI11 takes the last first
     app.name(argv[0]).parse(std::move(words));
   } catch (const CLI::ParseError& error) {

@@ -30,7 +30,8 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::string names_of_all() {
   std::vector<std::string> names;
-  for (const LlmTemplate& llm_template : llm_templates()) names.emplace_back(llm_template.name);
+  for (const LlmTemplate& llm_template : llm_templates())
+    names.emplace_back(llm_template.name);
   return joined(names);
 }
 

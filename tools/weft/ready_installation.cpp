@@ -21,7 +21,8 @@ Result<Installation> ready_installation(const CommonFlags& common) {
     std::fprintf(stderr, "weft: %s\n", terminal_paragraph(text).c_str());
   };
   if (const auto stored = keep_bytecode(*installation, say); !stored) {
-    say(stored.error().message + "; every process takes seconds longer to begin");
+    say(stored.error().message +
+        "; every process takes seconds longer to begin");
   }
   return installation;
 }

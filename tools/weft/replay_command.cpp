@@ -8,9 +8,9 @@
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
+#include "tools/weft/envelope_format.hpp"
 #include "tools/weft/json_line.hpp"
 #include "tools/weft/replay_inspection.hpp"
-#include "tools/weft/envelope_format.hpp"
 
 namespace weft {
 namespace {

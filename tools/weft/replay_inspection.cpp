@@ -30,12 +30,14 @@ void print_pretty(const json& data) {
 }
 
 /// The states of one role, or of all that there are.
-Result<json> states_at(JournalReader& journal_reader, const ReplayFlags& flags) {
+Result<json> states_at(JournalReader& journal_reader,
+                       const ReplayFlags& flags) {
   return flags.state == "all" ? journal_reader.states(flags.at)
                               : journal_reader.state(flags.state, flags.at);
 }
 
-void print_moment(const CommonFlags& common, const JournalReader::Moment& moment) {
+void print_moment(const CommonFlags& common,
+                  const JournalReader::Moment& moment) {
   if (common.json) {
     json open = json::array();
     for (const Envelope& request : moment.unanswered) {

@@ -3,8 +3,8 @@
 #include "actors/llm/seeds.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/finished_run.hpp"
-#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/interrupt.hpp"
+#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/run_machine.hpp"
 #include "tools/weft/run_settings.hpp"
 
@@ -67,8 +67,8 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   if (!model) return report_error(common, model.error());
   Display display(common);
   const LlmAccess llm = llm_access(*loaded, flags.llm_cache);
-  const auto content_rule =
-      flags.recorded ? Replay::ContentRule::recorded : Replay::ContentRule::decided_again;
+  const auto content_rule = flags.recorded ? Replay::ContentRule::recorded
+                                           : Replay::ContentRule::decided_again;
   const auto end = host_rest(
       {common, flags.listen, *installation, llm, display, interrupt.token()},
       open, *start, content_rule);

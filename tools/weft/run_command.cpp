@@ -14,9 +14,9 @@
 #include "tools/weft/commands.hpp"
 #include "tools/weft/describe.hpp"
 #include "tools/weft/finished_run.hpp"
-#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/open_bus.hpp"
+#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/run_machine.hpp"
 #include "tools/weft/run_settings.hpp"
 

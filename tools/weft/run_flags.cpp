@@ -55,7 +55,8 @@ std::string check_dim(const std::string& text) {
 }
 
 /// Those of --dynamic-dim, after that of --dynamic-batch.
-void set_symbolic_dims(RunOptions& options, const std::vector<std::string>& dims) {
+void set_symbolic_dims(RunOptions& options,
+                       const std::vector<std::string>& dims) {
   std::vector<SymbolicDim> locations;
   if (options.dynamic_batch) locations.emplace_back();
   for (const std::string& text : dims) {
@@ -140,7 +141,8 @@ Options add_subject(CLI::App& app, RunOptions& options) {
                      "Kernels tried for a subgraph, at most")
           ->check(CLI::Range(1, 64))
           ->capture_default_str(),
-      app.add_option("--random-seed", options.random_seed, "Of all random inputs")
+      app.add_option("--random-seed", options.random_seed,
+                     "Of all random inputs")
           ->capture_default_str(),
   };
 }

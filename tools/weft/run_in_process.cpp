@@ -13,10 +13,10 @@
 #include "runtime/llm/key.hpp"
 #include "runtime/ports/node_ports.hpp"
 #include "runtime/store/llm_store.hpp"
+#include "tools/weft/envelope_format.hpp"
 #include "tools/weft/json_line.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/report_file.hpp"
-#include "tools/weft/envelope_format.hpp"
 #include "tools/weft/version.hpp"
 
 namespace weft {
@@ -244,7 +244,8 @@ Result<HostEnd> host_start(const Hosting& hosting, OpenRun& run,
 }
 
 Result<HostEnd> host_rest(const Hosting& hosting, OpenRun& run,
-                          const RunStart& start, Replay::ContentRule content_rule) {
+                          const RunStart& start,
+                          Replay::ContentRule content_rule) {
   return host(hosting, run, start,
               [&](Ports& ports, HostOptions options) -> Result<HostEnd> {
                 const auto shown = show_past(hosting.display, run.journal);

@@ -72,7 +72,8 @@ Result<HostEnd> host_start(const Hosting& hosting, OpenRun& run,
 
 /// Goes on to the end.
 Result<HostEnd> host_rest(const Hosting& hosting, OpenRun& run,
-                          const RunStart& start, Replay::ContentRule content_rule);
+                          const RunStart& start,
+                          Replay::ContentRule content_rule);
 
 /// Says how it ended; the exit code. Ctrl-C leaves at once: what runs in the
 /// ports dies with this process, and the journal has all that was answered.

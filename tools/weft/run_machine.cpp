@@ -43,7 +43,7 @@ Result<void> check_without_gpu(const RunOptions& options,
 }  // namespace
 
 Result<Machine> resolve_machine(RunOptions& options,
-                          const Installation& installation) {
+                                const Installation& installation) {
   Machine machine = describe_machine();
   const bool decides = options.target == kAutomaticTarget;
   if (!decides && !is_for_gpu(options)) return machine;

@@ -11,7 +11,7 @@ namespace weft {
 /// Settles the target "auto" and how long timing takes in `options`, and says
 /// which machine the run has. wrong_input, missing: a GPU that is not there.
 Result<Machine> resolve_machine(RunOptions& options,
-                          const Installation& installation);
+                                const Installation& installation);
 
 /// Adds what the first GPU reaches, measured now if nobody has before: some
 /// seconds, once a device. Without it the compiler goes by other devices.

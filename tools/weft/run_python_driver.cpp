@@ -73,7 +73,7 @@ json settings(const CommonFlags& common, const RunFlags& flags) {
 }  // namespace
 
 int run_python_driver(const CommonFlags& common, const RunFlags& flags,
-               const char* driver) {
+                      const char* driver) {
   std::error_code ignored;
   if (!fs::exists(flags.problem, ignored)) {
     return report_error(common, {ErrorCode::wrong_input,

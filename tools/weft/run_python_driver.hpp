@@ -15,7 +15,7 @@ constexpr const char* kBothModes = "both";
 /// Exit codes as of `weft run`. Returns only when the driver, a module of the
 /// Python side, cannot be started.
 int run_python_driver(const CommonFlags& common, const RunFlags& flags,
-               const char* driver);
+                      const char* driver);
 
 /// wrong_input: these options are of several runs where one is wanted.
 Result<void> check_one_mode(const RunOptions& options);

@@ -40,11 +40,13 @@ void remember_settings(Journal& journal, const std::optional<fs::path>& named) {
   if (error || settings_path.empty()) return;
   fs::create_directories(settings_path.parent_path(), error);
   if (error || !journal.set_meta(kIdentityMeta, identity)) return;
-  [[maybe_unused]] const auto written = write_file_whole(settings_path, file.string());
+  [[maybe_unused]] const auto written =
+      write_file_whole(settings_path, file.string());
 }
 
 std::optional<fs::path> remembered_settings(const Journal& journal) {
-  const fs::path settings_path = kept_at(journal.meta(kIdentityMeta).value_or(""));
+  const fs::path settings_path =
+      kept_at(journal.meta(kIdentityMeta).value_or(""));
   if (settings_path.empty()) return std::nullopt;
   const auto text = read_file(settings_path);
   std::error_code error;

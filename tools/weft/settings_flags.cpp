@@ -152,8 +152,8 @@ void take_earlier_name(Settings& settings, const std::string& name) {
   take_environment(settings, before, &process_environment);
   auto given = settings.extract(before);
   if (given.empty()) return;
-  say_once({given.mapped().origin + ": " + before + " is called " + name +
-            " now"});
+  say_once(
+      {given.mapped().origin + ": " + before + " is called " + name + " now"});
   given.key() = name;
   settings.insert(std::move(given));
 }

@@ -13,8 +13,8 @@
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/candidate_summary.hpp"
 #include "tools/weft/commands.hpp"
-#include "tools/weft/report_file.hpp"
 #include "tools/weft/envelope_format.hpp"
+#include "tools/weft/report_file.hpp"
 #include "tools/weft/wait_summary.hpp"
 
 namespace weft {
@@ -44,7 +44,8 @@ void take(RunSummary& run_summary, const Envelope& envelope) {
   if (!message) return;
   run_summary.waits.take(envelope, *message);
   if (const auto* m = std::get_if<RunStart>(&*message)) run_summary.start = *m;
-  if (const auto* m = std::get_if<RunFinished>(&*message)) run_summary.finished = *m;
+  if (const auto* m = std::get_if<RunFinished>(&*message))
+    run_summary.finished = *m;
   if (const auto* m = std::get_if<SubgraphDone>(&*message)) {
     run_summary.subgraphs.push_back(*m);
   }
@@ -59,7 +60,8 @@ void print_tree(std::multimap<std::string, const SeedResult*>& by_parent,
                 const std::string& parent, std::size_t depth) {
   std::vector<const SeedResult*> here;
   const auto [first, last] = by_parent.equal_range(parent);
-  for (auto current = first; current != last; ++current) here.push_back(current->second);
+  for (auto current = first; current != last; ++current)
+    here.push_back(current->second);
   by_parent.erase(first, last);
   for (const SeedResult* result : here) {
     std::printf("%s%s\n", std::string(4 + 2 * depth, ' ').c_str(),
@@ -113,7 +115,8 @@ std::string origin_line(const nlohmann::json& origin) {
   return terminal_line(text) + "\n";
 }
 
-std::string subgraph_line(const RunSummary& run_summary, const SubgraphDone& done) {
+std::string subgraph_line(const RunSummary& run_summary,
+                          const SubgraphDone& done) {
   const int verdicts = judged(run_summary, done.subgraph);
   std::string text = "  " + terminal_line(done.subgraph) + "  " +
                      terminal_line(done.outcome) + "  " +
@@ -158,11 +161,13 @@ void print(const RunSummary& run_summary, const std::string& only) {
         std::to_string(judged(run_summary, id)) + " seeds judged so far\n");
     print_seeds(results);
   }
-  if (only.empty()) say(run_summary.waits.text(run_summary.finished.has_value()));
-  say(std::to_string(run_summary.events) + " events, " + std::to_string(run_summary.stale) +
-      " stale replies\n");
-  say(run_summary.finished ? terminal_paragraph(run_summary.finished->summary) + "\n"
-                     : "not finished: weft resume goes on\n");
+  if (only.empty())
+    say(run_summary.waits.text(run_summary.finished.has_value()));
+  say(std::to_string(run_summary.events) + " events, " +
+      std::to_string(run_summary.stale) + " stale replies\n");
+  say(run_summary.finished
+          ? terminal_paragraph(run_summary.finished->summary) + "\n"
+          : "not finished: weft resume goes on\n");
 }
 
 /// The same for a tool: an object a subgraph, then one for the run.
@@ -260,8 +265,9 @@ int show_command(const CommonFlags& common, const ShowFlags& flags) {
     ++shown;
     if (flags.events) {
       const std::size_t body_max = common.verbose ? 1 << 20 : 160;
-      std::printf("%s\n", common.json ? envelope_json(envelope).c_str()
-                                      : format_envelope(envelope, body_max).c_str());
+      std::printf("%s\n", common.json
+                              ? envelope_json(envelope).c_str()
+                              : format_envelope(envelope, body_max).c_str());
     }
     return true;
   });

@@ -26,9 +26,9 @@ Result<RandomSeeds> parse_range(const std::string& text) {
   if (std::sscanf(text.c_str(), "%llu%c", &from, &rest) == 1) {
     return RandomSeeds{from, from};
   }
-  return fail(
-      ErrorCode::wrong_input,
-      "--random-seeds takes A..B with A <= B, or one number, not '" + text + "'");
+  return fail(ErrorCode::wrong_input,
+              "--random-seeds takes A..B with A <= B, or one number, not '" +
+                  text + "'");
 }
 
 /// A simulated run as a run directory, for whatever reads journals.
