@@ -57,15 +57,15 @@ class InputTest(WeftCase):
                             "--no-such-flag")
 
     def test_a_flag_given_twice(self):
-        self.assert_refused(["run", "x.py", "--seed", "1", "--seed", "2"], 2,
-                            "--seed is given twice: give it once")
+        self.assert_refused(["run", "x.py", "--random-seed", "1", "--random-seed", "2"], 2,
+                            "--random-seed is given twice: give it once")
 
     def test_no_verb(self):
         self.assert_refused([], 2, "Begin with")
         self.assert_refused(["-v"], 2, "subcommand")
 
     def test_a_verb_that_there_is_none_of(self):
-        self.assert_refused(["rnu", "x.py", "--seed", "1"], 2, "weft: there is "
+        self.assert_refused(["rnu", "x.py", "--random-seed", "1"], 2, "weft: there is "
                             "no verb 'rnu': 'weft --help' lists those there are")
 
     def test_a_folder_that_is_gone(self):
@@ -92,7 +92,7 @@ class InputTest(WeftCase):
                                 "no CUDA device", "--target triton")
 
     def test_seeds_of_a_simulation_that_are_no_range(self):
-        self.assert_refused(["simulate", "--seeds", "9..1"], 2, "A..B")
+        self.assert_refused(["simulate", "--random-seeds", "9..1"], 2, "A..B")
 
     def test_an_out_folder_that_cannot_be_made(self):
         file = self.write("problem.py", problem_with())

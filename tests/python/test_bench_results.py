@@ -77,17 +77,17 @@ def row_of(number, result=None, level=1, state=records.FINISHED, reason=""):
     return results.row(problem, record, result)
 
 
-def judged(outcome, compiled="near", beside=None, **changes):
+def judged(outcome, compiled="within", beside=None, **changes):
     """The same, with what KernelBench's own rule says of it. `beside`: how many
     times faster than eager another module is, which is near."""
     told = result_of(**changes)
     told["verdict"].update(
-        precision="float32", framework_precision="tf32", near_eager={
+        precision="float32", framework_precision="tf32", kernelbench={
             "outcome": outcome, "compiled": compiled, "draws": 5,
-            "reason": "" if outcome == "near" else "draw 1: 3 of 4 elements",
+            "reason": "" if outcome == "within" else "draw 1: 3 of 4 elements",
             "max_difference": 0.1, "tolerance": 1e-4, "compiled_reason": ""})
-    told["near_module"] = beside and {
-        "file": "composed/near_eager/model_new.py", "ours": ["sg_1"],
+    told["kernelbench_module"] = beside and {
+        "file": "composed/kernelbench/model_new.py", "ours": ["sg_1"],
         "verdict": told["verdict"],
         "timing": {**told["timing"], "candidate": times(150.0),
                    "over_eager": over(beside), "over_compile": over(beside)}}
@@ -227,9 +227,9 @@ class NearEagerTest(unittest.TestCase):
     """Scores by KernelBench's own rule, beside weft's."""
 
     def setUp(self):
-        self.rows = [row_of(1, judged("near", eager=4.0)),
-                     row_of(2, judged("far", beside=1.0)),
-                     row_of(3, judged("far", compiled="far")),
+        self.rows = [row_of(1, judged("within", eager=4.0)),
+                     row_of(2, judged("outside", beside=1.0)),
+                     row_of(3, judged("outside", compiled="outside")),
                      row_of(4, judged("failed", compiled="failed")),
                      row_of(5, result_of())]  # of an older weft
         self.near = score.by_near_rule(self.rows)
@@ -238,8 +238,8 @@ class NearEagerTest(unittest.TestCase):
         self.assertEqual([row["verified"] for row in self.near],
                          [True, True, False, False])
         self.assertEqual(score.ratios(self.near, "over_eager"), [4.0, 1.0])
-        self.assertEqual([row["near_module"] for row in self.rows],
-                         ["own", "near", None, None, None])
+        self.assertEqual([row["kernelbench_module"] for row in self.rows],
+                         ["own", "other", None, None, None])
 
     def test_both_rules_are_told(self):
         text = report.markdown(SETTINGS, self.rows, {}, [(0, 1)])
@@ -274,8 +274,8 @@ class NearEagerTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as out:
             kept = records.Records(out)
             inner = os.path.join(out, "runs", self.rows[1]["key"], "composed")
-            os.makedirs(os.path.join(inner, "near_eager"))
-            for place, text in (("", "own"), ("near_eager", "near")):
+            os.makedirs(os.path.join(inner, "kernelbench"))
+            for place, text in (("", "own"), ("kernelbench", "near")):
                 with open(os.path.join(inner, place, "model_new.py"), "w",
                           encoding="utf-8") as file:
                     file.write(text)
@@ -429,10 +429,10 @@ class ReportTest(unittest.TestCase):
 
     def test_who_lacked_memory_is_known_by_what_libraries_say(self):
         made = {"result": None, "reason": "", "compile_error": None,
-                "near_reason": None}
+                "kernelbench_reason": None}
         self.assertFalse(results.lacked_memory(made))
         told = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling …"
-        for key in ("reason", "compile_error", "near_reason"):
+        for key in ("reason", "compile_error", "kernelbench_reason"):
             self.assertTrue(results.lacked_memory({**made, key: told}))
 
     def test_scores_come_for_each_level_and_for_all(self):

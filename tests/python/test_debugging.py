@@ -235,7 +235,7 @@ class ForkTest(RunCase):
         self.assertEqual(found.returncode, 1, found.stderr)
         told = json.loads(found.stdout)
         self.assertEqual(told["first"]["left"]["src"], seed["dst"])
-        fields = [field["field"] for one in told["told"]
+        fields = [field["field"] for one in told["inputs"]
                   for field in one["fields"]]
         self.assertIn("verdict.correct", fields)
         text = self.weft("diff", self.run_folder, out).stdout
@@ -443,7 +443,7 @@ class UiTest(RunCase):
             self.assertEqual(ask(gone)[0], 404)
             # Of another length, whatever that of the first has come to.
             seed = "4" if old["events"] == 104 else "28"
-            done = self.weft("simulate", "--seeds", seed, "--out", one)
+            done = self.weft("simulate", "--random-seeds", seed, "--out", one)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(shown()["events"], events_of(one)[-1]["seq"])
             self.assertNotEqual(shown()["events"], old["events"])

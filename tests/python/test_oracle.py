@@ -50,7 +50,7 @@ class World:
             "verb": verb,
             "subgraph": self.graphs[graph],
             "candidate": {"kind": "cpu", "library": self.libraries[kernel]},
-            "seed": 3,
+            "random_seed": 3,
             "limits": LIMITS,
             **more,
         }
@@ -338,7 +338,7 @@ class WholeModels(unittest.TestCase):
             "verb": verb,
             "problem": self.write("problem.py", PROBLEM),
             "composed": self.write("model_new.py", text),
-            "seed": 5,
+            "random_seed": 5,
             "limits": LIMITS,
             **more,
         }

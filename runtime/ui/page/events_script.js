@@ -27,16 +27,16 @@ function line_of(event) {
   return `${event.seq} ${event.src} → ${event.dst} ${event.type}`;
 }
 
-function list(place, events) {
-  at(place).replaceChildren(...events.map((event) => {
+function list(id, events) {
+  at(id).replaceChildren(...events.map((event) => {
     const item = document.createElement("li");
     item.append(button(line_of(event), () => go(event.seq)));
     return item;
   }));
 }
 
-function rows(place, values) {
-  at(place).replaceChildren(...values.map((cells) => {
+function rows(id, values) {
+  at(id).replaceChildren(...values.map((cells) => {
     const row = document.createElement("tr");
     for (const value of cells) {
       const cell = document.createElement("td");
@@ -58,11 +58,11 @@ function share(used, of) {
 
 function show_broker(moment) {
   const broker = moment.broker || { pools: [], leases: [], queues: [] };
-  const place = (name) => name || "head";
-  rows("pools", broker.pools.map((pool) => [pool.resource, place(pool.place), pool.used,
+  const location = (name) => name || "head";
+  rows("pools", broker.pools.map((pool) => [pool.resource, location(pool.location), pool.used,
     pool.capacity, share(pool.used, pool.capacity)]));
   rows("leases", broker.leases.map((lease) => [
-    button(lease.holder, () => look_at(lease.holder)), lease.resource, place(lease.place),
+    button(lease.holder, () => look_at(lease.holder)), lease.resource, location(lease.location),
     lease.units]));
   rows("queues", broker.queues.map((waiting) => [
     button(waiting.holder, () => look_at(waiting.holder)), waiting.resource, waiting.group,

@@ -11,11 +11,11 @@ function cell(row, text, kind) {
   return made;
 }
 
-function link(place, text, address) {
+function link(parent, text, address) {
   const made = document.createElement("a");
   made.textContent = text;
   made.href = address;
-  place.append(made, " ");
+  parent.append(made, " ");
 }
 
 function row_of(run) {
