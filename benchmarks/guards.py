@@ -22,9 +22,10 @@ sys.path[:0] = [os.path.join(ROOT, "tests", "python"),
 
 import torch  # noqa: E402
 
-from weft.backend import graph_call, trial  # noqa: E402
+from weft.backend.graphs import graph_arguments
+from weft.backend.implementations import timing_rounds  # noqa: E402
 
-COMPUTES = graph_call._WeftGraphCall.__call__
+COMPUTES = graph_arguments._WeftGraphCall.__call__
 BATCHES = 61
 CALLS = 200
 
@@ -41,7 +42,7 @@ def parties_of(layers, x):
     import weft.backend
 
     torch._dynamo.reset()  # of other sizes
-    graph_call._WeftGraphCall.__call__ = COMPUTES  # the search looks at results
+    graph_arguments._WeftGraphCall.__call__ = COMPUTES  # the search looks at results
     optimized, report = weft.optimize(chain(layers), [x], budget_s=30)
     if not report.ready:
         raise SystemExit(f"guards: no kernels were made: {report}")
@@ -49,7 +50,7 @@ def parties_of(layers, x):
                          backend=weft.backend.compile,
                          options={"wait": True, "budget_s": 30})
     ours(x)
-    graph_call._WeftGraphCall.__call__ = lambda self, given: [x]
+    graph_arguments._WeftGraphCall.__call__ = lambda self, given: [x]
     dynamo = torch.compile(chain(layers), fullgraph=True,
                            backend=lambda graph, inputs: lambda *given: (x,))
     parties = {"weft.optimize": optimized, "Dynamo": dynamo,
@@ -66,7 +67,7 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     # Played kernels are not faster, and shall be taken all the same.
-    trial.choose = lambda framework, kernels, *_: trial.Choice(
+    timing_rounds.choose = lambda framework, kernels, *_: timing_rounds.Choice(
         kernels or framework)
     print(f"{'parameters':>10} {'party':14} {'us a call':>10}")
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():

@@ -15,15 +15,15 @@ __version__ = "0.1.0"
 
 #: Name → the module that has it.
 _API = {
-    "optimize": "weft.backend.optimize",
-    "explain": "weft.backend.explain",
-    "status": "weft.backend.status",
-    "wait": "weft.backend.status",
-    "on_progress": "weft.backend.status",
-    "verify": "weft.backend.verify",
-    "save": "weft.backend.saved",
-    "load": "weft.backend.saved",
-    "cache": "weft.backend.cache",
+    "optimize": "weft.backend.entry.optimize",
+    "explain": "weft.backend.entry.explain",
+    "status": "weft.backend.entry.status",
+    "wait": "weft.backend.entry.status",
+    "on_progress": "weft.backend.entry.status",
+    "verify": "weft.backend.entry.verify_module",
+    "save": "weft.backend.entry.save_and_load",
+    "load": "weft.backend.entry.save_and_load",
+    "cache": "weft.backend.entry.cache_api",
 }
 
 if os.environ.get("WEFT_BYTECODE"):

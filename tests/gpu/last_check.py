@@ -21,8 +21,9 @@ sys.path[:0] = [os.path.join(ROOT, "tests/python"),
 import torch  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
-import test_last_check as cases  # noqa: E402
-from weft.backend import agreement, random_state  # noqa: E402
+import test_first_result_check as cases  # noqa: E402
+from weft.backend.graphs import random_state
+from weft.backend.implementations import first_result_check  # noqa: E402
 
 WIDTH, HEADS, LENGTH, BATCH, DEPTH = 768, 12, 512, 4, 6
 KINDS = {"flash": SDPBackend.FLASH_ATTENTION,
@@ -65,7 +66,7 @@ class OnGpu(cases.Checked):
             eager = list(graph(*arguments))
             compiled = torch.compile(lambda *given: graph(*given))
             got = [one.clone() for one in compiled(*arguments)]
-        check = agreement.Check(graph, arguments, precision)
+        check = first_result_check.Check(graph, arguments, precision)
         before = random_state.random_states(arguments)
         torch.cuda.synchronize()
         begin, peak = time.monotonic(), torch.cuda.memory_allocated()
@@ -73,7 +74,7 @@ class OnGpu(cases.Checked):
         why = check.why_not(eager, got)
         print(f"{time.monotonic() - begin:.2f} s, "
               f"{(torch.cuda.max_memory_allocated() - peak) >> 20} MiB, "
-              f"by slack alone: {agreement.difference(eager, got)!r}",
+              f"by slack alone: {first_result_check.difference(eager, got)!r}",
               file=sys.stderr)
         self.assertEqual(why, "")
         after = random_state.random_states(arguments)

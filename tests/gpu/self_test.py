@@ -92,7 +92,7 @@ class SelfTest:
         """What a process pays for its first touch of the device."""
         program = (
             "import sys, time; sys.path.insert(0, sys.argv[1])\n"
-            "from weft.device.driver import open_driver\n"
+            "from weft.device.cuda_driver import open_driver\n"
             "t = time.perf_counter(); d = open_driver(int(sys.argv[2]))\n"
             "print(round((time.perf_counter() - t) * 1000), d.version())")
         number = self.options.device.partition(":")[2] or "0"

@@ -16,15 +16,10 @@ from torch import nn
 import weft
 import weft.backend
 import weft_case
-from weft.backend import (
-    call_trial,
-    piece as pieces,
-    program,
-    search,
-    trial,
-    whole_program,
-)
-from weft.backend.recheck import rechecks
+from weft.backend.entry import compiled_graph as pieces
+from weft.backend.implementations import call_trial, timing_rounds
+from weft.backend.searches import search, weft_process, whole_program
+from weft.backend.searches.background_verification import rechecks
 
 #: No test waits for it, but one that says so; a busy machine must not either.
 BUDGET_S = 3000
@@ -59,8 +54,8 @@ class BackendCase(unittest.TestCase):
         self.set_environment(
             WEFT_CACHE_DIR=os.path.join(self.folder, "cache"), WEFT_BIN=FAKE,
             WEFT_NICE="0", FAKE_WEFT="right", FAKE_WEFT_RUNS=self.runs_file)
-        # Played kernels are not faster; what comes of that is test_trial's.
-        self.patch(trial, "choose", lambda framework, kernels, *_: (
+        # Played kernels are not faster; what comes of that is test_timing_rounds's.
+        self.patch(timing_rounds, "choose", lambda framework, kernels, *_: (
             kernels or framework, 0.0))
         self.patch(call_trial.Trial, "speed", lambda *_: call_trial.CallSpeed(2.0, True))
         self.addCleanup(self.judged)  # in this test's environment
@@ -194,13 +189,13 @@ class RealSearches(BackendCase):
         for name, limits in (("TIMING_MS", (50, 100)), ("FINAL_MS", (100, 300))):
             self.patch(search, name, limits)
         self.searches = []
-        real = program.run
+        real = weft_process.run
 
         def counted(words, *rest, **named):
             self.searches.append(words)
             return real(words, *rest, **named)
 
-        self.patch(program, "run", counted)
+        self.patch(weft_process, "run", counted)
 
     def until_ours(self, work, ready=None):
         """What work() gives, once kernels of ours compute: anew where the

@@ -13,9 +13,10 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import weft
-from weft.backend import any_batch, composed_module
-from weft.backend.tracing import traced
-from weft.capture import any_batch as exporter
+from weft.backend.graphs import symbolic_graph
+from weft.backend.implementations import composed_module
+from weft.backend.graphs.tracer_lock import traced
+from weft.capture import symbolic_sizes as exporter
 from weft.problem.problem import ProblemError
 
 #: The size that is searched for: kernels win by more than a busy machine's noise.
@@ -249,12 +250,12 @@ class Handed(BackendCase):
                 return traced(
                     lambda x: x.view(batch, length, 4).sum(1).square().sum(0),
                     [torch.empty(batch * length, 4)]), {
-                        0: any_batch.Look((batch * length, 4), (4, 1))}
+                        0: symbolic_graph.Look((batch * length, 4), (4, 1))}
 
         graphs = {sizes: graph(*sizes)
-                  for sizes in (*any_batch.SAMPLES[2], (5, 8))}
-        with self.assertRaisesRegex(any_batch.Unsupported, "goes by a size"):
-            any_batch.source_for_any(graphs, (5, 8), [torch.rand(40, 4)], {})
+                  for sizes in (*symbolic_graph.SAMPLES[2], (5, 8))}
+        with self.assertRaisesRegex(symbolic_graph.Unsupported, "goes by a size"):
+            symbolic_graph.source_for_any(graphs, (5, 8), [torch.rand(40, 4)], {})
 
     def test_what_is_no_multiple_of_a_size_has_kernels_for_each(self):
         # A size other than the first is searched for at its second call.

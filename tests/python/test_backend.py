@@ -16,7 +16,8 @@ from torch import library, nn
 from weft_case import ROOT
 
 import weft
-from weft.backend import piece as pieces, search, turns
+from weft.backend.entry import compiled_graph as pieces
+from weft.backend.searches import search, search_ownership
 from weft.backend.options import SEEDS, options_from
 
 
@@ -86,7 +87,7 @@ class TakeOver(BackendCase):
         compiled = self.compiled(net, budget_s=1)
         self.patch(search, "key_of", lambda *_: "abc")
         with torch.no_grad():
-            with turns.turn("abc", False, None):
+            with search_ownership.turn("abc", False, None):
                 self.assert_same(compiled(x), net(x))
                 [kernels] = self.pieces()[-1].kernels.values()
                 waited_s = time.monotonic() - kernels.begun_s

@@ -9,8 +9,8 @@ from backend_case import RealSearches
 from torch import nn
 
 import weft
-from weft.backend import recheck
-from weft.backend.recheck import rechecks
+from weft.backend.searches import background_verification
+from weft.backend.searches.background_verification import rechecks
 
 
 class Chain(nn.Module):
@@ -64,8 +64,8 @@ class Runs(RealSearches):
         told = [rechecks.told(one.composed) for one in composed if one.from_store]
         # A busy machine may give no verdict; a backward pass whose gradients
         # cancel, one against it (docs/reference/python.md).
-        self.assertIn(recheck.RIGHT, told, self.reasons())
-        self.assertEqual([one for one in told if one != recheck.RIGHT
+        self.assertIn(background_verification.RIGHT, told, self.reasons())
+        self.assertEqual([one for one in told if one != background_verification.RIGHT
                           and "timed_out" not in one], [])
 
     def step(self, net, x, **options):

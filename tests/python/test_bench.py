@@ -214,7 +214,7 @@ class BenchTest(WeftCase):
                     "jobs": 1, "rerun": False, "rerun_failed": False,
                     "target": "cpu", "gpu": "", "devices": [], "timed": True,
                     "run_flags": [], "json": False, "quiet": False, **changes}
-        from weft.bench.driver import main
+        from weft.bench.bench_loop import main
         os.makedirs(self.path("out"), exist_ok=True)
         with open(os.devnull, "w", encoding="utf-8") as nowhere:
             return _with_output(nowhere, lambda: main(json.dumps(settings)))

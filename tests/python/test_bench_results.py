@@ -11,17 +11,17 @@ import unittest
 import xml.dom.minidom
 
 from weft.bench import (
+    bench_report,
     child,
     kernelbench,
     plots,
     problems,
     progress,
     records,
-    report,
     results,
     score,
 )
-from weft.bench.driver import alternate, cores_of, visible_device
+from weft.bench.bench_loop import alternate, cores_of, visible_device
 
 SETTINGS = {"folder": "/somewhere/KernelBench", "beside": "", "out": "",
             "target": "triton",
@@ -116,8 +116,8 @@ class ScoreTest(unittest.TestCase):
     def test_what_the_machine_cannot_run_is_in_no_score(self):
         rows = [*self.rows(), row_of(7, state=records.NO_NETWORK, reason="hub")]
         self.assertEqual(score.run_ones(rows), rows[:-1])
-        text = report.markdown(SETTINGS, rows, {}, [(0, 1)])
-        without = report.markdown(SETTINGS, rows[:-1], {}, [(0, 1)])
+        text = bench_report.markdown(SETTINGS, rows, {}, [(0, 1)])
+        without = bench_report.markdown(SETTINGS, rows[:-1], {}, [(0, 1)])
         scores = [line for line in without.splitlines() if "fast_" in line]
         self.assertEqual(
             [line for line in text.splitlines() if "fast_" in line], scores)
@@ -131,12 +131,12 @@ class ScoreTest(unittest.TestCase):
         for rows, title in (([hub], "Scores"),
                             ([row_of(1, result_of()), hub], "Level 4")):
             with self.subTest(title):
-                text = report.markdown(SETTINGS, rows, {}, [(0, 1)])
+                text = bench_report.markdown(SETTINGS, rows, {}, [(0, 1)])
                 self.assertIn(f"## {title}\n\n* No problem was run\n", text)
                 self.assertIn("| 4/1_Some_Name | no network | hub |", text)
         beside = {**hub, "group": "beside"}
         self.assertIn("In /other: Scores\n\n* No problem was run\n",
-                      report.markdown({**SETTINGS, "beside": "/other"},
+                      bench_report.markdown({**SETTINGS, "beside": "/other"},
                                       [hub, beside], {}, [(0, 1)]))
         self.assertEqual(plots.all_plots([hub]), {})
 
@@ -166,7 +166,7 @@ class ScoreTest(unittest.TestCase):
                 row_of(2, result_of(eager=0.9))]
         self.assertEqual(score.beyond_spread(rows, "over_eager"), (0, 1, 1))
         self.assertEqual(score.beyond_spread(rows, "over_compile"), (2, 0, 0))
-        told = report.markdown(SETTINGS, rows, {}, [(0, 1)])
+        told = bench_report.markdown(SETTINGS, rows, {}, [(0, 1)])
         self.assertIn("was 0.900 times as fast as in eager's (median; 0.90 to "
                       "0.90)", told)
 
@@ -176,7 +176,7 @@ class ScoreTest(unittest.TestCase):
         slow["timing"]["sm_mhz"] = {"candidate": 1500, "eager": 1980}
         slow["timing"]["throttled"] = []
         rows = [row_of(1), row_of(2, result_of()), row_of(3, slow)]
-        told = report.markdown(SETTINGS, rows, {}, [(0, 1)])
+        told = bench_report.markdown(SETTINGS, rows, {}, [(0, 1)])
         self.assertIn("ours 1740 MHz, eager 1972 MHz; more than 2 % apart in "
                       "1 problems, lowered (by power, heat) in 1", told)
         self.assertEqual(rows[1]["throttled"], "power cap")
@@ -210,7 +210,7 @@ class TwoColumns(unittest.TestCase):
             ("torch.compile", 2 / 1.5, 1.0), None])
 
     def test_the_report_has_both(self):
-        text = report.markdown(SETTINGS, self.rows(), {}, [(0, 1)])
+        text = bench_report.markdown(SETTINGS, self.rows(), {}, [(0, 1)])
         self.assertIn("| results | 3 of 8 | 7 of 8 |", text)
         self.assertIn("(weft 2, torch.compile 2, eager 3)", text)
         self.assertIn("| [1/2_Some_Name](runs/l1-002_Some_Name/report.md) | "
@@ -242,7 +242,7 @@ class NearEagerTest(unittest.TestCase):
                          ["own", "other", None, None, None])
 
     def test_both_rules_are_told(self):
-        text = report.markdown(SETTINGS, self.rows, {}, [(0, 1)])
+        text = bench_report.markdown(SETTINGS, self.rows, {}, [(0, 1)])
         self.assertIn("2 of 4 accepted, 1 of them with another module", text)
         self.assertIn("torch.compile's in 2, of which 2 are accepted", text)
         self.assertIn("over eager: geometric mean 2.000×", text)
@@ -302,7 +302,7 @@ class BesideTest(unittest.TestCase):
             "level_1_problem_1", "beside_level_1_problem_1"])
 
     def test_both_means_are_told_beside_each_other(self):
-        text = report.markdown({**SETTINGS, "beside": "/other"}, self.rows(),
+        text = bench_report.markdown({**SETTINGS, "beside": "/other"}, self.rows(),
                                {}, [(0, 1)])
         self.assertIn("| level 1, over torch.compile | 2.000× (1 of 1) | "
                       "1.250× (1 of 1) |", text)
@@ -311,7 +311,7 @@ class BesideTest(unittest.TestCase):
 
     def test_so_are_those_over_all_levels(self):
         more = row_of(1, result_of(eager=1.0, compiled=None), level=2)
-        text = report.markdown({**SETTINGS, "beside": "/other"},
+        text = bench_report.markdown({**SETTINGS, "beside": "/other"},
                                [*self.rows(), more], {}, [(0, 1)])
         _, told = text.split("## Beside each other")
         for line in ("| level 1, over eager | 4.000× (1 of 1) | 3.000× (1 of 1) |",
@@ -425,7 +425,7 @@ class RowTest(unittest.TestCase):
 class ReportTest(unittest.TestCase):
     def text(self, rows):
         rates = results.add_floors(rows)
-        return report.markdown(SETTINGS, rows, rates, [[0.0, 100.0]])
+        return bench_report.markdown(SETTINGS, rows, rates, [[0.0, 100.0]])
 
     def test_who_lacked_memory_is_known_by_what_libraries_say(self):
         made = {"result": None, "reason": "", "compile_error": None,

@@ -13,7 +13,7 @@ from unittest import mock
 from test_modes import DROPS, USES
 from weft_case import WEFT, WeftCase, environment, problem_with
 
-from weft.modes import driver, module_text
+from weft.modes import both_modes_run, both_modes_text
 from weft.runs import judge, write_text
 
 #: Kernels for Triton, without a GPU interpreted: every right one is taken,
@@ -117,11 +117,11 @@ class Whole(WeftCase):
                 write_text(f"# kernels for {mode}\n", out, mode, "composed",
                            "model_new.py")
         path = os.path.join(out, "composed", "model_new.py")
-        with mock.patch.object(driver, "judge", lambda *words: (
+        with mock.patch.object(both_modes_run, "judge", lambda *words: (
                 {"correct": judged(read(words[2]), words[3]), "reason": "no",
                  "kernelbench": nearness(is_near(read(words[2]), words[3]))},
                 None)):
-            driver.compose({"out": out, "problem": "", "quiet": True}, results)
+            both_modes_run.compose({"out": out, "problem": "", "quiet": True}, results)
         return results, read(path) if os.path.exists(path) else None
 
     def test_one_mode_s_kernels_stay_where_the_other_s_are_wrong(self):
@@ -129,8 +129,8 @@ class Whole(WeftCase):
                                       lambda text, mode: True)
         self.assertIn("# kernels for eval", text)
         self.assertIn("refused: off by 1",
-                      driver.sentence("train", results["train"]))
-        self.assertTrue(driver.has_kernels(results["eval"]))
+                      both_modes_run.sentence("train", results["train"]))
+        self.assertTrue(both_modes_run.has_kernels(results["eval"]))
 
     def test_so_where_they_are_wrong_in_the_whole(self):
         results, text = self.composed(
@@ -138,13 +138,13 @@ class Whole(WeftCase):
             lambda text, mode: mode == "train" or "kernels for eval" not in text)
         self.assertNotIn("# kernels for eval", text)
         self.assertIn("# kernels for train", text)
-        self.assertIn("refused: no", driver.sentence("eval", results["eval"]))
+        self.assertIn("refused: no", both_modes_run.sentence("eval", results["eval"]))
 
     def test_a_run_s_own_words_say_why_there_is_no_kernel(self):
         result = {"verdict": {"correct": True},
                   "why_no_kernel": "no kernel of ours was right"}
         self.assertEqual(
-            driver.sentence("eval", result),
+            both_modes_run.sentence("eval", result),
             "eval: the framework's own, no kernel of ours was right")
 
     def test_a_mode_far_from_eager_has_its_second_module_in_another_whole(self):
@@ -152,16 +152,16 @@ class Whole(WeftCase):
             {"eval": True, "train": True}, lambda text, mode: True,
             far=["train"], beside=["train"])
         self.assertIn("# kernels for train", text)
-        beside = read(self.path("out"), driver.NEAR_PATH)
+        beside = read(self.path("out"), both_modes_run.NEAR_PATH)
         self.assertIn("# kernels for eval", beside)
         self.assertIn("# near in train", beside)
         self.assertEqual([one["kernelbench_module"]["verdict"]["kernelbench"]["outcome"]
                           for one in results.values()], ["within", "within"])
         self.assertEqual(results["train"]["kernelbench_module"]["ours"], ["sg_1"])
-        self.assertEqual(driver.near_words(results),
+        self.assertEqual(both_modes_run.near_words(results),
                          "; not near to eager in train mode, "
                          "composed/kernelbench/model_new.py is")
-        driver.conclude({"out": self.path("out"), "problem": "p.py",
+        both_modes_run.conclude({"out": self.path("out"), "problem": "p.py",
                          "json": False, "quiet": True}, results)
         told = json.loads(read(self.path("out"), "result.json"))
         self.assertEqual(told["verdict"]["kernelbench"]["outcome"], "outside")
@@ -182,14 +182,14 @@ class Whole(WeftCase):
                     is_right if name == "wrong" else lambda text, mode: True,
                     ["train"], ["train"], is_near if name == "far" else None)
                 self.assertIn("# kernels for eval",
-                              read(self.path("out"), driver.NEAR_PATH))
+                              read(self.path("out"), both_modes_run.NEAR_PATH))
                 self.assertEqual(results["train"]["kernelbench_module"]["ours"], [])
                 shutil.rmtree(self.path("out"))
 
     def test_the_first_stays_where_nobody_can_judge_the_second(self):
         def judged(text, mode):
             if "# near in train" in text:
-                raise driver.NotJudged("no memory")
+                raise both_modes_run.NotJudged("no memory")
             return True
 
         results, text = self.composed({"eval": True, "train": True}, judged,
@@ -197,7 +197,7 @@ class Whole(WeftCase):
         self.assertIn("# kernels for train", text)
         self.assertIsNone(results["eval"]["kernelbench_module"])
         self.assertFalse(os.path.exists(
-            os.path.join(self.path("out"), driver.NEAR_PATH)))
+            os.path.join(self.path("out"), both_modes_run.NEAR_PATH)))
 
     def test_no_second_whole_where_nothing_near_was_found(self):
         for far, beside in (((), ()), (["train"], ())):
@@ -206,14 +206,14 @@ class Whole(WeftCase):
                     {"eval": True, "train": True}, lambda text, mode: True,
                     far, beside)
                 self.assertFalse(os.path.exists(
-                    os.path.join(self.path("out"), driver.NEAR_PATH)))
+                    os.path.join(self.path("out"), both_modes_run.NEAR_PATH)))
                 self.assertIsNone(results["eval"]["kernelbench_module"])
                 shutil.rmtree(self.path("out"))
 
     def test_a_model_that_reads_no_mode_keeps_its_second_module(self):
         results, _ = self.composed({"eval": True}, lambda text, mode: True,
                                    far=["eval"], beside=["eval"])
-        self.assertEqual(read(self.path("out"), driver.NEAR_PATH),
+        self.assertEqual(read(self.path("out"), both_modes_run.NEAR_PATH),
                          "# near in eval\n")
         self.assertEqual(results["eval"]["kernelbench_module"]["ours"], ["sg_1"])
 
@@ -221,11 +221,11 @@ class Whole(WeftCase):
         results = {mode: {"verdict": {"correct": False, "reason": "a |\n<b>"},
                           "why_no_kernel": "", "timing": {}, "summary": ""}
                    for mode in ("eval", "train")}
-        self.assertIn("| eval | a \\| \\<b> |", driver.report(
+        self.assertIn("| eval | a \\| \\<b> |", both_modes_run.report(
             {"problem": "p.py"}, results, ""))
 
     def test_no_module_is_left_where_neither_s_hold(self):
-        with self.assertRaisesRegex(driver.Ended, "not verified"):
+        with self.assertRaisesRegex(both_modes_run.Ended, "not verified"):
             self.composed({"eval": True, "train": True},
                           lambda text, mode: False)
         self.assertFalse(os.listdir(self.path("out/composed")))
@@ -267,7 +267,7 @@ class Both(WeftCase):
                 ({"eval": right, "train": wrong}, ["eval"]),
                 ({"eval": None, "train": wrong}, ["eval"]),
                 ({"eval": wrong, "train": right}, ["train"])):
-            module = self.write("new.py", module_text.write(texts))
+            module = self.write("new.py", both_modes_text.write(texts))
             self.assertEqual(accepted, [
                 mode for mode in texts
                 if judge(settings, problem, module, mode,

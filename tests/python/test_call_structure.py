@@ -16,9 +16,9 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 import weft
-from weft.backend import call_structure
-from weft.backend.call_matcher import CallMatcher
-from weft.backend.graph_source import Unsupported
+from weft.backend.graphs import call_structure
+from weft.backend.graphs.call_matcher import CallMatcher
+from weft.backend.graphs.problem_source import Unsupported
 
 #: As PEFT's forward() names the module `transformers`.
 LIBRARY = types.ModuleType("library")

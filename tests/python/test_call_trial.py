@@ -6,8 +6,9 @@ from unittest import mock
 
 import torch
 
-from weft.backend import call_structure, call_trial, trial
-from weft.backend.call_trial import CallSpeed, Trial
+from weft.backend.graphs import call_structure
+from weft.backend.implementations import call_trial, timing_rounds
+from weft.backend.implementations.call_trial import CallSpeed, Trial
 
 
 class Box:
@@ -88,8 +89,8 @@ class Speeds(unittest.TestCase):
         def clock():
             return now[0]
 
-        with (mock.patch.object(trial.time, "monotonic", clock),
-              mock.patch.object(trial.time, "perf_counter", clock)):
+        with (mock.patch.object(timing_rounds.time, "monotonic", clock),
+              mock.patch.object(timing_rounds.time, "perf_counter", clock)):
             return trial_of(taking(own_s), taking(optimised_s),
                             torch.ones(2)).speed(seconds)
 

@@ -13,7 +13,7 @@ from torch import nn
 
 import weft
 import weft.backend
-from weft.backend import searches
+from weft.backend.searches import search_queue
 
 
 class Of(nn.Module):
@@ -283,13 +283,13 @@ class CapturedCalls(OptimizingCase):
     @torch.no_grad()
     def test_others_draw_while_it_is_searched_for(self):
         module, x = Of(lambda x: torch.dropout(x, 0.5, True)), torch.ones(4, 8)
-        drawn, find = [], searches.Searches._find
+        drawn, find = [], search_queue.Searches._find
 
         def drawing(*given):
             drawn.append(torch.rand(()))
             find(*given)
 
-        self.patch(searches.Searches, "_find", drawing)
+        self.patch(search_queue.Searches, "_find", drawing)
         torch.manual_seed(3)
         expected = torch.rand(2)
         torch.manual_seed(3)

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)),
                                 "python"))
 
 from weft.timing import device_rounds  # noqa: E402
-from weft.timing.off_clock import OffClock  # noqa: E402
+from weft.timing.untimed_work import OffClock  # noqa: E402
 
 
 class FakeBench:

@@ -15,8 +15,8 @@ from torch import nn
 from weft_case import WeftCase, module_of, problem_with
 
 import weft
-from weft.backend import any_batch
-from weft.capture import any_batch as exporter
+from weft.backend.graphs import symbolic_graph
+from weft.capture import symbolic_sizes as exporter
 
 #: None of them is a size that anything was captured, printed or judged at.
 BATCHES = (1, 2, 3, 7, 17, 97, 128, 1031)
@@ -202,9 +202,9 @@ class DynamicCalls(RealSearches):
 class TheSameText(unittest.TestCase):
     def test_numbers_that_grow_are_expressions(self):
         texts = {(n,): f"view({n}, {n * 8}, {n + 3}, 1e-05, 64, v{7})"
-                 for (n,) in any_batch.SAMPLES[1]}
+                 for (n,) in symbolic_graph.SAMPLES[1]}
         self.assertEqual(
-            any_batch.common_text(texts),
+            symbolic_graph.common_text(texts),
             "view(weft_batch, (8 * weft_batch), (weft_batch + 3), 1e-05, 64, "
             "v7)")
 
@@ -212,9 +212,9 @@ class TheSameText(unittest.TestCase):
         for text in ("n // 2", "n * n * n", "'x' * n", "n * n // 8 * 8",
                      "-(n * n) % 24", "n // 48 * 48"):
             texts = {(n,): str(eval(text, {"n": n}))
-                     for (n,) in any_batch.SAMPLES[1]}
-            with self.subTest(text), self.assertRaises(any_batch.Unsupported):
-                any_batch.common_text(texts)
+                     for (n,) in symbolic_graph.SAMPLES[1]}
+            with self.subTest(text), self.assertRaises(symbolic_graph.Unsupported):
+                symbolic_graph.common_text(texts)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ sys.path[:0] = [PACKAGES, HERE]
 import cuda_on_host  # noqa: E402
 from kernel_cases import numbers, special  # noqa: E402
 from weft.expect import compare, error_kernels, error_sums, slices  # noqa: E402
-from weft.device.driver import CudaError  # noqa: E402
+from weft.device.cuda_driver import CudaError  # noqa: E402
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 

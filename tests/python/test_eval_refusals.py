@@ -65,7 +65,7 @@ class EvalRefusals(WeftCase):
 
     def test_a_reference_with_complex_results_exits_2(self):
         text = problem_with("return torch.fft.rfft(x)")
-        done = self.weft("eval", self.write("turns.py", text), HONEST)
+        done = self.weft("eval", self.write("search_ownership.py", text), HONEST)
         self.assert_ends(done, 2, "result is complex64", "view_as_real")
 
     def test_what_is_constructed_must_be_the_same(self):

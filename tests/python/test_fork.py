@@ -13,7 +13,10 @@ from backend_case import BUDGET_S, WAIT_S, BackendCase, Net
 
 import weft
 import weft.backend
-from weft.backend import piece as pieces, program, trial, turns
+from weft.backend.entry import compiled_graph as pieces
+from weft.backend.searches.search_state import FORKED
+from weft.backend.implementations import timing_rounds
+from weft.backend.searches import search_ownership, weft_process
 
 #: Of a child process, in which a call would wait for BUDGET_S.
 CHILD_S = 120
@@ -23,7 +26,7 @@ class Program:
     """A program of its own, which forks while another thread searches."""
 
     def __init__(self):
-        trial.choose = lambda framework, kernels, *_: (kernels or framework, 0.0)
+        timing_rounds.choose = lambda framework, kernels, *_: (kernels or framework, 0.0)
         torch.set_num_threads(1)
         torch.set_grad_enabled(False)
         self.x = torch.randn(4, 12)
@@ -43,9 +46,9 @@ class Program:
 
     def until_it_runs(self):
         """Waits for the search; who runs it."""
-        while not program._running:
+        while not weft_process._running:
             time.sleep(0.05)
-        child, = program._running
+        child, = weft_process._running
         return child
 
     def until_settled(self):
@@ -75,7 +78,7 @@ class Program:
             mine = self.compiled(wait=True)
             mine(self.x[:2]), theirs(self.x)
             assert self.states() == ["ready", "framework"], weft.explain()
-            assert turns.WORKER in str(weft.explain())
+            assert search_ownership.WORKER in str(weft.explain())
 
         def allowed():
             mine = self.compiled(wait=True, worker_searches=True)
@@ -98,7 +101,7 @@ class Program:
 
         def work():
             assert self.states() == ["forked"], weft.explain()
-            assert pieces.FORKED in str(weft.explain())
+            assert FORKED in str(weft.explain())
             mine(self.x)
             assert self.states() == ["searching"], weft.explain()
             self.let_it_end()
@@ -109,7 +112,7 @@ class Program:
 
         piece, = pieces.all_pieces()
         # As other threads hold them, which a child does not have.
-        self.in_child(work, program._running_lock, pieces._searches._lock,
+        self.in_child(work, weft_process._running_lock, pieces._searches._lock,
                       piece._lock)
         self.until_settled()
         mine(self.x)

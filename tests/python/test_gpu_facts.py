@@ -2,7 +2,7 @@
 
 import unittest
 
-from weft.device import driver as driver_module
+from weft.device import cuda_driver as driver_module
 from weft.device.gpu_facts import clusters
 
 

@@ -19,14 +19,14 @@ PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
 sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
-from weft.device import device, driver  # noqa: E402
+from weft.device import cuda_driver, device  # noqa: E402
 from weft.candidate import gpu_package, harness  # noqa: E402
 from weft.device import clock as device_clock  # noqa: E402
 from weft.oracle import oracle  # noqa: E402
 from weft.candidate import zygote as candidate  # noqa: E402
 from weft.expect import reference  # noqa: E402
 from weft.candidate import slot  # noqa: E402
-from weft.judge import verify  # noqa: E402
+from weft.judge import verify_subgraph  # noqa: E402
 from weft.candidate.slot import Ended  # noqa: E402
 
 import torch  # noqa: E402
@@ -107,7 +107,7 @@ class FakeLibrary:
 
 
 def fake_memory(library):
-    made = driver.Driver(library, 0)
+    made = cuda_driver.Driver(library, 0)
     return types.SimpleNamespace(driver=made, address=0x700000000000,
                                  device=torch.device("cpu"))
 
@@ -204,7 +204,7 @@ class Packages(unittest.TestCase):
     def test_what_the_device_refuses_is_named(self):
         library = FakeLibrary(fails={"cuCtxSynchronize": 700})
         runner = gpu_package.load(write_package(self), fake_memory(library))
-        with self.assertRaisesRegex(driver.CudaError, "CUDA_ERROR_SAMPLE"):
+        with self.assertRaisesRegex(cuda_driver.CudaError, "CUDA_ERROR_SAMPLE"):
             runner.run({"sets": [0]})
 
     def test_a_timed_call_finds_no_line_in_the_cache(self):
@@ -250,7 +250,7 @@ class Packages(unittest.TestCase):
 class SharedMemory(unittest.TestCase):
     def test_what_is_made_is_whole_grains_and_kept_by_its_descriptor(self):
         library = FakeLibrary()
-        made = driver.Driver(library, 0)
+        made = cuda_driver.Driver(library, 0)
         _, size = made.create_shared(5 << 20)
         self.assertEqual(size, 6 << 20)
         self.assertEqual(library.names()[-3:], [
@@ -258,7 +258,7 @@ class SharedMemory(unittest.TestCase):
 
     def test_it_is_mapped_for_reading_and_writing(self):
         library = FakeLibrary()
-        made = driver.Driver(library, 0)
+        made = cuda_driver.Driver(library, 0)
         address = made.map_shared(5, 6 << 20)
         (mapped,) = library.of("cuMemMap")
         self.assertEqual((mapped[0].value, mapped[1]), (address, 6 << 20))
@@ -273,21 +273,21 @@ class SharedMemory(unittest.TestCase):
         self.assertEqual(made.data_ptr(), address)
 
     def test_a_machine_without_a_driver_says_so(self):
-        with mock.patch.object(driver, "LIBRARY", "libnothing.so.1"):
-            with self.assertRaisesRegex(driver.NoDriver, "--device cpu"):
-                driver.open_driver(0)
+        with mock.patch.object(cuda_driver, "LIBRARY", "libnothing.so.1"):
+            with self.assertRaisesRegex(cuda_driver.NoDriver, "--device cpu"):
+                cuda_driver.open_driver(0)
 
     def test_a_device_that_others_fill_is_waited_for(self):
-        full = driver.CudaError("cuDevicePrimaryCtxRetain",
+        full = cuda_driver.CudaError("cuDevicePrimaryCtxRetain",
                                 "CUDA_ERROR_OUT_OF_MEMORY", "out of memory")
-        with (mock.patch.object(driver.ctypes, "CDLL"),
-              mock.patch.object(driver, "FULL_POLL_S", 0.0)):
-            with mock.patch.object(driver, "Driver", side_effect=[full, "it"]):
-                self.assertEqual(driver.open_driver(0), "it")
-            with (mock.patch.object(driver, "Driver", side_effect=full),
-                  mock.patch.object(driver, "FULL_WAIT_S", 0.0),
-                  self.assertRaisesRegex(driver.NoDriver, "others hold")):
-                driver.open_driver(0)
+        with (mock.patch.object(cuda_driver.ctypes, "CDLL"),
+              mock.patch.object(cuda_driver, "FULL_POLL_S", 0.0)):
+            with mock.patch.object(cuda_driver, "Driver", side_effect=[full, "it"]):
+                self.assertEqual(cuda_driver.open_driver(0), "it")
+            with (mock.patch.object(cuda_driver, "Driver", side_effect=full),
+                  mock.patch.object(cuda_driver, "FULL_WAIT_S", 0.0),
+                  self.assertRaisesRegex(cuda_driver.NoDriver, "others hold")):
+                cuda_driver.open_driver(0)
 
     def test_devices_have_names(self):
         self.assertEqual(device.parse("cuda"), torch.device("cuda", 0))
@@ -408,7 +408,7 @@ class Resting(unittest.TestCase):
 
     def pid_of(self, keep=True, kind="cuda", more=True, **job):
         """Of the child that has served a job, which then was let go."""
-        limits = verify.Limits(5000, 0, False)
+        limits = verify_subgraph.Limits(5000, 0, False)
         self.slot.begin({"kind": kind, **job}, self.arena, limits)
         answer, _ = self.slot.call(5000)
         self.slot.dismiss(keep=keep, more=more)
@@ -452,7 +452,7 @@ class Resting(unittest.TestCase):
 
     def test_a_hostile_call_ends_it(self):
         first = self.pid_of()
-        limits = verify.Limits(5000, 0, False)
+        limits = verify_subgraph.Limits(5000, 0, False)
         self.slot.begin({"kind": "cuda"}, self.arena, limits)
         with mock.patch.object(self.slot, "_call", 6):  # it answers another
             with self.assertRaises(Ended):
@@ -499,25 +499,25 @@ class CompilersLoadedAhead(unittest.TestCase):
 
 class OpenedAhead(unittest.TestCase):
     def setUp(self):
-        driver.opened.cache_clear()
-        self.addCleanup(driver.opened.cache_clear)
+        cuda_driver.opened.cache_clear()
+        self.addCleanup(cuda_driver.opened.cache_clear)
 
     def test_a_device_is_opened_before_there_is_a_job(self):
-        with mock.patch.object(driver, "open_driver") as opened:
+        with mock.patch.object(cuda_driver, "open_driver") as opened:
             harness.open_ahead("cuda:1")
             harness.open_ahead("cpu")
         opened.assert_called_once_with(1)
 
     def test_one_that_is_not_there_is_the_jobs_to_tell(self):
-        missing = driver.NoDriver("none")
-        with mock.patch.object(driver, "open_driver", side_effect=missing):
+        missing = cuda_driver.NoDriver("none")
+        with mock.patch.object(cuda_driver, "open_driver", side_effect=missing):
             harness.open_ahead("cuda:0")
 
 
 class ClocksOfACall(unittest.TestCase):
     def test_a_call_that_may_hide_work_begins_on_an_idle_device(self):
         library = FakeLibrary()
-        clock = device_clock.DeviceClock(driver.Driver(library, 0))
+        clock = device_clock.DeviceClock(cuda_driver.Driver(library, 0))
         clock.time([lambda: library.calls.append(("the call", ()))], waits=True)
         names = library.names()
         before = names[: names.index("the call")]
@@ -526,7 +526,7 @@ class ClocksOfACall(unittest.TestCase):
 
     def test_the_whole_device_is_waited_for_after_it(self):
         library = FakeLibrary()
-        clock = device_clock.DeviceClock(driver.Driver(library, 0))
+        clock = device_clock.DeviceClock(cuda_driver.Driver(library, 0))
         clock.time([lambda: library.calls.append(("the call", ()))], waits=False)
         names = library.names()
         after = names[names.index("the call") + 1 :]

@@ -1,7 +1,7 @@
 """ModelNew where a gradient is wanted: its kernels compute the results, and the
 gradients are the original's.
 
-Needs the program compose_cli, as test_parts.py does.
+Needs the program compose_cli, as test_model_attributes.py does.
 """
 
 import os
@@ -11,7 +11,7 @@ import warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import test_parts as parts
+import test_model_attributes as parts
 from capture_case import simple
 
 import torch

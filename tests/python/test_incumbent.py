@@ -11,15 +11,10 @@ from backend_case import WAIT_S, BackendCase, Net
 from torch import nn
 
 import weft
-from weft.backend import (
-    improvement,
-    incumbent,
-    program_timing,
-    region_module,
-    region_search,
-)
-from weft.backend.program_timing import Arguments, Comparison, copied, timed
-from weft.backend.whole_program import Step, WholeProgram
+from weft.backend.implementations import incumbent, program_timing
+from weft.backend.searches import improvement, region_module, region_search
+from weft.backend.implementations.program_timing import Arguments, Comparison, copied, timed
+from weft.backend.searches.whole_program import Step, WholeProgram
 
 
 class Chain(nn.Module):

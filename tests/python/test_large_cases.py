@@ -8,7 +8,7 @@ from unittest import mock
 import oracle_samples as samples
 from weft.device import device
 from weft.expect import expected, reference
-from weft.judge import verify
+from weft.judge import verify_subgraph
 from weft.timing import timing
 
 import torch
@@ -127,9 +127,9 @@ class PassingCases(unittest.TestCase):
             alter(made[0])
             return made
 
-        with mock.patch.object(verify, "run_case", run_case):
-            return verify.check(
-                mock.Mock(), verify.ArenaKeeper(), cases, {}, verify.Limits())
+        with mock.patch.object(verify_subgraph, "run_case", run_case):
+            return verify_subgraph.check(
+                mock.Mock(), verify_subgraph.ArenaKeeper(), cases, {}, verify_subgraph.Limits())
 
     def test_the_second_kernel_needs_no_float64_while_it_is_near(self):
         cases = self.cases()
@@ -232,12 +232,12 @@ class PassingCases(unittest.TestCase):
 
     def test_the_altered_case_follows_the_first_in_its_buffers(self):
         count = self.cases().count
-        *_, before, last = verify._schedule(count)
+        *_, before, last = verify_subgraph._schedule(count)
         self.assertEqual((before, last), ((1, 0), (1, count - 1)))
 
     def test_every_buffer_set_sees_two_contents(self):
         seen = {}
-        for which, case in verify._schedule(self.cases().count):
+        for which, case in verify_subgraph._schedule(self.cases().count):
             seen.setdefault(which, set()).add(case)
         self.assertTrue(all(len(cases) > 1 for cases in seen.values()), seen)
 

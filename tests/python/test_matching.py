@@ -11,7 +11,7 @@ from capture_case import CaptureTest, simple
 
 import torch
 
-from weft.capture import check, kept_calls
+from weft.capture import check, undecomposed_calls
 
 CHANNELS_LAST = "[torch.randn({}, 8, 6, 6).to(memory_format=torch.channels_last)]"
 # The end of the attention block of a diffusion VAE.
@@ -82,8 +82,8 @@ class OperatorsThatDiffer(CaptureTest):
                            (aten.index_fill_.int_Scalar,
                             aten.index_fill.int_Scalar),
                            (aten.add.out, None)):
-            self.assertEqual(kept_calls.functional(one), other)
-        self.assertFalse(kept_calls.can_keep(aten.equal.default))
+            self.assertEqual(undecomposed_calls.functional(one), other)
+        self.assertFalse(undecomposed_calls.can_keep(aten.equal.default))
 
 
 class OutputLayouts(CaptureTest):

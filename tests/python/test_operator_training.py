@@ -14,8 +14,8 @@ from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils import _pytree as pytree
 
 from opinfo_cases import Case, case_of
-from weft.backend.graph_source import Unsupported
-from weft.training import driver, joint
+from weft.backend.graphs.problem_source import Unsupported
+from weft.training import joint, training_run
 
 IS_LONG = os.environ.get("WEFT_LONG_TESTS") == "1"
 #: Derivatives that write into tensors of their own, and some that do not.
@@ -82,7 +82,7 @@ class OperatorTraining(unittest.TestCase):
         step = joint.capture(Model(case), case.inputs)
         for graph in (step.forward, step.backward):
             self.assertEqual(joint.mutable_calls(graph), [])
-        driver.sources_of(step)
+        training_run.sources_of(step)
         if step.draws:
             return
         tangents = [torch.randn(shape, dtype=dtype)

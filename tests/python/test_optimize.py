@@ -19,13 +19,9 @@ from backend_case import BUDGET_S, WAIT_S, BackendCase, Net, OptimizedCase
 from torch import nn
 
 import weft
-from weft.backend import (
-    call_guards,
-    call_trial,
-    composed_module,
-    dispatch,
-    inductor_fallback,
-)
+from weft.backend.entry import dispatch
+from weft.backend.graphs import call_guards
+from weft.backend.implementations import call_trial, composed_module, inductor_fallback
 
 
 class Nested(nn.Module):

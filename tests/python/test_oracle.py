@@ -17,7 +17,7 @@ PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
 sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
-from weft.expect import compare, expected, inputs, redraws  # noqa: E402
+from weft.expect import compare, expected, inputs, perturbed_runs  # noqa: E402
 from weft.oracle import oracle  # noqa: E402
 from weft.expect import reference  # noqa: E402
 from weft.timing import timing  # noqa: E402
@@ -261,7 +261,7 @@ class Timing(unittest.TestCase):
 
         with mock.patch.object(bench._maker, "expect", counted):
             for share, calls in ((0.9, 1), (0.1, 1), (0.9, 2),
-                                 (2.0, 3 + redraws.COUNT)):
+                                 (2.0, 3 + perturbed_runs.COUNT)):
                 with self.subTest(share=share):
                     self.assertEqual(bool(reason_at(share)), share > 1)
                     self.assertEqual(len(asked), calls)

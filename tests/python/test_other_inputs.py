@@ -9,7 +9,8 @@ import torch
 from backend_case import WAIT_S, OptimizedCase
 
 import weft
-from weft.backend import dispatch, search
+from weft.backend.entry import dispatch
+from weft.backend.searches import search
 
 
 class OtherInputs(OptimizedCase):

@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)),
 
 from weft.candidate.work_clock import Worked  # noqa: E402
 from weft.timing import rounds  # noqa: E402
-from weft.timing.off_clock import (  # noqa: E402
+from weft.timing.untimed_work import (  # noqa: E402
     Message, OffClock, off_clock)
 
 

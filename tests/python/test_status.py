@@ -13,7 +13,9 @@ from backend_case import WAIT_S, BackendCase, Net
 from torch import nn
 
 import weft
-from weft.backend import dispatch, explain, notebook, options, search, status
+from weft.backend import options
+from weft.backend.entry import dispatch, explain, notebook, status
+from weft.backend.searches import search
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

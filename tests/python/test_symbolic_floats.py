@@ -9,9 +9,10 @@ import torch
 from backend_case import BackendCase
 from torch import library, nn
 
-from weft.backend import graph_source, search
-from weft.backend.composed_module import Numbers, SizeTensors
-from weft.backend.graph_call import _WeftSize
+from weft.backend.graphs import problem_source
+from weft.backend.searches import search
+from weft.backend.implementations.composed_module import Numbers, SizeTensors
+from weft.backend.graphs.graph_arguments import _WeftSize
 from weft.capture import capture
 
 
@@ -112,7 +113,7 @@ class UserLines(BackendCase):
                 ("problem.py:2: it is none", "model.py:23: it is none"),
                 ("problem.py:3: it is none", "it is none"),
                 ("problem.py:9: it is none", "it is none")):
-            self.assertEqual(graph_source.at_user_lines(reason, text), said)
+            self.assertEqual(problem_source.at_user_lines(reason, text), said)
 
     @torch.no_grad()
     def test_so_does_an_operator_that_is_not_pytorch_s(self) -> None:

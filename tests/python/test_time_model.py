@@ -15,10 +15,10 @@ from weft.device.device import HOST
 from weft.candidate.slot import Ended
 from weft.candidate.work_clock import Worked
 from weft.timing.device_rounds import DeviceRounds
-from weft.timing.off_clock import Message, off_clock_by
+from weft.timing.untimed_work import Message, off_clock_by
 from weft.timing.rounds import Rounds
 from weft.timing.time_model import ModelBench
-from weft.judge.verify import ArenaKeeper
+from weft.judge.verify_subgraph import ArenaKeeper
 from weft.judge.whole_model import WholeModel
 
 PROBLEM = """import torch

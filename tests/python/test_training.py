@@ -14,10 +14,16 @@ import torch
 from weft_case import WEFT, WeftCase, environment, problem_with
 
 from weft import runs
-from weft.backend.graph_source import Unsupported
+from weft.backend.graphs.problem_source import Unsupported
 from weft.problem import problem as problems
-from weft.training import driver, gradients, joint, module_text, step_text, \
-    trial
+from weft.training import (
+    gradients,
+    joint,
+    step_text,
+    trained_model_text,
+    training_run,
+    training_verdict,
+)
 
 FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_weft.py")
 
@@ -68,16 +74,16 @@ class TrainingCase(WeftCase):
         torch.manual_seed(0)
         model = problems.build_model(problem, adopts=False)
         step = joint.capture(model, problems.make_inputs(problem))
-        return model, step, driver.sources_of(step)
+        return model, step, training_run.sources_of(step)
 
     def module(self, text, change=lambda forward, backward: None,
                mode="as-is"):
         """(ModelNew's module with the framework's operators for kernels, the
         Step)"""
         _, step, graphs = self.captured(text, mode)
-        texts = [module_text.GraphText(graph.source, None) for graph in graphs]
+        texts = [trained_model_text.GraphText(graph.source, None) for graph in graphs]
         change(*texts)
-        return module_text.write(text, step, *texts), step
+        return trained_model_text.write(text, step, *texts), step
 
     def loaded(self, name, text):
         spec = importlib.util.spec_from_file_location(
@@ -210,23 +216,23 @@ class Modules(TrainingCase):
                 self.captured(text)
 
     def test_each_pass_s_kernels_are_tried_alone_too(self):
-        graphs = [driver.Graph("forward", None, composed="some"),
-                  driver.Graph("backward", None, composed="some")]
-        self.assertEqual(driver.ways(graphs), [
+        graphs = [training_run.Graph("forward", None, composed="some"),
+                  training_run.Graph("backward", None, composed="some")]
+        self.assertEqual(training_run.ways(graphs), [
             ["forward", "backward"], ["forward"], ["backward"]])
         graphs[0].composed = None
-        self.assertEqual(driver.ways(graphs), [["backward"]])
+        self.assertEqual(training_run.ways(graphs), [["backward"]])
         graphs[1].composed = None
-        self.assertEqual(driver.ways(graphs), [])
+        self.assertEqual(training_run.ways(graphs), [])
 
     def test_nothing_is_called_slower_that_was_not_tried(self):
-        graphs = [driver.Graph("forward", None, "no kernel of ours was tried"),
-                  driver.Graph("backward", None, "its run ended with 1")]
+        graphs = [training_run.Graph("forward", None, "no kernel of ours was tried"),
+                  training_run.Graph("backward", None, "its run ended with 1")]
         self.assertEqual(
-            driver._why_none(graphs, []),
+            training_run._why_none(graphs, []),
             "the forward pass: no kernel of ours was tried; "
             "the backward pass: its run ended with 1")
-        self.assertIn("was faster", driver._why_none(graphs, ["a trial"]))
+        self.assertIn("was faster", training_run._why_none(graphs, ["a trial"]))
 
 
 class Gradcheck(TrainingCase):
@@ -288,10 +294,10 @@ class Reasons(TrainingCase):
                 ("output 1 is off", "gradient of linear.weight is off"),
                 ("it says: output 99, output 98765432109 and 3",
                  "it says: output 99, output 98765432109 and 3")):
-            self.assertEqual(trial._named(told, settings, reference), shown)
+            self.assertEqual(training_verdict._named(told, settings, reference), shown)
         # A reference that cannot run here leaves the numbers.
         broken = self.write("broken.py", "x = 1\n")
-        self.assertEqual(trial._named("output 0", settings, broken), "output 0")
+        self.assertEqual(training_verdict._named("output 0", settings, broken), "output 0")
 
     def test_nothing_that_a_candidate_says_steers_a_terminal(self):
         shown = io.StringIO()
@@ -323,7 +329,7 @@ class Verdicts(TrainingCase):
         os.makedirs(self.path("run/composed"))
         reference = self.write("step.py", step_text.write(
             NORMED, "Model", step))
-        made = trial.Trial(["backward"], self.new)
+        made = training_verdict.Trial(["backward"], self.new)
         with mock.patch.dict(os.environ, environment()):
             made.check_step(settings, reference, step)
         self.assertFalse(made.is_faster)
@@ -351,11 +357,11 @@ class Verdicts(TrainingCase):
                                  run_flags=["--variants", "2"])
         told, both = io.StringIO(), [["forward", "backward"]]
         with contextlib.redirect_stdout(told), \
-                mock.patch.object(driver, "ways", return_value=both), \
-                mock.patch.object(trial.Trial, "is_faster", True), \
+                mock.patch.object(training_run, "ways", return_value=both), \
+                mock.patch.object(training_verdict.Trial, "is_faster", True), \
                 mock.patch.dict(os.environ, environment(
                     WEFT_BIN=WEFT, FAKE_WEFT_RUNS=self.path("runs"))):
-            code = driver.main(json.dumps(settings))
+            code = training_run.main(json.dumps(settings))
         self.assertEqual(code, 0, told.getvalue())
         result = json.loads(told.getvalue())
         self.assertTrue(result["verified"])

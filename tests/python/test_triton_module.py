@@ -22,9 +22,9 @@ import captured_cases
 import sized_cases
 from kernel_cases import numbers
 from loading_driver import LoadingDriver
-from weft.backend import store
+from weft.backend.searches import module_store
 from weft.build import triton as triton_build
-from weft.modes import driver
+from weft.modes import both_modes_run
 
 ARCH = "sm_90"
 MODEL_NEW = """
@@ -206,9 +206,10 @@ class Modules(ModuleCase):
             json.dump({"arch": ARCH}, file)
         self.addCleanup(os.umask, os.umask(0o002))
         with mock.patch.dict(os.environ, {"WEFT_CACHE_DIR": self.folder}):
-            kept = store.keep("key", run, {})
-            self.assertEqual(store.find("key")[0], kept)
-            saved = store.keep_files(store.texts_of(kept))  # as weft.load does
+            kept = module_store.keep("key", run, {})
+            self.assertEqual(module_store.find("key")[0], kept)
+            # As weft.load does.
+            saved = module_store.keep_files(module_store.texts_of(kept))
         for folder in (kept, saved):
             self.assertEqual(os.listdir(os.path.join(folder, "build")),
                              [os.path.basename(self.package_path)])
@@ -226,9 +227,9 @@ class Modules(ModuleCase):
                        for mode in ("eval", "train")}
             for result in results.values():
                 result.update(timing={}, subgraphs=[], externs={})
-            with mock.patch.object(driver, "judge", lambda *_: (
+            with mock.patch.object(both_modes_run, "judge", lambda *_: (
                     {"correct": True}, None)):
-                driver.compose({"out": out, "problem": "", "quiet": True}, results)
+                both_modes_run.compose({"out": out, "problem": "", "quiet": True}, results)
             path = os.path.join(out, "composed/model_new.py")
             self.opened(path)
             model = sys.modules["composed"].ModelNew()

@@ -16,7 +16,7 @@ from torch import nn
 from weft_case import WeftCase, module_of, problem_with
 
 import weft
-from weft.backend import any_batch, captured, graph_source
+from weft.backend.graphs import exported_module, problem_source, symbolic_graph
 
 #: None of them is a pair that anything was captured, printed or judged at.
 PAIRS = ((1, 2), (2, 1), (3, 100), (100, 3), (7, 5), (5, 7), (1, 997), (41, 2),
@@ -267,30 +267,30 @@ class Asked(BackendCase):
                 self.assertIn(said, report.one_size)
 
     def test_what_was_saved_with_one_size_has_that(self):
-        source = graph_source.Source("", "", 1, [0], {}, set(), [], [],
+        source = problem_source.Source("", "", 1, [0], {}, set(), [], [],
                                      any_size="0:0", sizes=(4,))
         self.assertEqual(pickle.loads(pickle.dumps(source)), source)
         state = {**vars(source), "batch": 4}
         del state["sizes"]
-        old = graph_source.Source.__new__(graph_source.Source)
+        old = problem_source.Source.__new__(problem_source.Source)
         old.__setstate__(state)
         self.assertEqual(old, source)
 
     def test_the_first_named_owns_a_dimension(self):
         leaves = [torch.rand(5, 7), torch.rand(5, 5), torch.rand(7, 5)]
-        self.assertEqual(captured._owners(leaves, [(0, 0), (1, 0)]),
+        self.assertEqual(exported_module._owners(leaves, [(0, 0), (1, 0)]),
                          [{0: 0}, {0: 1}, {}])
-        self.assertEqual(captured._owners(leaves, [(0, 0), (0, 1)]),
+        self.assertEqual(exported_module._owners(leaves, [(0, 0), (0, 1)]),
                          [{0: 0, 1: 1}, {0: 0}, {}])
 
 
 class TheSameTextOfPairs(unittest.TestCase):
     def texts(self, text):
         return {(n, m): str(eval(text, {"n": n, "m": m}))
-                for n, m in any_batch.SAMPLES[2]}
+                for n, m in symbolic_graph.SAMPLES[2]}
 
     def test_numbers_that_grow_are_expressions(self):
-        self.assertEqual(any_batch.common_text(self.texts(
+        self.assertEqual(symbolic_graph.common_text(self.texts(
             "f'view({n}, {8 * m}, {n * m}, {2 * n * m + n + 3}, {m - 1}, "
             "{3 * n * m * m - m * m}, 64)'")),
             "view(weft_batch, (8 * weft_sequence), (weft_batch * weft_sequence), "
@@ -299,19 +299,19 @@ class TheSameTextOfPairs(unittest.TestCase):
             "3 * weft_batch * weft_sequence * weft_sequence), 64)")
 
     def test_what_goes_by_their_product_has_that_as_one_size(self):
-        self.assertEqual(any_batch.common_text(
+        self.assertEqual(symbolic_graph.common_text(
             self.texts("f'view({n * m}, {8 * n * m - 3}, 64)'"), is_product=True),
             "view(weft_batch, (8 * weft_batch - 3), 64)")
         for text in ("n", "f'{n * m}, {m}'", "n * m + m", "n * m * m"):
             with self.subTest(text), self.assertRaisesRegex(
-                    any_batch.Unsupported, "goes by a size that no input says"):
-                any_batch.common_text(self.texts(text), is_product=True)
+                    symbolic_graph.Unsupported, "goes by a size that no input says"):
+                symbolic_graph.common_text(self.texts(text), is_product=True)
 
     def test_what_does_not_grow_evenly_is_refused(self):
         for text in ("n * n", "m * m * m", "n * m // 2", "n * n * m", "max(n, m)",
                      "'x' * m", "m * m // 8 * 8", "n * (m * m % 24)"):
-            with self.subTest(text), self.assertRaises(any_batch.Unsupported):
-                any_batch.common_text(self.texts(text))
+            with self.subTest(text), self.assertRaises(symbolic_graph.Unsupported):
+                symbolic_graph.common_text(self.texts(text))
 
 
 if __name__ == "__main__":

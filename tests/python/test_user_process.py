@@ -16,15 +16,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from weft_case import ROOT
 
 import weft
-from weft.backend import agreement, captured, piece as pieces, program, search
+from weft.backend.entry import compiled_graph as pieces
+from weft.backend.graphs import exported_module
+from weft.backend.implementations import first_result_check
+from weft.backend.searches import search, weft_process
 
 PROGRAM = """
 import sys
 import torch
 sys.path.insert(0, sys.argv[1])
 import backend_case
-from weft.backend import trial
-trial.choose = lambda framework, kernels, *_: trial.Choice(kernels or framework)
+from weft.backend.implementations import timing_rounds
+timing_rounds.choose = lambda framework, kernels, *_: timing_rounds.Choice(
+    kernels or framework)
 net, x = backend_case.Net(), torch.randn(4, 12)
 with torch.no_grad():
     compiled = torch.compile(net, backend="weft", options={"wait": True})
@@ -127,16 +131,16 @@ class Memory(BackendCase):
         other, gap = a.clone(), a.clone()
         other[-1, -1, -1] += 1
         gap[7, 7, 7] = torch.nan
-        with mock.patch.object(agreement, "ELEMENTS_MAX", 1000):
+        with mock.patch.object(first_result_check, "ELEMENTS_MAX", 1000):
             for b, why in ((a.clone(), ""), (other, "an error of"),
                            (gap, "a special value")):
                 with Largest() as largest:
-                    told = agreement.difference([a], [b])
+                    told = first_result_check.difference([a], [b])
                 self.assertIn(why, told)
                 self.assertEqual(bool(why), bool(told))
                 # A sum for each of 12,000 rows is the largest.
                 self.assertLessEqual(largest.bytes, 8 * 12_000)
-            told = agreement.difference([torch.zeros(5000)],
+            told = first_result_check.difference([torch.zeros(5000)],
                                         [torch.full((5000,), 1e-30)])
             self.assertIn("an error of", told)
 
@@ -163,7 +167,7 @@ class Memory(BackendCase):
 
     @torch.no_grad()
     def test_inputs_at_other_batches_have_a_bound(self):
-        with mock.patch.object(captured, "SAMPLE_BYTES_MAX", 4 * 12 * 61 - 1):
+        with mock.patch.object(exported_module, "SAMPLE_BYTES_MAX", 4 * 12 * 61 - 1):
             _, report = weft.optimize(Net(), torch.randn(4, 12),
                                       dynamic_batch=True)
         self.assertIn("of the program's memory", report.one_size)
@@ -222,7 +226,7 @@ class Beside(BackendCase):
                 WEFT_NICE=niceness,
                 WEFT_BIN=self.script("sleep 0.2; cat /proc/self/autogroup"))
             with open(said, "wb") as file:
-                code, _ = program.run([], limit_s=60, answer=file)
+                code, _ = weft_process.run([], limit_s=60, answer=file)
             self.assertEqual(code, 0)
             with open(said, encoding="ascii") as file:
                 self.assertEqual(file.read().rstrip()[-len(told):], told)

@@ -24,8 +24,8 @@ with torch.no_grad():
     torch.testing.assert_close(compiled(x), model(x))
 import weft
 print(weft.__file__)
-from weft.backend import program
-print(program.find())
+from weft.backend.searches import weft_process
+print(weft_process.find())
 """
 
 
@@ -78,13 +78,13 @@ class Wheel(WeftCase):
 
     def test_the_console_script_is_the_program(self):
         self.assertEqual(self.project["project"]["scripts"],
-                         {"weft": "weft.backend.program:main"})
-        doctor = self.python("-m", "weft.backend.program", "doctor",
+                         {"weft": "weft.backend.searches.weft_process:main"})
+        doctor = self.python("-m", "weft.backend.searches.weft_process", "doctor",
                              "--no-run")
         self.assertEqual(doctor.returncode, 0, doctor.stdout + doctor.stderr)
         self.assertIn(self.site, doctor.stdout)
         self.assertIn(sys.executable, doctor.stdout)
-        done = self.python("-m", "weft.backend.program", "run",
+        done = self.python("-m", "weft.backend.searches.weft_process", "run",
                            self.write("tiny.py", TINY), "--out",
                            self.path("run"), *QUICK)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

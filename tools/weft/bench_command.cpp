@@ -174,7 +174,7 @@ int bench_command(const CommonFlags& common, const BenchFlags& flags) {
   const auto location = find_location(common, flags, *installation);
   if (!location) return report_error(common, location.error());
   return report_error(
-      common, become_python(*installation, "weft.bench.driver",
+      common, become_python(*installation, "weft.bench.bench_loop",
                             settings(common, flags, *location, *installation)));
 }
 

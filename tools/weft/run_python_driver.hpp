@@ -7,8 +7,8 @@
 
 namespace weft {
 
-constexpr const char* kTrainDriver = "weft.training.driver";
-constexpr const char* kModesDriver = "weft.modes.driver";
+constexpr const char* kTrainDriver = "weft.training.training_run";
+constexpr const char* kModesDriver = "weft.modes.both_modes_run";
 /// RunOptions::mode as it is given, and never in a run's own options.
 constexpr const char* kBothModes = "both";
 

@@ -19,8 +19,8 @@ def compile(graph_module, example_inputs, *, options=None, mode=None):
     if is_disabled():
         return graph_module.forward
     try:
-        from weft.backend.dynamo import compile_graph
-        from weft.backend.status import lines_if_asked
+        from weft.backend.entry.dynamo import compile_graph
+        from weft.backend.entry.status import lines_if_asked
 
         lines_if_asked()
 
@@ -38,7 +38,7 @@ def compile(graph_module, example_inputs, *, options=None, mode=None):
 
 
 def _check_options_early():
-    from weft.backend import early_options
+    from weft.backend.entry import early_options
 
     early_options.install()
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from typing import Any
 
-from weft.bench import kernelbench, plots, report, score
+from weft.bench import bench_report, kernelbench, plots, score
 from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, \
     STOPPED, TIMED_OUT, write_atomically
 
@@ -243,7 +243,7 @@ def write(settings, rows, records, sessions):
     rates = add_floors(rows)
     write_atomically(os.path.join(out, "results.csv"), results_csv(rows))
     write_atomically(os.path.join(out, "report.md"),
-                     report.markdown(settings, rows, rates, sessions))
+                     bench_report.markdown(settings, rows, rates, sessions))
     for name, text in plots.all_plots(rows).items():
         write_atomically(os.path.join(out, name), text)
     for name, text in kernelbench.files(settings, rows).items():

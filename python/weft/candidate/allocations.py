@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from weft.candidate.harness import MAPPED_BYTES, touch
+from weft.candidate.mapped_tensors import MAPPED_BYTES, touch
 
 #: Functions of `torch` by which a file may allocate its results …
 EMPTY = ("empty", "empty_like", "empty_strided")

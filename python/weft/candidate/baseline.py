@@ -13,7 +13,7 @@ from unittest import mock
 import torch
 
 from weft.device import gpu_lock
-from weft.candidate.harness import tensor_at
+from weft.candidate.mapped_tensors import tensor_at
 from weft.expect.reference import Reference, load_graph
 
 

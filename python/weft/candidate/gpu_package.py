@@ -15,7 +15,7 @@ import time
 from functools import partial
 
 from weft.build import built_code, triton_interpreter
-from weft.device.driver import launch_config
+from weft.device.cuda_driver import launch_config
 
 FORMAT = 1
 #: Whose build makes such a package (docs/reference/gpu-package.md).
@@ -165,7 +165,7 @@ class Interpreted:
     described = {}
 
     def __init__(self, job, memory):
-        from weft.candidate.harness import tensor_at
+        from weft.candidate.mapped_tensors import tensor_at
 
         # Read when triton is imported and when a kernel is decorated.
         os.environ["TRITON_INTERPRET"] = "1"

@@ -19,14 +19,7 @@ import torch
 from weft.device import gpu_lock, process
 from weft.problem import precision
 from weft.candidate.gpu_package import KINDS
-
-
-#: What is larger comes from the kernel each time, page by page, as in users'
-#: programs.
-MAPPED_BYTES = 32 << 20
-#: Each page is touched, some more than once: of fewer elements the framework's
-#: threads would not share the work, as a kernel's do.
-_TOUCHED_BYTES = 1024
+from weft.candidate.mapped_tensors import MAPPED_BYTES, touch
 
 
 def prepare(loads_compilers):
@@ -123,24 +116,13 @@ def share(fd, job):
     return SharedDeviceMemory(fd, job)
 
 
-def tensor_at(memory, place):
-    """The tensor that a place (offset, dtype, shape, stride) describes."""
-    dtype = getattr(torch, place["dtype"])
-    shape, stride = place["shape"], place["stride"]
-    count = 0 if 0 in shape else 1 + sum(
-        (n - 1) * s for n, s in zip(shape, stride))
-    start = place["offset"]
-    flat = memory.all[start : start + count * dtype.itemsize].view(dtype)
-    return torch.as_strided(flat, shape, stride)
-
-
 def open_ahead(device):
     """A GPU's context, while there is no job yet: it takes a good part of a
     second. The zygote may not: a fork cannot use its parent's context."""
     if device == "cpu":
         return
     from weft.device.device import parse
-    from weft.device.driver import NoDriver, opened
+    from weft.device.cuda_driver import NoDriver, opened
 
     try:
         opened(parse(device).index)
@@ -283,13 +265,6 @@ class Library:
         for tensor in made:
             if tensor.nbytes > MAPPED_BYTES:
                 touch(tensor)
-
-
-def touch(tensor):
-    """Has the kernel give its pages."""
-    memory = tensor.untyped_storage()
-    bytes_of = torch.empty(0, dtype=torch.uint8).set_(memory)
-    bytes_of[::_TOUCHED_BYTES].zero_()
 
 
 def load_package(job, memory):

@@ -21,8 +21,8 @@ import torch
 import torch.utils._pytree as pytree
 
 from weft.build import triton_interpreter
-from weft.problem import function_model, kept_state, operator_trace
-from weft.candidate.harness import tensor_at
+from weft.problem import attribute_buffers, function_model, operator_trace
+from weft.candidate.mapped_tensors import tensor_at
 from weft.problem.module_state import (
     HeldState,
     described_state,
@@ -90,7 +90,7 @@ def _build_candidate(job, device):
         made = module.ModelNew(*args, **kwargs)
     put_in_mode(made, job["mode"])
     for name in job["adopted"]:
-        kept_state.adopt_named(made, name)
+        attribute_buffers.adopt_named(made, name)
     return made if device.type == "cpu" else made.to(device)
 
 

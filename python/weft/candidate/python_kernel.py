@@ -11,7 +11,7 @@ import torch
 
 from weft.build import built_code, triton_interpreter
 from weft.candidate.allocations import Allocations
-from weft.candidate.harness import tensor_at
+from weft.candidate.mapped_tensors import tensor_at
 from weft.problem import operator_trace
 
 NAME = "weft_kernel"

@@ -15,7 +15,7 @@ from weft.candidate import fault, gpu_package
 from weft.candidate.work_clock import Worked
 from weft.candidate.zygote_process import NotStarted, start_zygote
 from weft.device import shared_memory
-from weft.device.laps import lap
+from weft.device.trace_spans import lap
 
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 5.0

@@ -398,10 +398,10 @@ def _become_child(commands, answers, printed, device):
 def load(link, loads_compilers):
     """What all jobs need; compilers too, if that leaves CUDA alone."""
     from weft.candidate import harness  # imports torch, runs nothing
-    from weft.device import driver  # imports torch, runs nothing
+    from weft.device import cuda_driver  # imports torch, runs nothing
 
     harness.prepare(loads_compilers)
-    if loads_compilers and driver.is_in_use():
+    if loads_compilers and cuda_driver.is_in_use():
         # By some PyTorch's way to ask for devices. From the start, without.
         for fd in (0, 1):
             os.dup2(link.fileno(), fd)

@@ -192,12 +192,12 @@ def capture(problem_path, device="cpu", mode="as-is", is_first=True):
 
 def lock_of(place):
     """Of the place's device: others may be timed there."""
-    from weft.device import driver, gpu_lock
+    from weft.device import cuda_driver, gpu_lock
 
     if place.type != "cuda":
         return gpu_lock.lock_of(None)
     try:
-        return gpu_lock.lock_of(driver.open_driver(place.index or 0))
+        return gpu_lock.lock_of(cuda_driver.open_driver(place.index or 0))
     except OSError:  # nobody else is here yet
         return gpu_lock.NoLock()
 
@@ -279,8 +279,8 @@ def place_of(device):
 def capture_steps(problem_path, watch, place, lock, mode="as-is",
                   is_first=True):
     """The graph; the device is used with a share of its lock."""
-    from weft.capture import any_batch, export as capture_export, matching
-    from weft.problem import kept_state
+    from weft.capture import export as capture_export, matching, symbolic_sizes
+    from weft.problem import attribute_state
 
     @contextlib.contextmanager
     def on_device():
@@ -292,7 +292,7 @@ def capture_steps(problem_path, watch, place, lock, mode="as-is",
         with watch.step("load"):
             problem = problems.load_problem(problem_path, mode)
             model = problems.build_model(problem, device=place)
-            kept_state.write_back(problem, model)
+            attribute_state.write_back(problem, model)
         with watch.step("inputs"):
             inputs = problems.make_inputs(problem, device=place)
             problems.check_inputs_fit(problem, model, inputs)
@@ -303,8 +303,8 @@ def capture_steps(problem_path, watch, place, lock, mode="as-is",
             state.check_calls_in_a_row()
     with watch.step("export"):
         program = capture_export.export(problem, model, state.inputs)
-        if is_first and any_batch.sizes_of(problem) is not None:
-            any_batch.check(problem, model, state.inputs)
+        if is_first and symbolic_sizes.sizes_of(problem) is not None:
+            symbolic_sizes.check(problem, model, state.inputs)
     return matching.matching_graph(state, program, expected, watch, on_device)
 
 
@@ -341,7 +341,7 @@ class State:
         self.problem = problem
         self.model = model
         self.inputs = inputs
-        self.parts = []  # as parts.py tells of them, once it was run
+        self.parts = []  # as model_attributes.py tells of them, once it was run
         self.buffers = dict(model.named_buffers())
         self.saved = {name: tensor.detach().clone()
                       for name, tensor in self.buffers.items()}
@@ -362,16 +362,16 @@ class State:
         import torch
         from torch.utils import _pytree as pytree
 
-        from weft.capture import parts, remembered
-        from weft.problem import kept_state
+        from weft.capture import hidden_state, model_attributes
+        from weft.problem import attribute_state
 
         before = Written(self.inputs)
         set_generators(self.place, self.generators)
-        with remembered.refused(self.problem, self.model) as read, \
-                kept_state.parameters_refused(self.problem, self.model):
+        with hidden_state.refused(self.problem, self.model) as read, \
+                attribute_state.parameters_refused(self.problem, self.model):
             result = problems.run_forward(
                 self.problem, self.model, self.inputs)
-        self.parts = parts.of(self.model, read)
+        self.parts = model_attributes.of(self.model, read)
         drawn = generators(self.place)
         buffers = {storage(tensor) for tensor in self.buffers.values()}
         outputs = [leaf.detach() for leaf in pytree.tree_leaves(result)
@@ -417,9 +417,9 @@ class State:
         return outputs, after
 
     def check_calls_in_a_row(self):
-        from weft.capture import calls_in_a_row
+        from weft.capture import consecutive_calls
 
-        calls_in_a_row.check(
+        consecutive_calls.check(
             self.problem, self.model, self.inputs,
             lambda: set_generators(self.place, self.generators))
         self.restore()
@@ -520,7 +520,7 @@ class Written:
         return rows
 
     def _same(self, sample, leaf):
-        from weft.problem.kept_state import same_values
+        from weft.problem.attribute_state import same_values
 
         return same_values(self._sample(leaf), sample)
 

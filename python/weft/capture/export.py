@@ -134,7 +134,7 @@ def data_as_detach():
 @contextlib.contextmanager
 def buffers_written_once():
     """What forward() binds to a buffer's name is written into that buffer by
-    kept_state.write_back. The exporter would do so a second time, and does not
+    attribute_state.write_back. The exporter would do so a second time, and does not
     know one tensor that two names are bound to."""
     from torch.export import _trace as tracing
 

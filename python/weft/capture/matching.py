@@ -19,11 +19,11 @@ from weft.capture import (
     check,
     export,
     graph as graphs,
-    kept_calls,
     operator_differences,
     output_layouts,
+    undecomposed_calls,
 )
-from weft.capture.kept_calls import KeptCall
+from weft.capture.undecomposed_calls import KeptCall
 from weft.expect import tf32
 from weft.problem import problem as problems
 from weft.problem.problem import ProblemError
@@ -123,6 +123,6 @@ class _Matching:
                 self.program, state.model, pytree.tree_leaves(inputs),
                 writer.line_of, exactly=exactly)
         state.restore()
-        kept_calls.keep(self.program.graph, found)
+        undecomposed_calls.keep(self.program.graph, found)
         self.kept += found
         return bool(found)

@@ -16,8 +16,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from weft.capture import check, decompositions, graph as graphs, kept_calls
-from weft.capture.kept_calls import KeptCall
+from weft.capture import check, decompositions, graph as graphs, undecomposed_calls
+from weft.capture.undecomposed_calls import KeptCall
 
 OTHER_VALUES = "its decomposition gives other values than eager"
 OTHER_STRIDES = "its strides are not those that torch.export assumed"
@@ -84,13 +84,13 @@ class _Search:
         """Eager's result of that call."""
         operator = decompositions.original(node.target)
         is_kept = operator is not node.target
-        compares = (not is_kept and kept_calls.can_keep(operator)
+        compares = (not is_kept and undecomposed_calls.can_keep(operator)
                     and is_decomposed(operator, self.table))
         before = _copies((args, kwargs)) if compares else None
         value = operator(*args, **kwargs)
         reason = ""
         if self._has_other_strides(node, value) and not is_kept \
-                and kept_calls.can_keep(operator):
+                and undecomposed_calls.can_keep(operator):
             reason = OTHER_STRIDES
         if not reason and before is not None:
             reason = self._differs(operator, before, value)
@@ -148,7 +148,7 @@ def is_decomposed(operator: Any, table: Any) -> bool:
     """Whether the exporter decomposes calls of that operator."""
     return operator in table or (
         operator._schema.is_mutable
-        and kept_calls.functional(operator) in table) or (
+        and undecomposed_calls.functional(operator) in table) or (
         torch._C._dispatch_has_kernel_for_dispatch_key(
             operator.name(), "CompositeImplicitAutograd")
         and operator.name() not in ("aten::view", "aten::reshape"))

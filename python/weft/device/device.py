@@ -36,7 +36,7 @@ class Device:
         #: Held while it is used, by who shares it with others (gpu_lock.py).
         self.lock = gpu_lock.NoLock()
         if self.is_cuda:
-            from weft.device.driver import open_driver
+            from weft.device.cuda_driver import open_driver
 
             self.driver = open_driver(self.torch.index)
             torch.cuda.set_device(self.torch)

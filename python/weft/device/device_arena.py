@@ -59,7 +59,7 @@ class SharedDeviceMemory:
 
     def __init__(self, fd, job):
         from weft.device.device import parse
-        from weft.device.driver import opened
+        from weft.device.cuda_driver import opened
 
         self.device = parse(job["device"])
         self.driver = opened(self.device.index)

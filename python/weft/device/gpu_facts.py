@@ -4,7 +4,7 @@ import ctypes
 
 import torch
 
-from weft.device.driver import CudaError
+from weft.device.cuda_driver import CudaError
 
 _COPY_BYTES = 1 << 30
 _PRODUCT_SIZE = 4096

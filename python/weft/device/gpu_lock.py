@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-from weft.device.laps import lap
+from weft.device.trace_spans import lap
 
 #: Where the files lie, for who has another temporary folder: in a sandbox.
 FOLDER_VARIABLE = "WEFT_GPU_LOCKS"

@@ -54,7 +54,7 @@ class Expected:
     #: For an index output: value of the operand at each index, and the best.
     operand: torch.Tensor | None = None
     operand_dim: int | None = None
-    #: Whether the framework's error is that of several draws (redraws.py).
+    #: Whether the framework's error is that of several draws (perturbed_runs.py).
     is_redrawn: bool = False
     is_untouched: bool = False  #: what it was before the call
 

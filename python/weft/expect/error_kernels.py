@@ -10,7 +10,7 @@ import sys
 import torch
 
 from weft.build.cuda import BuildError, Compiler, NoCompiler
-from weft.device.driver import CudaError, opened
+from weft.device.cuda_driver import CudaError, opened
 from weft.device.gpu_facts import arch
 
 THREADS = 256

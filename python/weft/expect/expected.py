@@ -12,11 +12,11 @@ from functools import partial
 
 import torch
 
-from weft.expect import compare, inputs, redraws, summed_terms, tf32
+from weft.expect import compare, inputs, perturbed_runs, summed_terms, tf32
 from weft.expect.exact_answers import exact_outputs
 from weft.device.arena import BufferSet
 from weft.device.device import HOST
-from weft.device.laps import lap
+from weft.device.trace_spans import lap
 from weft.expect.reference import ROUNDS, Reference, is_narrowing, load_graph
 from weft.problem.widen import wide_default, widen
 
@@ -445,7 +445,7 @@ class CaseMaker:
 
     def expect_scaled(self, storages, factor):
         """The same of these inputs times that factor."""
-        return self.expect(redraws.scaled(storages, factor))
+        return self.expect(perturbed_runs.scaled(storages, factor))
 
     def allow_tf32(self, storages, made):
         """Widens these expectations by what TF32 costs on that data."""

@@ -1,8 +1,9 @@
 """The tolerance table: how much a result may err, by its dtype.
 
 The search's judge (compare.py), the last check in the user's process and the check
-of Inductor's first result (backend/agreement.py) read their bounds here. Each bound
-is the larger of eager's own error times a factor and a slack for rounding.
+of Inductor's first result (backend/implementations/first_result_check.py) read their
+bounds here. Each bound is the larger of eager's own error times a factor and a slack
+for rounding.
 Errors are normalised: |x - r| / (|r| + rms(r)), where r is the reference.
 """
 

@@ -8,14 +8,14 @@ from itertools import islice
 
 import torch
 
-from weft.expect import compare, mismatches, other_numbers, redraws
+from weft.expect import compare, mismatches, perturbed_runs, scalar_variation
 from weft.expect.expected import Controls
 from weft.expect.inputs import (
     DISTRIBUTIONS, FEW_DISTRIBUTIONS, FLAGS, TOUCHES)
-from weft.device.laps import lap
+from weft.device.trace_spans import lap
 from weft.problem.problem import SEED, init_arguments
 from weft.candidate.slot import Ended
-from weft.judge.verify import TF32_REASON, Verdict, is_of_tf32
+from weft.judge.verify_subgraph import TF32_REASON, Verdict, is_of_tf32
 
 #: A composed module may build its kernels when it is first imported.
 BUILD_ALLOWANCE_MS = 300_000
@@ -310,7 +310,7 @@ def _run_numbers(slot, whole, first, limits, verdict, begin_anew):
     """Other numbers among the arguments. A candidate may refuse one, by an
     exception; it may not give the answer to another."""
     has_refused = False
-    for number, value, case in other_numbers.cases(whole, first):
+    for number, value, case in scalar_variation.cases(whole, first):
         if has_refused:  # that was its process' end, and says nothing of this
             begin_anew()
         if not verdict.reason:
@@ -389,7 +389,7 @@ def hold_kernels(answer, where):
 
 def _compare(whole, case, verdict, where, expect):
     """`expect`: redraws.Redraws', or None."""
-    draws = redraws.Redraws(case.expectations, expect)
+    draws = perturbed_runs.Redraws(case.expectations, expect)
     for view, made in zip(whole.buffers.output_views, case.expectations):
         finding = draws.compare(view, made)
         verdict.hold(finding.error, made.tolerance)

@@ -14,15 +14,15 @@ from itertools import chain
 import torch
 import torch.utils._pytree as pytree
 
-from weft.capture import calls_in_a_row
-from weft.expect import compare, inputs, other_numbers, redraws, tf32
+from weft.capture import consecutive_calls
+from weft.expect import compare, inputs, perturbed_runs, scalar_variation, tf32
 from weft.device.arena import BufferSet
 from weft.capture.capture import generators, set_generators
 from weft.device.device import HOST
-from weft.expect.draws import Give, Take
-from weft.judge import own_results
-from weft.problem.kept_state import same_values, written_parameter
-from weft.device.laps import lap
+from weft.expect.rng_recording import Give, Take
+from weft.judge import result_copies
+from weft.problem.attribute_state import same_values, written_parameter
+from weft.device.trace_spans import lap
 from weft.problem.module_state import (
     HeldState,
     agreed,
@@ -84,14 +84,14 @@ class WholeModel:
         self.seed = seed
         self.device = device
         with lap("model"):
-            calls_in_a_row.check_problem(self.problem, device.torch)
+            consecutive_calls.check_problem(self.problem, device.torch)
             self.model = build_model(self.problem, device=device.torch)
         self.rng = rng_digest(device.torch)
         self._held = HeldState(self.model)
         self.state = self._held.named
         self.initial = [t.detach().clone() for _, t in self.state]
         given = make_inputs(self.problem, device=device.torch)
-        self.numbers = other_numbers.among(given)
+        self.numbers = scalar_variation.among(given)
         self._leaves, self.treespec = pytree.tree_flatten(given)
         self.tensors = [t for t in self._leaves if isinstance(t, torch.Tensor)]
         # As the file has them: kernels are for these, dense or not.
@@ -266,7 +266,7 @@ class WholeModel:
         # A place that is out of range ends the use of a device.
         looks_up = self.device.is_cuda and any(
             word in name for name in self.operators
-            for word in other_numbers.LOOKUPS)
+            for word in scalar_variation.LOOKUPS)
         return not looks_up and inputs.are_alike(tensor)
 
     @property
@@ -348,9 +348,9 @@ class WholeModel:
         state times that, where no input is of a floating type."""
         leaves, state = case.leaves, case.state
         if any(leaf.is_floating_point() for leaf in leaves):
-            leaves = self.as_laid_out(redraws.scaled(leaves, factor))
+            leaves = self.as_laid_out(perturbed_runs.scaled(leaves, factor))
         else:
-            state = agreed(self.state, redraws.scaled(state, factor))
+            state = agreed(self.state, perturbed_runs.scaled(state, factor))
         return self.expect(
             case.distribution, case.seed, leaves, state).expectations
 
@@ -434,12 +434,12 @@ class WholeModel:
         finally:
             held.rewind()
         return {
-            "outputs": own_results.of_its_own(
+            "outputs": result_copies.of_its_own(
                 tensor_leaves(result),
-                [*owners, *after, *own_results.attributes(model)]),
-            "inputs_after": [own_results.unless_changed(t, leaf)
+                [*owners, *after, *result_copies.attributes(model)]),
+            "inputs_after": [result_copies.unless_changed(t, leaf)
                              for t, leaf in zip(mine, leaves)],
-            "state_after": own_results.copied_if_changed(after, state),
+            "state_after": result_copies.copied_if_changed(after, state),
             "described": describe(result, mine, lain, held.named, after),
             "drew": drawn != rng_state(self.device.torch),
         }

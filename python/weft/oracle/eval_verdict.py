@@ -11,13 +11,13 @@ import sys
 
 from weft.judge import verify_model
 from weft.judge.job_folders import NotStaged
-from weft.oracle import judge_near_eager
+from weft.oracle import judge_kernelbench_tolerance
 from weft.problem import operator_trace
 from weft.timing import time_model
 from weft.timing.timing import NotTimed
 from weft.problem.problem import ProblemError
 from weft.candidate.slot import Ended
-from weft.judge.verify import Limits, Verdict
+from weft.judge.verify_subgraph import Limits, Verdict
 
 _IMPORTS_TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.MULTILINE)
 _DEFINES = "(?:class|def)\\s+{0}\\b|^\\s*{0}\\s*[:=]|import\\b.*\\b{0}\\b"
@@ -57,7 +57,7 @@ def evaluate(oracle, request):
         _trace(oracle, whole, job, limits, found, verdict)
     if verdict.correct:
         found["untimed"] = why_untimed(request, text)
-        verdict.kernelbench = judge_near_eager.judge(
+        verdict.kernelbench = judge_kernelbench_tolerance.judge(
             oracle, whole, job, limits, request)
         if not found["untimed"]:
             _time(oracle, whole, job, request, limits, found, verdict)

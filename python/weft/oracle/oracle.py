@@ -30,8 +30,8 @@ from weft.candidate.zygote_process import start_zygote  # noqa: E402
 from weft.device import process, shared_memory  # noqa: E402
 from weft.judge.job_folders import JobFolders, NotStaged  # noqa: E402
 from weft.problem import precision  # noqa: E402
-from weft.oracle import outside  # noqa: E402
-from weft.oracle.places import Places  # noqa: E402
+from weft.oracle import warden_client  # noqa: E402
+from weft.oracle.worker_pool import Places  # noqa: E402
 from weft.oracle.serving import lines_of, note, serve  # noqa: E402
 
 
@@ -58,9 +58,9 @@ if __name__ == "__main__":
     OPTIONS = parse(None)
     START = start_zygote
     if OPTIONS.boxed:
-        OUTSIDE = outside.connect()
+        OUTSIDE = warden_client.connect()
         shared_memory.make_with(OUTSIDE.make_memory)
-        START, FOLDERS = OUTSIDE.start_zygote, outside.OutsideFolders(OUTSIDE)
+        START, FOLDERS = OUTSIDE.start_zygote, warden_client.OutsideFolders(OUTSIDE)
     else:
         FOLDERS = JobFolders(OPTIONS.scratch)
     PLACES = Places(OPTIONS.sandbox, OPTIONS.threads, ENVIRONMENT,
@@ -70,15 +70,15 @@ if __name__ == "__main__":
 import torch  # noqa: E402
 
 from weft.capture import capture  # noqa: E402
-from weft.device import gpu_facts, gpu_lock, laps  # noqa: E402
-from weft.expect import expected, near_eager  # noqa: E402
-from weft.judge import verify, verify_model, whole_model  # noqa: E402
-from weft.oracle import eval_verdict, judge_near_eager  # noqa: E402
+from weft.device import gpu_facts, gpu_lock, trace_spans  # noqa: E402
+from weft.expect import expected, kernelbench_tolerance  # noqa: E402
+from weft.judge import verify_model, verify_subgraph, whole_model  # noqa: E402
+from weft.oracle import eval_verdict, judge_kernelbench_tolerance  # noqa: E402
 from weft.timing import time_model, timing  # noqa: E402
 from weft.timing.rounds import rejection  # noqa: E402
 from weft.device.arena import BufferSet  # noqa: E402
 from weft.device.device import HOST, LARGE_BYTES, Device  # noqa: E402
-from weft.device.driver import NoDriver  # noqa: E402
+from weft.device.cuda_driver import NoDriver  # noqa: E402
 from weft.problem.problem import (  # noqa: E402
     ProblemError, is_out_of_memory, load_problem)
 from weft.expect.reference import BadGraph, Reference, load_graph  # noqa: E402
@@ -139,7 +139,7 @@ class Oracle:
         self.later = None
         self.busy_at = 0.0  # when it was done with the last request
         self.threads = threads
-        self.keeper = verify.ArenaKeeper(self.device)
+        self.keeper = verify_subgraph.ArenaKeeper(self.device)
         self.known = expected.Library(
             self.device.expected_bytes_max(), self.device)
         self.timer = timing.Timer(
@@ -240,8 +240,9 @@ class Oracle:
         if size > HOST.free_bytes() * DRAWN_SHARE:
             return  # many may draw at once
         mode = request.get("mode", "as-is")
-        with laps.lap("draw"):
-            self.drawn = near_eager.draw(load_problem(request["problem"], mode))
+        with trace_spans.lap("draw"):
+            self.drawn = kernelbench_tolerance.draw(
+                load_problem(request["problem"], mode))
 
     def attempt(self, verb, request, at_once):
         """The verb; once more with all that is kept given up, and the device's
@@ -362,15 +363,15 @@ class Oracle:
 
     def check(self, request):
         cases = self.known.cases(request["subgraph"], request.get("random_seed", 0))
-        content = verify.read_candidate(request["candidate"])
-        limits = verify.Limits.from_request(request)
+        content = verify_subgraph.read_candidate(request["candidate"])
+        limits = verify_subgraph.Limits.from_request(request)
         try:
             self.ready_to_stage()
-            job = verify.stage(request["candidate"], content, self.folders)
+            job = verify_subgraph.stage(request["candidate"], content, self.folders)
         except NotStaged as why:
-            verdict = verify.Verdict(kind="crashed", reason=str(why))
+            verdict = verify_subgraph.Verdict(kind="crashed", reason=str(why))
             return {"verdict": dataclasses.asdict(verdict)}
-        verdict = verify.check(self.slot, self.keeper, cases, job, limits)
+        verdict = verify_subgraph.check(self.slot, self.keeper, cases, job, limits)
         self.keep_build(verdict.correct)
         return {"verdict": dataclasses.asdict(verdict)}
 
@@ -389,13 +390,13 @@ class Oracle:
             self.folders.keep_build()
 
     def time(self, request):
-        content = verify.read_candidate(request["candidate"])
-        limits = verify.Limits.from_request(request)
+        content = verify_subgraph.read_candidate(request["candidate"])
+        limits = verify_subgraph.Limits.from_request(request)
         path = os.path.abspath(request["subgraph"])
         like = self.known.like(path, request.get("random_seed", 0))
         try:
             self.ready_to_stage()
-            job = verify.stage(request["candidate"], content, self.folders)
+            job = verify_subgraph.stage(request["candidate"], content, self.folders)
         except NotStaged as why:
             return {"timing": rejection("crashed", str(why))}
         timing_of = self.timer.time_subgraph(path, job, request, limits, like)
@@ -404,20 +405,20 @@ class Oracle:
 
     def check_model(self, request):
         whole = self.whole(request)
-        limits = verify.Limits.from_request(request)
+        limits = verify_subgraph.Limits.from_request(request)
         try:
             job = self.stage_model(request["composed"], whole)
         except NotStaged as why:
-            verdict = verify.Verdict(kind="crashed", reason=str(why))
+            verdict = verify_subgraph.Verdict(kind="crashed", reason=str(why))
             return {"verdict": dataclasses.asdict(verdict)}
         rules = request.get("rules", [WEFT_RULE])
-        verdict = verify.Verdict(correct=True)
+        verdict = verify_subgraph.Verdict(correct=True)
         if WEFT_RULE in rules:
             verdict = verify_model.check_model(
                 self.slot, self.keeper, whole, job, limits
             )
         if NEAR_EAGER_RULE in rules and verdict.correct:
-            verdict.kernelbench = judge_near_eager.judge(
+            verdict.kernelbench = judge_kernelbench_tolerance.judge(
                 self, whole, job, limits, request)
         self.keep_build(verdict.correct)
         return {"verdict": dataclasses.asdict(verdict)}
@@ -432,7 +433,7 @@ class Oracle:
 
     def time_model(self, request):
         whole = self.whole(request)
-        limits = verify.Limits.from_request(request)
+        limits = verify_subgraph.Limits.from_request(request)
         try:
             job = self.stage_model(request["composed"], whole)
         except NotStaged as why:

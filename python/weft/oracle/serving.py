@@ -6,7 +6,7 @@ import select
 import sys
 import time
 
-from weft.device import laps
+from weft.device import trace_spans
 from weft.shown_text import terminal_line
 
 #: For the log.
@@ -63,7 +63,7 @@ def note(verb, reply, seconds, device):
         used, held = device.peak_bytes(), device.peak_held_bytes()
         memory = f" {used / 2**30:.1f} GiB used, {held / 2**30:.1f} held"
     print(f"{time.perf_counter() - STARTED:.3f} {verb} took {seconds * 1000:.0f} ms:"
-          f"{memory} {laps.take()}{failed}", file=sys.stderr, flush=True)
+          f"{memory} {trace_spans.take()}{failed}", file=sys.stderr, flush=True)
 
 
 def _readable(value):

@@ -6,7 +6,7 @@
 The warden is trusted and loads neither PyTorch nor the problem. It does for the
 oracle what the oracle's sandbox forbids: it prepares candidates' files, starts the
 candidates' sandbox, and makes shared memory. The oracle asks by JSON lines
-(outside.py). What the oracle asks is as little trusted as its problem is.
+(warden_client.py). What the oracle asks is as little trusted as its problem is.
 """
 
 import argparse

@@ -71,7 +71,7 @@ class Problem:
     #: That its model is put in: one of MODES.
     mode: str = "as-is"
     #: Of its model, once that is built: buffers that were plain attributes
-    #: (kept_state.py).
+    #: (attribute_buffers.py).
     adopted: list = dataclasses.field(default_factory=list)
 
     @property
@@ -302,7 +302,7 @@ def build_model(problem, seed=SEED, device=None, adopts=True):
     adopts: what it keeps in attributes becomes buffers."""
     import torch
 
-    from weft.problem import kept_state
+    from weft.problem import attribute_buffers
 
     with blaming(problem.path, "init_inputs_failed", "get_init_inputs()",
                  "it must return the list of the constructor's arguments"):
@@ -322,7 +322,8 @@ def build_model(problem, seed=SEED, device=None, adopts=True):
     put_in_mode(model, problem.mode)
     check_initialised(problem, model)
     if adopts:
-        problem.adopted = kept_state.adopt(problem, model)
+        problem.adopted = attribute_buffers.adopt(
+            read_source(problem.path), MODULE_NAME, model)
     return model if device is None else model.to(device)
 
 

@@ -9,7 +9,7 @@ framework's messages, which empty the same caches, do beside theirs.
 import statistics
 
 from weft.device import gpu_facts
-from weft.device.laps import lap
+from weft.device.trace_spans import lap
 from weft.timing.rounds import Rounds
 
 #: More than this beside the events, and beyond what the framework's messages

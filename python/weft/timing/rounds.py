@@ -8,10 +8,10 @@ On a GPU its events decide, where our own code reads them (device_rounds.py).
 import statistics
 import time
 
-from weft.device.laps import lap
+from weft.device.trace_spans import lap
 from weft.candidate.slot import Ended
-from weft.timing import in_a_row
-from weft.timing.off_clock import QUIET_SHARE, Message, OffClock
+from weft.timing import back_to_back
+from weft.timing.untimed_work import QUIET_SHARE, Message, OffClock
 from weft.timing.quantiles import median_bounds, quantile
 
 ROUNDS_MIN = 3
@@ -107,7 +107,7 @@ class Rounds:
     how often one message runs the code, `warm_rounds` how many rounds are not
     counted, `baseline_rested` whether the baseline gave its memory up since it
     was last called, `has_rows` whether `in_a_row` makes calls without a pause
-    (in_a_row.py), `trusts_events` whether no code of a candidate's runs in
+    (back_to_back.py), `trusts_events` whether no code of a candidate's runs in
     the process that reads a device's events.
     """
 
@@ -293,13 +293,13 @@ class Rounds:
         self._round(0, dice)
         self._examine(dice)
 
-    def in_a_row(self, dice):
+    def back_to_back(self, dice):
         """The same parties' InARow. Ended: of the candidate, where eager goes
         on."""
         sides = {party: self._slot if party == "candidate" else self._baseline
                  for party in self._parties}
         call_s = statistics.median(self._seconds("eager")) / self._bench.calls
-        return in_a_row.measured(self._bench, sides, call_s, dice)
+        return back_to_back.measured(self._bench, sides, call_s, dice)
 
     def report(self):
         """docs/reference/worker-protocol.md's `timing`, by the rounds alone. TooBusy: there is none."""

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import torch
 
-from weft.expect import inputs, redraws
-from weft.device.laps import lap
+from weft.expect import inputs, perturbed_runs
+from weft.device.trace_spans import lap
 from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS,
                                 ask_baseline)
-from weft.timing.off_clock import (Message, OffClock, off_clock,
+from weft.timing.untimed_work import (Message, OffClock, off_clock,
                                    off_clock_by)
 from weft.candidate.slot import Ended
-from weft.judge.verify import Limits, Verdict
+from weft.judge.verify_subgraph import Limits, Verdict
 from weft.judge.verify_model import begin, hold_kernels, layout_difference
 
 
@@ -265,7 +265,7 @@ class ModelBench:
             answer, case, functools.partial(self._whole.expect_scaled, case))
 
     def _difference(self, answer, case, expect=None):
-        draws = redraws.Redraws(case.expectations, expect)
+        draws = perturbed_runs.Redraws(case.expectations, expect)
         return (layout_difference(answer, case.described)
                 or draws.first_reason(self._whole.buffers.output_views))
 

@@ -11,13 +11,13 @@ import random
 import time
 
 from weft.build import built_code
-from weft.expect import compare, inputs, redraws
+from weft.expect import compare, inputs, perturbed_runs
 from weft.device.arena import BufferSet
 from weft.candidate.baseline import COMPILE_MODES
 from weft.expect.expected import CaseMaker
 from weft.candidate.gpu_package import KINDS
 from weft.candidate.harness import BUILDS_WHEN_LOADED, TELLS_BUILT_CODE
-from weft.device.laps import lap
+from weft.device.trace_spans import lap
 from weft.expect.reference import Reference, load_graph
 from weft.timing.rounds import (
     BASELINE_START_MS,
@@ -29,9 +29,9 @@ from weft.timing.rounds import (
     rejection,
 )
 from weft.candidate.slot import Ended
-from weft.judge.verify import ArenaKeeper, Limits
-from weft.timing.in_a_row import InARow
-from weft.timing.off_clock import OffClock
+from weft.judge.verify_subgraph import ArenaKeeper, Limits
+from weft.timing.back_to_back import InARow
+from weft.timing.untimed_work import OffClock
 
 #: One message asks for so many calls that the way there and back is noise.
 BATCH_TARGET_S = 0.002
@@ -431,7 +431,7 @@ class SubgraphBench:
         self._rest()
         made = self._maker.expect(kept)
         self._like = [one.without_tensors() for one in made]
-        reason = redraws.Redraws(
+        reason = perturbed_runs.Redraws(
             made, lambda factor: self._maker.expect_scaled(kept, factor)
         ).first_reason(views)
         if self.is_large:

@@ -14,7 +14,7 @@ import torch
 from torch.autograd.gradcheck import GradcheckError
 from torch.utils import _pytree as pytree
 
-from weft.backend.graph_source import Unsupported
+from weft.backend.graphs.problem_source import Unsupported
 from weft.problem import sentences
 from weft.problem.module_state import widened
 from weft.problem.widen import WideCasts, wide_default, widen

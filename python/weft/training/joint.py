@@ -10,8 +10,12 @@ import dataclasses
 
 import torch
 
-from weft.backend import call_structure, captured as captures, module_guards
-from weft.backend.graph_source import Unsupported, is_view
+from weft.backend.graphs import (
+    call_structure,
+    exported_module as captures,
+    module_guards,
+)
+from weft.backend.graphs.problem_source import Unsupported, is_view
 from weft.problem import sentences
 
 #: Tensors that forward() makes of numbers are written into ModelNew's file.

@@ -1,0 +1,25 @@
+"""What weft keeps on disk of earlier searches: `weft.cache.info()`,
+`weft.cache.clear()`."""
+
+import os
+import shutil
+
+from weft.backend.searches import module_store
+
+
+def info():
+    """{"path", "entries", "bytes"} of the composed modules that are kept."""
+    size = sum(os.path.getsize(os.path.join(folder, name))
+               for path in module_store.entries()
+               for folder, _, names in os.walk(path) for name in names)
+    return {"path": module_store.folder(), "entries": len(module_store.entries()),
+            "bytes": size}
+
+
+def clear():
+    """Removes them; the number removed. What this process has loaded stays,
+    and so does the program's kernel library (docs/reference/kernel-library.md)."""
+    paths = module_store.entries()
+    for path in paths:
+        shutil.rmtree(path, ignore_errors=True)
+    return len(paths)

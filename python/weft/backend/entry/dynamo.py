@@ -1,0 +1,88 @@
+"""From Dynamo's graph to pieces, by way of AOTAutograd.
+
+AOTAutograd makes graphs of ATen operators that write into nothing and need no
+gradients of their own: one for inference, or one forward and one backward.
+What users expect of views, mutations, autocast and hooks is its work.
+"""
+
+import re
+
+import torch
+
+from weft.backend.entry.compiled_graph import Piece
+from weft.backend.implementations import incumbent
+from weft.backend.options import log, told
+from weft.backend.searches import improvement
+
+
+def compile_graph(graph_module, example_inputs, options):
+    """What Dynamo calls instead of the graph: Inductor's code, in which kernels are
+    inserted region by region, or pieces, whose graphs are searched whole."""
+    if options.fallback == "inductor" and not incumbent.why_not(
+            graph_module, example_inputs):
+        try:
+            return incumbent.compile_graph(graph_module, example_inputs, options,
+                                           improvement.adopt)
+        except Exception as error:
+            if type(error).__name__.endswith("RestartAnalysis"):
+                raise
+            log.info("Inductor's entry point did not take a graph: %s", told(error))
+    return _pieces_of(graph_module, example_inputs, options)
+
+
+def _pieces_of(graph_module, example_inputs, options):
+    """One piece for each graph that AOTAutograd makes."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import (
+        min_cut_rematerialization_partition,
+    )
+
+    state = state_of(graph_module, example_inputs)
+
+    def compiler(role):
+        def compile_piece(module, _):
+            return _boxed(
+                Piece(module, options, role, _positions(module, state)))
+        return compile_piece
+
+    return aot_autograd(
+        fw_compiler=compiler("forward"), bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        partition_fn=min_cut_rematerialization_partition,
+    )(graph_module, example_inputs)
+
+
+def _boxed(piece):
+    """As a function: Dynamo wraps it, and what AOTAutograd looks for must be
+    in its own dictionary."""
+    def run(arguments):
+        return piece(arguments)
+
+    run._boxed_call = True
+    return run
+
+
+def state_of(graph_module, example_inputs):
+    """{position of an input: "parameter", or a buffer's name}."""
+    state = {}
+    placeholders = graph_module.graph.find_nodes(op="placeholder")
+    for i, (node, value) in enumerate(zip(placeholders, example_inputs)):
+        if isinstance(value, torch.nn.Parameter):
+            state[i] = "parameter"
+        elif "_buffers_" in str(node.target):
+            state[i] = str(node.target).rsplit("_buffers_", 1)[1].strip("_")
+    return state
+
+
+def _positions(module, state):
+    """The same for an ATen graph: "primals_3" of a forward or backward graph
+    and "arg2_1" of another are the third input of Dynamo's graph."""
+    found = {}
+    for i, node in enumerate(module.graph.find_nodes(op="placeholder")):
+        name = re.fullmatch(r"primals_(\d+)|arg(\d+)_1", str(node.target))
+        if not name:
+            continue
+        position = (int(name[1]) - 1) if name[1] else int(name[2])
+        if position in state:
+            found[i] = state[position]
+    return found

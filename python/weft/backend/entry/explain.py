@@ -1,0 +1,213 @@
+"""`weft.explain()`: what is ours, what is the framework's, and why."""
+
+import dataclasses
+import os
+import weakref
+from unittest import mock
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from weft import backend
+from weft.backend.entry import compiled_graph as pieces
+from weft.backend.entry.dispatch import dispatch_of, reports_of
+from weft.backend.entry.notebook import Shown
+from weft.backend.graphs import exported_module
+from weft.backend.options import is_disabled
+from weft.backend.searches import weft_process, whole_program
+from weft.backend.searches.background_verification import rechecks
+
+#: Of one function, by whomever it is compiled: more than anybody looks at.
+LOOKS_MAX = 1000
+#: {model: {its mode and how its inputs look: texts}}
+_known_breaks = weakref.WeakKeyDictionary()
+
+
+@dataclasses.dataclass
+class RegionReport(Shown):
+    """A region of a graph that Inductor compiles, with its repetitions."""
+
+    operators: str
+    kind: str
+    count: int  # equal regions: repeated layers
+    seconds: float  # of one call, in the incumbent's profile, all repetitions
+    roofline_s: float
+    state: str  # "waiting", "searching", "none", "verified", "slower", "generated"
+    reason: str = ""
+    gain: float = 0.0  # the call's time without it over that with it; 0: not timed
+    verdict: str = ""
+
+    def __str__(self) -> str:
+        gain = f", gain {self.gain:.3f}×" if self.gain else ""
+        text = (f"{self.seconds * 1e6:9.1f} µs, roofline {self.roofline_s * 1e6:.1f} µs, "
+                f"{self.count} × {self.operators} ({self.kind}): {self.state}{gain}")
+        return "; ".join(filter(None, (text, self.reason, self.verdict)))
+
+
+@dataclasses.dataclass
+class GraphReport(Shown):
+    """One graph of this process, for one set of sizes."""
+
+    role: str  # "inference", "forward", "backward", "optimize"
+    operators: int
+    state: str  # "searching", "forked", "loaded", "ready", "framework"
+    reason: str
+    summary: str
+    calls: int
+    calls_with_kernels: int
+    sizes: tuple = ()
+    path: str = ""
+    verdict: str = ""  # the full one on kernels that an earlier process found
+    replay: str = ""  # whether its calls are a CUDA graph's, or why not
+    #: Regions of a graph that Inductor compiles whole, the largest hope first.
+    regions: list[RegionReport] = dataclasses.field(default_factory=list)
+    #: How many times as long the incumbent takes as what computes now.
+    speedup: float = 1.0
+
+    def __str__(self):
+        sizes = f" sizes {self.sizes}" if self.sizes else ""
+        text = (f"{self.role} graph of {self.operators} operators{sizes}: "
+                f"{self.state}, {self.calls_with_kernels} of {self.calls} "
+                "calls by kernels")
+        for line in (self.reason, self.summary, self.replay, self.verdict,
+                     self.path):
+            text += f"\n    {line}" if line else ""
+        return "\n".join([text, *(f"    {one}" for one in self.regions)])
+
+
+@dataclasses.dataclass
+class Explanation(Shown):
+    """`breaks`: where Dynamo leaves the model for Python, and why."""
+
+    graphs: list
+    breaks: list
+    notes: list
+
+    def __str__(self):
+        lines = [str(graph) for graph in self.graphs]
+        lines += [f"graph break: {text}" for text in self.breaks]
+        return "\n".join([*lines, *self.notes] or ["no graph yet"])
+
+
+def explain(model=None, inputs=None, kwargs=None):
+    """The Explanation of all graphs that were compiled in this process; with a
+    model and its inputs or keyword arguments, of where Dynamo breaks its graph,
+    too. For a module that weft.optimize made, what became of its calls. Never
+    raises."""
+    breaks, notes = [], []
+    if is_disabled():
+        notes.append("WEFT_DISABLE is set: all is the framework's")
+    try:
+        weft_process.find()
+    except weft_process.ProgramMissing as error:
+        notes.append(str(error))
+    notes += [f"a graph of {count} operators is the framework's: {why}"
+              for count, why in list(backend.not_taken)]
+    notes += _dispatch_notes(model)
+    if model is not None and (inputs is not None or kwargs):
+        breaks = _breaks(model, () if inputs is None else inputs,
+                         dict(kwargs or {}))
+    return Explanation(_graphs(), breaks, notes)
+
+
+def _graphs():
+    found = []
+    for piece in pieces.all_pieces():
+        count = sum(node.op == "call_function"
+                    for node in piece.graph_module.graph.nodes)
+        for sizes, kernels in list(piece.kernels.items()):
+            found.append(GraphReport(
+                piece.role, count, kernels.state, kernels.reason,
+                kernels.summary, piece.calls, kernels.calls, sizes,
+                kernels.path, rechecks.told(kernels.composed), kernels.replay))
+        if not piece.kernels or piece.fallback_reason:
+            found.append(GraphReport(
+                piece.role, count, "framework",
+                piece.fallback_reason or "it has not been called yet", "",
+                piece.calls, 0))
+    return found + [_whole(one) for one in whole_program.all_programs()]
+
+
+def _whole(one: whole_program.WholeProgram) -> GraphReport:
+    """The report on a graph that Inductor compiles whole."""
+    regions = [RegionReport(
+        candidate.group.first.operators(), candidate.group.first.kind.value,
+        len(candidate.group.regions), candidate.time.seconds,
+        candidate.time.roofline_s, candidate.state, candidate.reason, candidate.gain,
+        rechecks.told(candidate.found.kernel.composed)
+        if candidate.found and candidate.found.kernel else "")
+        for candidate in one.candidates]
+    count = sum(node.op == "call_function" for node in one.request.module.graph.nodes)
+    # Until its first call it has no search, as a piece has none.
+    state = "framework" if one.state == "new" else one.state
+    return GraphReport(
+        one.role, count, state, one.reason or (
+            "it has not been called yet" if one.state == "new" else ""),
+        one.summary, one.calls, one.calls_with_kernels,
+        replay=one.replay, regions=regions, speedup=one.speedup)
+
+
+def _dispatch_notes(model):
+    notes = [f"optimised: {report}" for report in reports_of(model)]
+    of = dispatch_of(model) if isinstance(model, torch.nn.Module) else None
+    if of is None:
+        return notes
+    notes.append(f"{of.calls} calls by kernels, {of.declined} by "
+                 "the module's own forward()")
+    notes += [told for entry in of.entries
+              if (told := rechecks.told(entry.composed))]
+    if of.reason:
+        notes.append(of.reason)
+    return notes
+
+
+def _breaks(model, inputs, kwargs):
+    """Texts, one for each graph break: the reason and the user's line. Looked
+    for once: each look takes one of the few places that Dynamo has for what it
+    compiles of a function."""
+    model = getattr(model, "_orig_mod", model)
+    args = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
+    try:
+        key = (getattr(model, "training", None), *kwargs, *[
+            exported_module.look_of(one) or repr(one)
+            for one in tree_leaves((args, kwargs))])
+        known = _known_breaks.setdefault(model, {})
+    except Exception:  # it cannot be remembered
+        return _breaks_of(model, args, kwargs)
+    if key not in known:
+        known[key] = _breaks_of(model, args, kwargs)
+    return known[key]
+
+
+def _breaks_of(model, args, kwargs):
+    config = torch._dynamo.config
+    limit = ("recompile_limit" if hasattr(config, "recompile_limit")
+             else "cache_size_limit")  # as in 2.6
+    try:
+        # Dynamo would forget all that the program has compiled with it.
+        with (mock.patch.object(torch._dynamo, "reset", lambda: None),
+              config.patch({limit: LOOKS_MAX})):
+            found = torch._dynamo.explain(model)(*args, **kwargs)
+    except Exception as error:
+        return [f"the model cannot be traced: {type(error).__name__}: {error}"]
+    texts = [_break_text(one) for one in found.break_reasons]
+    return texts if found.graph_count or texts else [_nothing_captured(model)]
+
+
+def _nothing_captured(model):
+    recurrent = [type(part).__name__ for part in getattr(
+        model, "modules", tuple)() if isinstance(part, torch.nn.RNNBase)]
+    if not recurrent:
+        return "Dynamo captures nothing of the model"
+    return (f"Dynamo captures nothing of a model with {recurrent[0]}, unless "
+            "torch._dynamo.config.allow_rnn is set; weft.optimize takes it")
+
+
+def _break_text(found):
+    lines = str(found.reason).strip().splitlines()
+    # The innermost line that is not PyTorch's own.
+    inner = os.path.dirname(torch.__file__) + os.sep
+    stack = [frame for frame in getattr(found, "user_stack", None) or []
+             if not frame.filename.startswith(inner)]
+    where = f"{stack[-1].filename}:{stack[-1].lineno}: " if stack else ""
+    return where + (lines[0] if lines else "unknown")

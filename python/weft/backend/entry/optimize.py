@@ -1,0 +1,197 @@
+"""`weft.optimize(module, inputs)`: a module with verified kernels, without
+Dynamo. Like torch.export, it freezes the control flow of the call that it is given.
+"""
+
+import dataclasses
+import time
+from typing import Any
+
+import torch
+
+from weft.backend.entry import dispatch
+from weft.backend.entry.dispatch import Dispatch, Entry, Report, dispatch_of
+from weft.backend.graphs import (
+    call_structure,
+    exported_module as captures,
+    symbolic_graph,
+)
+from weft.backend.graphs.call_structure import Flattened
+from weft.backend.graphs.module_guards import has_global_hooks
+from weft.backend.graphs.problem_source import Unsupported
+from weft.backend.graphs.random_state import kept
+from weft.backend.options import Options, is_disabled, log, options_from, told
+from weft.problem import tensor_kinds
+from weft.problem.problem import internal_error
+
+
+def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
+             variants=0, cache=True, shapes_max=4, dynamic_batch=False,
+             dynamic_dim=None, seeds="auto", replay_mb=0, fallback="auto"):
+    """(module, Report). The module returned is of the class of `module`, and
+    has the very same parameters, buffers and parts; its forward() takes the
+    kernels for inputs of the shapes, strides, dtypes and devices of `inputs`
+    (forward()'s arguments) without gradients, and is the module's own else. Given a
+    module that optimize() has made, it learns these inputs, too. If calls are not
+    faster by kernels, guards included, it is `module` itself.
+
+    The rule is torch.export's. Frozen: the control flow of this call, and what
+    forward() reads besides tensors (attributes, globals, random numbers of Python's).
+    Looked at in each call: the inputs' metadata, structure and numbers, the modules,
+    their modes, hooks that were added, and which tensors are parameters and buffers.
+
+    Inputs of other shapes, strides or dtypes that it is called with get kernels
+    of their own: captured at their second call, searched for in the background,
+    and so for `shapes_max` kinds of inputs at most, these ones included.
+
+    With dynamic_batch there is one search for kernels of any batch: the first
+    dimension of the first tensor, and of each that has it as its first. With
+    dynamic_dim=1 (a sequence, say), or where torch._dynamo.mark_dynamic(x, 1) was
+    said of an input, it is another dimension; with dynamic_dim=(0, 1), or two
+    that are marked, kernels are for any two sizes. Where that cannot be, they are
+    for these sizes, and the report says why.
+
+    On a GPU, calls by kernels are one CUDA graph's, where that is faster and such
+    graphs keep no more than replay_mb MiB of its memory.
+
+    fallback="inductor", the default on a GPU: kernels also have to beat Inductor's
+    code for the graph, which computes calls where no kernel is faster and its calls
+    are faster than the module's own.
+
+    Blocks until the search is over. Nothing that goes wrong here is raised but
+    wrong arguments; the report says it."""
+    module = getattr(module, "_orig_mod", module)
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError("weft.optimize takes a torch.nn.Module, and got a "
+                        f"{type(module).__name__}")
+    options = options_from({"budget_s": budget_s, "target": target,
+                            "variants": variants, "cache": cache,
+                            "shapes_max": shapes_max, "seeds": seeds,
+                            "replay_mb": replay_mb, "fallback": fallback,
+                            "wait": True})
+    args = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
+    if unfit := _unfit(module):
+        return module, Report(False, "", unfit, 0.0, False, "")
+    made = module if dispatch_of(module) else _optimized(module)
+    kwargs = captures.in_order(module.forward, dict(kwargs or {}))
+    places = symbolic_graph.asked_places(dynamic_batch, dynamic_dim)
+    report = _learn(made, args, kwargs, options, places)
+    if dispatch_of(made).entries:
+        return made, report
+    dispatch.note_report(module, report)
+    return module, report  # a wrapper would cost time at each call
+
+
+def _unfit(module):
+    """Why no other object can stand for the module, if none can."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return "it is a module of TorchScript"
+    if any(map(torch.nn.parameter.is_lazy, (
+            *module.parameters(), *module.buffers()))):
+        return ("it has parameters that are not made yet: call it once before "
+                "weft.optimize")
+    return ""
+
+
+def _learn(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any],
+           options: Options, places: list[Any]) -> Report:
+    begin, entry, reason = time.monotonic(), None, ""
+    dispatched = dispatch_of(module)
+    try:
+        if special := tensor_kinds.first_special(module, {
+                **{str(i): one for i, one in enumerate(args)}, **kwargs}):
+            raise Unsupported(f"{special}, and weft compiles dense tensors only")
+        call = call_structure.flatten((args, kwargs))
+        dispatched.begin(dispatch.kind_of(call))
+        if is_disabled():
+            raise Unsupported("WEFT_DISABLE is set")
+        if dispatch.is_special() or has_global_hooks():
+            raise Unsupported("it was called under autocast, a trace, a mode that "
+                              "changes operators, or hooks of all modules")
+        entry = _search(module, call, options,
+                        places or symbolic_graph.marked_places(call.leaves))
+    except Unsupported as error:
+        reason = str(error)
+    except Exception as error:
+        reason = internal_error(f"weft.optimize failed with {told(error)}")
+    dispatched.options = dataclasses.replace(options, wait=False)
+    if entry is not None and entry.composed is not None:
+        dispatched.add(entry)
+    seconds = time.monotonic() - begin
+    report = entry.report(seconds) if entry is not None else Report(
+        False, "", reason, round(seconds, 1), False, "")
+    dispatched.reports.append(report)
+    log.info("optimize: %s", report)
+    return report
+
+
+def _search(module: torch.nn.Module, call: Flattened, options: Options,
+            places: list[Any]) -> Entry:
+    """The entry of a search that is over."""
+    pending, arguments = dispatch.begin_search(module, call, options, places)
+    piece = pending.composed
+    with torch.no_grad(), kept(arguments, piece.draws):
+        piece(arguments)  # its look at the kernels' results
+    entry = pending.entry()
+    if entry.composed is None:
+        entry.use_incumbent(piece)
+    dispatch.try_call(module, entry, pending, call, options)
+    return entry
+
+
+class _WithKernels:
+    """What is put before a module's own class."""
+
+    def forward(self, *args, **kwargs):
+        of = self.__dict__.get("_weft")
+        if of is not None and of.entries:
+            if len(kwargs) > 1:
+                kwargs = captures.in_order(super().forward, kwargs)
+            done, result, failed = of.compute(self, args, kwargs)
+            if done:
+                return result
+            # It raises, too, where the call was wrong: an index outside.
+            result = super().forward(*args, **kwargs)
+            for entry, error in failed:
+                of.drop(entry, error)
+            return result
+        return super().forward(*args, **kwargs)
+
+    def __reduce_ex__(self, protocol):
+        return _again, (type(self).__mro__[2],), self.__getstate__()
+
+    def __getstate__(self):
+        above = getattr(super(), "__getstate__", None)
+        state = above() if above else None
+        return state if isinstance(state, dict) else self.__dict__.copy()
+
+
+_classes = {}
+
+
+def _class_of(base):
+    if base not in _classes:
+        _classes[base] = type(base.__name__, (_WithKernels, base), {
+            "__module__": base.__module__, "__qualname__": base.__qualname__,
+            "__doc__": base.__doc__})
+    return _classes[base]
+
+
+def _again(base):
+    """An object of that class without its state, for pickle and copy."""
+    return object.__new__(_class_of(base))
+
+
+def _optimized(module: torch.nn.Module) -> torch.nn.Module:
+    """Another object with the same state: tensors, parts and settings."""
+    made = _again(type(module))
+    made.__dict__.update(module.__dict__)
+    made.__dict__[dispatch.OWN] = Dispatch()
+    return made
+
+
+def is_optimized(module: object) -> bool:
+    """Whether optimize() made it, or a part of it. What torch.compile gave has its
+    kernels outside the module."""
+    return (isinstance(module, torch.nn.Module)
+            and not hasattr(module, "_orig_mod")
+            and any(dispatch_of(part) for part in module.modules()))

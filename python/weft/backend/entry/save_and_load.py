@@ -1,0 +1,57 @@
+"""`weft.save(module, path)` and `weft.load(path)`: an optimised module with
+its tensors and its kernels' sources, in one file.
+
+It is a pickle, as torch.save makes them: load only what you trust. The module's
+class is imported where it was; kernels are built again for the machine, but for
+those of such a GPU as they were built for.
+"""
+
+import os
+import zipfile
+
+import torch
+
+from weft.backend.entry.optimize import is_optimized
+
+FORMAT = 2
+
+
+def save(module, path):
+    """Writes the module, which weft.optimize() made, or a part of it. TypeError
+    if it did not: the file would have no kernels. OSError if it cannot be
+    written."""
+    from weft import __version__
+
+    if not is_optimized(module):
+        raise TypeError(f"weft.save takes a module that weft.optimize made, and "
+                        f"got {_told(module)}, which has no kernels to save: "
+                        "call weft.optimize(module, inputs) first, and save the "
+                        "module that it gives")
+    torch.save({"weft": FORMAT, "version": __version__, "module": module},
+               path)
+
+
+def _told(module):
+    if hasattr(module, "_orig_mod"):
+        return "what torch.compile gave"
+    return f"a {type(module).__name__}"
+
+
+def load(path):
+    """The module; ValueError if weft.save() of this format did not write the file, or
+    if it is not whole."""
+    if isinstance(path, (str, os.PathLike)):
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):  # the end is what tells
+                raise ValueError(f"{path} was not written by weft.save(), or is "
+                                 "not whole")
+    try:
+        kept = torch.load(path, weights_only=False)
+    except (AttributeError, ModuleNotFoundError) as error:
+        if "weft.backend" not in str(error):
+            raise  # the module's own class is not there
+        raise ValueError(f"{path} was written by another version of weft: call "
+                         "weft.optimize and weft.save again") from None
+    if not isinstance(kept, dict) or kept.get("weft") != FORMAT:
+        raise ValueError(f"{path} was not written by weft.save()")
+    return kept["module"]

@@ -1,0 +1,1 @@
+"""Graphs of the user's process: capture, arguments, guards and problem files."""

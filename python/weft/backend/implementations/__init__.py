@@ -1,0 +1,1 @@
+"""What may compute a graph's calls, and the measurements that select one."""

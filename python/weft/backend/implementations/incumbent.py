@@ -1,0 +1,165 @@
+"""Inductor's code for a whole graph: the program's best existing implementation, which
+generated kernels have to beat.
+
+The graph is the one that torch.compile compiles: Inductor's own entry point makes it,
+with its decompositions, joint passes and partition, and calls a hook in the place of its
+inner compiler (docs/reference/python.md)."""
+
+import contextlib
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from weft.backend.graphs.tracer_lock import tracing
+from weft.backend.options import Options, log
+from weft.regions import insertion, labels
+
+#: A compiled function of the list of its arguments, which it may empty.
+Compiled = Callable[[list[Any]], Sequence[Any]]
+
+
+@dataclasses.dataclass
+class Request:
+    """What Inductor's entry point asked its inner compiler for: enough to compile the
+    graph, or a variant of it, again in another thread."""
+
+    module: fx.GraphModule  # as it was before Inductor's passes; nobody changes it
+    fakes: list[Any]
+    keywords: dict[str, Any]
+    settings: dict[str, Any]  # of Inductor, where they are not its defaults
+    role: str  # "inference", "forward", "backward"
+
+    @property
+    def static_inputs(self) -> frozenset[int]:
+        """Positions of arguments whose memory stays: parameters and buffers, and in
+        a backward graph what the forward graph saved."""
+        return frozenset(self.keywords.get("static_input_idxs") or ())
+
+    def written_inputs(self) -> frozenset[int]:
+        """Positions of the arguments that a call may overwrite: those that the graph
+        writes to, and what a backward graph is given for good."""
+        nodes = list(self.module.graph.find_nodes(op="placeholder"))
+        if self.role == "backward":
+            # Inductor may reuse the memory of what the forward graph saved.
+            return frozenset(i for i, node in enumerate(nodes)
+                             if isinstance(node.meta.get("val"), torch.Tensor))
+        return frozenset(i for i, node in enumerate(nodes)
+                         if any(map(_may_write, node.users)))
+
+    def uses_cuda_graphs(self) -> bool:
+        """Whether Inductor replays calls as CUDA graphs; known once it compiled."""
+        return bool(self.keywords.get("cudagraphs"))
+
+    def compiled(self, module: fx.GraphModule | None = None,
+                 cuda_graphs: bool = False) -> Compiled:
+        """Inductor's code for the graph, or for a variant of it (which is consumed):
+        launched, or with PyTorch's CUDA graphs. Blocks while anything else is compiled;
+        raises what Inductor does."""
+        from torch._inductor import config
+        from torch._inductor.compile_fx import compile_fx_inner
+        from torch._inductor.utils import BoxedBool
+
+        made = module or insertion.copied(self.module)[0]
+        keywords = {**self.keywords, "cudagraphs": BoxedBool(cuda_graphs)}
+        settings = dict(self.settings)
+        if not cuda_graphs:
+            settings["triton.cudagraphs"] = False
+        with (tracing, config.patch(settings), _labelled(),
+              _tracing_in(self.fakes), torch.no_grad()):
+            return compile_fx_inner(made, list(self.fakes), **keywords)
+
+
+def _may_write(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is None or schema.is_mutable
+
+
+def compile_graph(graph_module: fx.GraphModule, example_inputs: Sequence[Any],
+                  options: Options,
+                  adopt: Callable[[Request, Any, Options], Compiled]) -> Any:
+    """The function that torch.compile makes of Dynamo's graph. `adopt` takes each ATen
+    graph that Inductor compiles, with the code, and gives what computes its calls."""
+    from torch._functorch import config as functorch_config
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+    def hook(module: fx.GraphModule, fakes: Sequence[Any], **keywords: Any) -> Any:
+        labels.label(module)
+        kept = insertion.copied(module)[0]
+        role = ("backward" if keywords.get("is_backward") else
+                "inference" if keywords.get("is_inference") else "forward")
+        request = Request(kept, list(fakes), dict(keywords), _settings(), role)
+        with _labelled():
+            compiled = compile_fx_inner(module, fakes, **keywords)
+        if not hasattr(compiled, "current_callable"):
+            log.info("Inductor's code of this PyTorch cannot be exchanged")
+            return compiled
+        # The object stays Inductor's own, which its callers look at; what it calls is
+        # exchanged.
+        compiled.current_callable = adopt(request, compiled, options)
+        return compiled
+
+    patches = torch._TorchCompileInductorWrapper(options.mode, None, None).config
+    # On a hit in its cache AOTAutograd would not call the hook, and the cache's key
+    # does not contain it.
+    with functorch_config.patch(enable_autograd_cache=False):
+        return compile_fx(graph_module, list(example_inputs), inner_compile=hook,
+                          config_patches=dict(patches))
+
+
+def _settings() -> dict[str, Any]:
+    """Inductor's settings in this context: from torch 2.12 on each thread has its
+    own."""
+    from torch._inductor import config
+
+    found = {}
+    for name, value in config.get_config_copy().items():
+        with contextlib.suppress(Exception):
+            if not _is_equal(value, config._config[name].default):
+                found[name] = copy.copy(value)
+    return found
+
+
+def _is_equal(one: object, other: object) -> bool:
+    return one is other or (type(one) is type(other) and bool(one == other))
+
+
+@contextlib.contextmanager
+def _labelled() -> Iterator[None]:
+    """Inductor says of each kernel which labels its nodes had. Its cache's key does
+    not know labels, so that a pass which does nothing marks what has them."""
+    from torch._inductor import config, debug
+
+    # Else the kernels of an earlier compilation would be among this one's.
+    apart = getattr(debug, "reset_provenance_globals", contextlib.nullcontext)
+    patches: dict[str, Any] = {}
+    if "trace.provenance_tracking_level" in config.get_config_copy():
+        patches["trace.provenance_tracking_level"] = 2
+        if config.post_grad_custom_post_pass is None:
+            patches["post_grad_custom_post_pass"] = labels.MARK
+    with config.patch(patches), apart():
+        yield
+
+
+@contextlib.contextmanager
+def _tracing_in(fakes: Sequence[Any]) -> Iterator[None]:
+    """Inductor looks there for the mode that its inputs are fake in."""
+    from torch._guards import TracingContext, detect_fake_mode, tracing as under
+
+    with under(TracingContext(detect_fake_mode(list(fakes)))):
+        yield
+
+
+def why_not(graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> str:
+    """"" if Inductor's entry point is used for this Dynamo graph; else why its pieces
+    are compiled one by one: kernels for any size are searched there."""
+    for one in example_inputs:
+        if isinstance(one, (int, torch.SymInt)):
+            return "a size is a symbol"
+        if isinstance(one, torch.Tensor) and any(
+                isinstance(size, torch.SymInt) for size in one.shape):
+            return "a size is a symbol"
+    return ""

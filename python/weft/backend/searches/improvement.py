@@ -1,0 +1,536 @@
+"""The search for one program: profile, regions, kernels, insertions. In a thread of its
+own; what needs a call's arguments is done by calls (whole_program.py)."""
+
+import atexit
+import contextlib
+import dataclasses
+import os
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from weft.backend.graphs.random_state import (
+    graph_draws,
+    random_states,
+    set_random_states,
+)
+from weft.backend.implementations import (
+    cuda_graph,
+    first_result_check,
+    select_implementation,
+)
+from weft.backend.implementations.incumbent import Compiled, Request
+from weft.backend.implementations.program_timing import Arguments, Comparison, compared
+from weft.backend.options import Options, log, told
+from weft.backend.searches import region_search
+from weft.backend.searches.background_verification import rechecks
+from weft.backend.searches.region_module import Combined
+from weft.backend.searches.region_search import Candidate
+from weft.backend.searches.whole_program import Step, WholeProgram
+from weft.expect import tolerance
+from weft.regions import attribution, insertion, labels
+from weft.regions.regions import groups_of, regions_of
+from weft.regions.roofline import roofline_s
+
+#: Cores that one search keeps busy, and the most searches that run at once.
+CORES_PER_SEARCH, SEARCHES_MAX = 2, 6
+_ends = threading.Event()
+_SLOWER = "the program is not faster with it"
+
+
+class Stopped(Exception):
+    """The program is gone, or the process ends."""
+
+
+class _SearchTurns:
+    """Limits the searches at once in this process, and pauses full verdicts."""
+
+    def __init__(self) -> None:
+        self.at_once = max(1, min(
+            SEARCHES_MAX, len(os.sched_getaffinity(0)) // CORES_PER_SEARCH))
+        self._free = threading.Semaphore(self.at_once)
+        self._lock = threading.Lock()
+        self._count = 0
+        self._paused = contextlib.ExitStack()
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        with self._free:
+            with self._lock:
+                if self._count == 0:
+                    self._paused.enter_context(rechecks.paused())
+                self._count += 1
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._count -= 1
+                    if self._count == 0:
+                        self._paused.close()
+
+
+_turns = _SearchTurns()
+
+
+def adopt(request: Request, compiled: Any, options: Options) -> Compiled:
+    """The function that computes the calls of a graph that Inductor compiled."""
+    kernels = labels.nodes_of_kernels(compiled)
+    return WholeProgram(request, compiled.current_callable, options,
+                        lambda program: _begin(program, kernels))
+
+
+def _begin(program: WholeProgram, kernels: dict[str, list[int]]) -> threading.Event:
+    improvement = Improvement(program, kernels)
+    threading.Thread(target=improvement.run, name="weft-improvement",
+                     daemon=True).start()
+    return improvement.ended
+
+
+@dataclasses.dataclass
+class Trial:
+    """The result of one variant on a call's data."""
+
+    why_not: str = ""
+    comparison: Comparison | None = None
+
+
+class Improvement:
+    """The search for one program; it does not keep the program alive."""
+
+    def __init__(self, program: WholeProgram, kernels: dict[str, list[int]]) -> None:
+        self._program = weakref.ref(program)
+        self._request = program.request
+        self._options = program.options
+        self._incumbent = program.incumbent
+        self._kernels = kernels
+        self._draws = graph_draws(program.request.module)
+        self._accepted: list[Candidate] = []
+        #: The incumbent and what computes now, launched: those that are timed.
+        self._raw: Compiled = program.incumbent
+        self._current: Compiled = program.incumbent
+        #: One problem file for all regions, if there is one.
+        self._combined: Combined | None = None
+        self._until = 0.0  # when the search's time is over
+        self._kind = "cpu"  # of the device; known from the first call's arguments
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        """Until nothing more is worth a search."""
+        try:
+            self._run()
+        except Stopped:
+            pass
+        except Exception as error:
+            self._settle(f"the search failed with {told(error)}")
+        finally:
+            self.ended.set()
+            program = self._program()
+            if program is not None:
+                program.notify()
+
+    def _run(self) -> None:
+        if self._request.uses_cuda_graphs():
+            made: Any = self._request.compiled()
+            self._raw = self._current = made
+            self._kernels = labels.nodes_of_kernels(made) or self._kernels
+        if self._may_replay():
+            self._on_call(self._use_current)
+        groups = groups_of(regions_of(self._request.module.graph))
+        if not groups or not _is_closed(self._request.module):
+            self._settle("no region of it can be searched")
+            return
+        self._on_call(lambda arguments: self._observe(groups, arguments))
+        candidates = self._live().candidates
+        self._search([one for one in candidates if one.source is not None])
+        self._settle()
+
+    # Work that calls do.
+
+    def _observe(self, groups: Sequence[Any], given: list[Any]) -> None:
+        """The profile of the incumbent, and the regions' problem files."""
+        program = self._live()
+        arguments = Arguments(self._request, given)
+        self._kind = arguments.device().type
+        nodes = list(self._request.module.graph.nodes)
+        with self._same_numbers(given):
+            profiles = self._profiles(arguments)
+        weights = attribution.kernel_weights(self._kernels, nodes)
+        times = attribution.node_times(self._kernels, attribution.kernel_times(
+            profiles, self._kernels, weights), nodes)
+        if profiles:
+            program.incumbent_s = sorted(
+                one.seconds for one in profiles)[len(profiles) // 2]
+        candidates = region_search.chosen(
+            attribution.region_times(groups, times, roofline_s), sum(times.values()))
+        with self._same_numbers(given):
+            self._write_sources(candidates, arguments)
+        program.candidates = candidates
+
+    def _profiles(self, arguments: Arguments) -> list[attribution.Profile]:
+        self._raw(arguments.fresh())
+        try:
+            found = attribution.profiled(arguments.fresh, self._raw,
+                                         arguments.device())
+            if any(one.seconds for one in found):
+                return found
+        except Exception as error:  # the program has a profiler running, say
+            log.info("the incumbent was not profiled: %s", told(error))
+        # By the whole call alone: each kernel has its share of the bytes.
+        whole = compared([self._raw], arguments, 0.0, False)
+        return [attribution.Profile((), whole.median_s(0))]
+
+    def _write_sources(self, candidates: list[Candidate],
+                       arguments: Arguments) -> None:
+        wanted = {node for one in candidates for node in one.extracted[0].inputs}
+        values = _Values(self._request.module, wanted)
+        expected = values.run(*arguments.fresh())
+        self._check_incumbent(expected, arguments)
+        given = {id(one): [values.kept[node] for node in one.extracted[0].inputs]
+                 for one in candidates}
+        for one in candidates:
+            region_search.write_source(one, given[id(one)], arguments.static)
+        together = [one for one in candidates if one.source is not None]
+        if len(together) > 1:
+            self._combined = region_search.combined_of(
+                together, [given[id(one)] for one in together])
+
+    def _check_incumbent(self, expected: Sequence[Any], arguments: Arguments) -> None:
+        """Where Inductor's code comes to something else than the operators do, these
+        compute. Of gradients many are 0 but for rounding, so nothing is said of them;
+        and what a backward graph expects of a forward graph is Inductor's alone."""
+        if self._draws or self._request.role != "inference":
+            return
+        why = self._against_eager(
+            arguments, list(expected), list(self._raw(arguments.fresh())))
+        if why:
+            module = self._request.module
+            self._live().use(lambda given: module(*given))
+            raise RuntimeError("Inductor's code comes to something else than eager, "
+                               f"which computes instead: {why}")
+
+    def _try(self, variant: Compiled, candidates: Sequence[Candidate],
+             given: list[Any]) -> Trial:
+        """Compares its results and time with those of the incumbent and of the current
+        implementation."""
+        arguments = Arguments(self._request, given)
+        with self._same_numbers(given):
+            expected = list(self._raw(arguments.fresh()))
+        with self._same_numbers(given), _checked(candidates) as failures:
+            got = list(variant(arguments.fresh()))
+        if failures:
+            return Trial(failures[0])
+        why = self._difference(arguments, expected, got)
+        if why:
+            return Trial(f"in the whole program: {why}")
+        del expected, got
+        if self._options.trial_s <= 0:
+            return Trial()
+        with self._same_numbers(given):
+            return Trial("", compared(
+                [self._raw, self._current, variant], arguments,
+                self._options.trial_s,
+                self._uses_graphs()))
+
+    def _uses_graphs(self) -> bool:
+        """Whether calls are replayed, as far as timing goes."""
+        return not self._draws and (
+            self._request.uses_cuda_graphs() or self._may_replay())
+
+    def _difference(self, arguments: Arguments, expected: list[Any],
+                    got: list[Any]) -> str:
+        """"" if the program is the same around the regions, each of which has been
+        compared with its own operators."""
+        why: str = first_result_check.difference(expected, got)
+        if not why:
+            return ""
+        if self._draws:  # Inductor draws other numbers than eager
+            return first_result_check.distance(expected, got) if any(
+                isinstance(one, torch.Tensor) and one.itemsize == 2
+                and one.is_floating_point() for one in expected) else why
+        eager = list(self._request.module(*arguments.fresh()))
+        return self._against_eager(arguments, eager, got)
+
+    def _against_eager(self, arguments: Arguments, eager: list[Any],
+                       got: list[Any]) -> str:
+        """"" if a program that Inductor compiled is right, else what differs."""
+        return first_result_check.Check(
+            self._request.module, arguments.fresh(), "tf32", arguments.static,
+            factor=tolerance.INDUCTOR_FACTOR).why_not(eager, got)
+
+    @contextlib.contextmanager
+    def _same_numbers(self, given: list[Any]) -> Iterator[None]:
+        """What draws finds the generators as the program left them, and leaves them
+        so."""
+        if not self._draws:
+            yield
+            return
+        states = random_states(given)
+        try:
+            yield
+        finally:
+            set_random_states(states)
+
+    # Work that the thread does.
+
+    def _on_call(self, work: Any) -> None:
+        """Blocks until a call has done it; raises what it raised."""
+        step = Step(work)
+        self._live().ask(step)
+        while not step.done.wait(0.5):
+            self._live()
+        if step.error is not None:
+            raise step.error
+
+    def _live(self) -> WholeProgram:
+        program = self._program()
+        if program is None or _ends.is_set():
+            raise Stopped
+        return program
+
+    def _search(self, candidates: list[Candidate]) -> None:
+        """One search for all; one for each that it could not give an answer for, if
+        time is left."""
+        self._until = time.monotonic() + self._options.budget_s
+        if self._combined is not None:
+            candidates = self._search_together(candidates)
+        self._search_each(candidates)
+
+    def _search_together(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Those that are still without an answer."""
+        assert self._combined
+        with _turns.turn():
+            self._live()
+            for one in candidates:
+                one.state = "searching"
+            try:
+                found = region_search.search_together(
+                    candidates, self._combined, self._options, _ends, self._on_failure)
+            except Exception as error:
+                log.info("the search of all regions failed: %s", told(error))
+                return candidates
+        for one, its in zip(candidates, found, strict=True):
+            if its is not None:
+                one.found, one.reason = its, its.reason
+                one.state = "none" if its.reason else "verified"
+        self._insert([one for one in candidates if one.state == "verified"])
+        return [one for one, its in zip(candidates, found) if its is None]
+
+    def _search_each(self, candidates: list[Candidate]) -> None:
+        """In threads that end with the process, as an executor's would not."""
+        budgets = region_search.budgets_s(
+            len(candidates), max(0.0, self._until - time.monotonic()), _turns.at_once,
+            region_search.BUDGET_MIN_S[self._kind])
+        for one in candidates[len(budgets):]:
+            one.state, one.reason = "none", "there is no time for it (budget_s)"
+        waiting = queue.SimpleQueue[tuple[Candidate, float]]()
+        done = queue.SimpleQueue[Candidate]()
+        for pair in zip(candidates, budgets):
+            waiting.put(pair)
+
+        def work() -> None:
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    one, budget_s = waiting.get_nowait()
+                    try:
+                        self._search_one(one, budget_s)
+                    finally:
+                        done.put(one)
+
+        for _ in range(min(_turns.at_once, len(budgets))):
+            threading.Thread(target=work, name="weft-region", daemon=True).start()
+        left = len(budgets)
+        while left:
+            with contextlib.suppress(queue.Empty):
+                ready = [done.get(timeout=0.5)]
+                while not done.empty():
+                    ready.append(done.get_nowait())
+                left -= len(ready)
+                self._insert([one for one in ready if one.state == "verified"])
+            self._live()
+
+    def _search_one(self, candidate: Candidate, budget_s: float) -> None:
+        with _turns.turn():
+            if _ends.is_set() or self._program() is None:
+                return
+            candidate.state = "searching"
+            begin = time.monotonic()
+            found = region_search.search_one(
+                candidate, self._options, budget_s, _ends, self._on_failure)
+            log.info("region %s: %.1f s, %s", candidate.group.first.operators(),
+                     time.monotonic() - begin, found.reason or found.summary)
+        candidate.found, candidate.reason = found, found.reason
+        candidate.state = "none" if found.reason else "verified"
+
+    def _on_failure(self, reason: str) -> None:
+        program = self._program()
+        if program is not None and self._accepted:
+            program.give_up(reason)
+
+    def _insert(self, candidates: list[Candidate]) -> None:
+        """Tries these beside those that are in use; halves of them, where all
+        together are not faster."""
+        free: list[Candidate] = []
+        later: list[Candidate] = []
+        for one in candidates:
+            other = next((other for other in self._accepted if _overlap(one, other)),
+                         None)
+            if other is not None:
+                one.state = "slower"
+                one.reason = ("another region with some of its operators is in use: "
+                              + other.group.first.operators())
+            elif any(_overlap(one, other) for other in free):
+                later.append(one)
+            else:
+                free.append(one)
+        if not free:
+            return
+        trial = self._trial_of(free)
+        if not trial.why_not and self._is_faster(trial):
+            self._accept(free, trial)
+        elif len(free) == 1:
+            free[0].state = "slower"
+            free[0].reason = trial.why_not or _SLOWER
+            if trial.comparison:
+                free[0].gain = trial.comparison.ratio(1, 2)
+        else:
+            self._insert(free[:len(free) // 2])
+            self._insert(free[len(free) // 2:])
+        self._insert(later)
+
+    def _is_faster(self, trial: Trial) -> bool:
+        return trial.comparison is None or (
+            trial.comparison.is_faster(2, 1) and trial.comparison.is_faster(2, 0))
+
+    def _variant(self, candidates: list[Candidate]) -> fx.GraphModule:
+        return insertion.with_inserted(self._request.module, [
+            one for candidate in [*self._accepted, *candidates]
+            for one in candidate.operators()])
+
+    def _trial_of(self, candidates: list[Candidate]) -> Trial:
+        found: list[Trial] = []
+        try:
+            self._made = self._request.compiled(self._variant(candidates))
+            self._on_call(lambda arguments: found.append(
+                self._try(self._made, candidates, arguments)))
+        except Stopped:
+            raise
+        except Exception as error:
+            return Trial(f"with it the program failed with {told(error)}")
+        return found[0]
+
+    def _accept(self, candidates: list[Candidate], trial: Trial) -> None:
+        function = self._made
+        if self._request.uses_cuda_graphs():
+            function = self._request.compiled(self._variant(candidates), True)
+        self._current = self._made
+        self._accepted += candidates
+        for one in candidates:
+            one.state = "generated"
+            if trial.comparison:
+                one.gain = trial.comparison.ratio(1, 2)
+        program = self._live()
+        if trial.comparison:
+            program.speedup = trial.comparison.ratio(0, 2)
+        if self._may_replay():
+            self._on_call(self._use_current)
+        else:
+            program.use(function, True)
+
+    def _may_replay(self) -> bool:
+        """Whether the program allows CUDA graphs, of which Inductor makes none."""
+        return (self._options.graph_bytes() > 0 and not self._draws
+                and self._request.role == "inference"
+                and not self._request.uses_cuda_graphs()
+                and not self._request.written_inputs())
+
+    def _use_current(self, given: list[Any]) -> None:
+        """Uses the current variant, replayed as a CUDA graph if that is faster."""
+        program, current = self._live(), self._current
+        program.use(current, bool(self._accepted))
+        if not select_implementation.is_on_gpu(given):
+            return
+        module = self._request.module
+        made, why = cuda_graph.recorded(
+            current, given, set(self._request.static_inputs),
+            [*module.buffers(), *module.parameters()], self._options.graph_bytes())
+        if made is None:
+            program.replay = "not replayed: " + why
+            return
+        arguments = Arguments(self._request, given)
+        if compared([current, made], arguments, self._options.trial_s,
+                    False).is_faster(1, 0):
+            program.use(made, bool(self._accepted))
+            program.replay = ("replayed as a CUDA graph, which keeps "
+                              f"{max(1, made.nbytes >> 20)} MiB")
+        else:
+            program.replay = "not replayed: no clear gain"
+
+    def _settle(self, reason: str = "") -> None:
+        program = self._program()
+        if program is None:
+            return
+        count = len(self._accepted)
+        program.state = "ready" if count else "framework"
+        if not count and not reason:
+            reasons = [one.reason for one in program.candidates if one.reason]
+            reason = "Inductor's code is the fastest" + (
+                f"; {program.candidates[0].group.first.operators()}: {reasons[0]}"
+                if reasons else "")
+        program.reason = reason
+        program.summary = (
+            f"{count} of {len(program.candidates)} regions generated; "
+            f"{program.speedup:.2f}× over torch.compile for this call")
+
+
+class _Values(fx.Interpreter):  # type: ignore[misc]
+    """Runs a graph operator by operator, and keeps the values of some nodes."""
+
+    def __init__(self, module: fx.GraphModule, wanted: set[fx.Node]) -> None:
+        super().__init__(module)
+        self.kept: dict[fx.Node, Any] = {}
+        self._wanted = wanted
+
+    def run_node(self, n: fx.Node) -> Any:
+        found = super().run_node(n)
+        if n in self._wanted:
+            self.kept[n] = found
+        return found
+
+
+@contextlib.contextmanager
+def _checked(candidates: Sequence[Candidate]) -> Iterator[list[str]]:
+    """While it lasts, each call of these regions' kernels is compared with the
+    regions' own operators; gives the list of what differs."""
+    failures: list[str] = []
+    kernels = [one.found.kernel for one in candidates
+               if one.found and one.found.kernel]
+    for kernel in kernels:
+        kernel.check = failures
+    try:
+        yield failures
+    finally:
+        for kernel in kernels:
+            kernel.check = None
+            if kernel.failure:
+                failures.append(kernel.failure)
+
+
+def _overlap(one: Candidate, other: Candidate) -> bool:
+    """Whether a node is in regions of both."""
+    nodes = {node for region in other.group.regions for node in region.nodes}
+    return any(node in nodes for region in one.group.regions for node in region.nodes)
+
+
+def _is_closed(module: fx.GraphModule) -> bool:
+    """Whether the graph has no graphs within it, of which copies would share."""
+    return not any(isinstance(node.target, torch._ops.HigherOrderOperator)
+                   for node in module.graph.nodes if node.op == "call_function")
+
+
+atexit.register(_ends.set)

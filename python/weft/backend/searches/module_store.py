@@ -1,0 +1,211 @@
+"""Composed modules of earlier searches, on disk: a folder each.
+
+`problem.py`, `model_new.py` (where kernels won) and in `build` what was built of
+it for a GPU, `report.md`, `result.json`, and last of all `about.json`, without
+which the folder counts for nothing. Of one that was taken by a later process
+`verdict.json` says what a full verdict came to (background_verification.py).
+"""
+
+import contextlib
+import fcntl
+import glob
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+import time
+
+from weft.build import packages
+
+FORMAT = 1
+#: The least recently used go beyond so many.
+ENTRIES_MAX = 512
+#: Between two looks whether another process has done with an entry.
+CLAIM_S = 0.5
+FILES = ("problem.py", "model_new.py", "report.md", "result.json")
+
+
+def folder():
+    """Where they are: WEFT_CACHE_DIR, else below the user's cache."""
+    named = os.environ.get("WEFT_CACHE_DIR")
+    if named:
+        return os.path.join(named, "modules")
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(
+        os.path.expanduser("~"), ".cache")
+    return os.path.join(cache, "weft", "modules")
+
+
+def find(key):
+    """(path of the entry, what it says of itself), or None. An entry that
+    others could have written is none."""
+    path = os.path.join(folder(), key)
+    try:
+        for name in ("", *os.listdir(path)):
+            about = os.stat(os.path.join(path, name))
+            if about.st_uid != os.getuid() or about.st_mode & (
+                    stat.S_IWGRP | stat.S_IWOTH):
+                return None
+        with open(os.path.join(path, "about.json"), encoding="utf-8") as file:
+            about = json.load(file)
+        os.utime(path)
+    except (OSError, ValueError):
+        return None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        return None
+    return path, about
+
+
+def keep(key, run, about):
+    """Keeps what a run directory has; the entry's path. OSError if it cannot."""
+    os.makedirs(folder(), exist_ok=True)
+    made = tempfile.mkdtemp(prefix=".making-", dir=folder())
+    try:
+        for name in FILES:
+            part = "composed" if name == "model_new.py" else ""
+            source = os.path.join(run, part, name)
+            if os.path.exists(source):
+                shutil.copyfile(source, os.path.join(made, name))
+        if os.path.exists(os.path.join(made, "model_new.py")):
+            with open(os.path.join(made, "model_new.py"), encoding="utf-8") as file:
+                packages.hand_on(run, file.read(), os.path.join(made, "build"))
+        with open(os.path.join(made, "about.json"), "w",
+                  encoding="utf-8") as file:
+            json.dump({"format": FORMAT, **about}, file)
+        for parent, folders, files in os.walk(made):
+            for name in folders + files:  # whatever the process's umask is
+                os.chmod(os.path.join(parent, name),
+                         0o700 if name in folders else 0o600)
+        path = os.path.join(folder(), key)
+        remove(key)
+        os.rename(made, path)
+    except OSError:
+        shutil.rmtree(made, ignore_errors=True)
+        if find(key) is None:  # else another process was as quick
+            raise
+    trim()
+    return os.path.join(folder(), key)
+
+
+def texts_of(path):
+    """{name: text} of an entry's files, for keep_files()."""
+    texts = {}
+    for name in (*FILES, *(os.path.relpath(one, path) for one in sorted(
+            glob.glob(os.path.join(path, "build", "*.json"))))):
+        with contextlib.suppress(FileNotFoundError), open(
+                os.path.join(path, name), encoding="utf-8") as file:
+            texts[name] = file.read()
+    return texts
+
+
+def keep_files(files):
+    """Keeps these texts by their hash, if they are not there; the entry's
+    path."""
+    text = json.dumps(files, sort_keys=True)
+    key = "saved-" + hashlib.sha256(text.encode()).hexdigest()[:32]
+    found = find(key)
+    if found is not None:
+        return found[0]
+    with tempfile.TemporaryDirectory() as run:
+        for part in ("composed", "build"):
+            os.makedirs(os.path.join(run, part))
+        for name, content in files.items():
+            part = "composed" if name == "model_new.py" else ""
+            with open(os.path.join(run, part, name), "w",
+                      encoding="utf-8") as file:
+                file.write(content)
+        return keep(key, run, {"has_kernels": True})
+
+
+@contextlib.contextmanager
+def claimed(path, is_ending):
+    """While no other process has the entry judged: waits for that, but not when
+    is_ending()."""
+    try:
+        claim = os.open(os.path.join(path, "judging"),
+                        os.O_WRONLY | os.O_CREAT, 0o600)
+    except OSError:  # the entry is gone, or cannot be written
+        yield
+        return
+    try:
+        while not is_ending():
+            try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(CLAIM_S)
+            except OSError:  # a file system without locks
+                break
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # a child may have the file open, too
+            fcntl.flock(claim, fcntl.LOCK_UN)
+        os.close(claim)
+
+
+def verdict_of(path, digest, facts):
+    """What remember_verdict() kept of a module with that text; {} if that was
+    another, or by other facts."""
+    try:
+        with open(os.path.join(path, "verdict.json"),
+                  encoding="utf-8") as file:
+            kept = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    is_this = isinstance(kept, dict) and (
+        kept.get("format"), kept.get("module"), kept.get("facts")) == (
+            FORMAT, digest, facts)
+    return kept if is_this else {}
+
+
+def remember_verdict(path, digest, facts, **verdict):
+    """Keeps it if the entry still has that text. Without a disk that can be
+    written the next process has it judged anew."""
+    if not _holds(path, digest):
+        return
+    with contextlib.suppress(OSError):
+        # Not in the entry, whose files find() looks at.
+        made, name = tempfile.mkstemp(prefix=".verdict-", dir=folder())
+        with os.fdopen(made, "w", encoding="utf-8") as file:
+            json.dump({"format": FORMAT, "module": digest, "facts": facts,
+                       "seconds": int(time.time()), **verdict}, file)
+        try:
+            os.rename(name, os.path.join(path, "verdict.json"))
+        except OSError:  # the entry is gone
+            os.unlink(name)
+
+
+def remove_module(path, digest):
+    """The entry, unless it has another module by now."""
+    if _holds(path, digest):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _holds(path, digest):
+    try:
+        with open(os.path.join(path, "model_new.py"), "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest() == digest
+    except OSError:
+        return False
+
+
+def remove(key):
+    shutil.rmtree(os.path.join(folder(), key), ignore_errors=True)
+
+
+def entries():
+    """Paths of all entries, the least recently used first."""
+    try:
+        found = [entry for entry in os.scandir(folder())
+                 if entry.is_dir() and not entry.name.startswith(".")]
+        return [entry.path for entry in sorted(
+            found, key=lambda entry: entry.stat().st_mtime)]
+    except OSError:
+        return []
+
+
+def trim():
+    paths = entries()
+    for path in paths[:max(0, len(paths) - ENTRIES_MAX)]:
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,261 @@
+"""The search for the kernels of one region, by the program's own data: a run of weft on
+the region's graph."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from weft.backend.graphs.problem_source import Source, Unsupported, source_of
+from weft.backend.implementations import composed_module, first_result_check
+from weft.backend.implementations.composed_module import ComposedModule
+from weft.backend.options import Options, log, told
+from weft.backend.searches import search
+from weft.backend.searches.background_verification import rechecks
+from weft.backend.searches.region_module import (
+    Combined,
+    NoKernel,
+    NotSliced,
+    RegionModule,
+    combined,
+)
+from weft.problem.problem import internal_error
+from weft.regions import insertion
+from weft.regions.attribution import RegionTime
+from weft.regions.extraction import Extracted, extracted, has_few_rows
+from weft.regions.regions import Kind, Region, RegionGroup, Role, base_of, role_of
+
+#: Regions of one program that are searched, at most.
+REGIONS_MAX = 12
+#: A region that takes a smaller part of the program's time is not worth a search.
+SHARE_MIN = 0.01
+#: The least budget of one region's own search, in seconds. On an H200 with 16 cores, four
+#: searches at once began to build kernels after 10 to 14 s (2026-11-29).
+BUDGET_MIN_S = {"cuda": 25.0, "cpu": 10.0}
+#: Part of a region's excess that is hoped for if its products are in half precision,
+#: which only the vendor's library computes.
+PRODUCT_HOPE = 0.05
+
+
+@dataclasses.dataclass
+class Found:
+    """The result of one region's search: a kernel, or why there is none."""
+
+    reason: str = ""
+    summary: str = ""
+    path: str = ""
+    kernel: "RegionKernel | None" = None
+
+
+class RegionKernel:
+    """A region's generated module as a function of the region's inputs. If a call of
+    the module fails, the region's own operators compute from then on."""
+
+    def __init__(self, source: Source, composed: ComposedModule | RegionModule,
+                 reference: fx.GraphModule,
+                 on_failure: Callable[[str], None]) -> None:
+        self.source = source
+        self.composed = composed
+        self.failure = ""
+        #: While a trial runs, where a call's difference from the reference goes.
+        self.check: list[str] | None = None
+        self._reference = reference
+        self._on_failure = on_failure
+        self._lock = threading.Lock()
+
+    def __call__(self, arguments: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+        if not self.failure:
+            try:
+                made: Sequence[torch.Tensor] = self.composed(arguments)
+                if self.check is not None:
+                    self._compare(made, arguments, self.check)
+                return made
+            except Exception as error:
+                self.settle("framework", f"a call failed with {told(error)}")
+        results: Sequence[torch.Tensor] = self._reference(*arguments)
+        return results
+
+    def _compare(self, made: Sequence[torch.Tensor], arguments: list[torch.Tensor],
+                 found: list[str]) -> None:
+        memory = {one.untyped_storage().data_ptr() for one in arguments}
+        if any(one.untyped_storage().data_ptr() in memory for one in made):
+            found.append("a result is memory of an argument's")
+            return
+        expected = list(self._reference(*arguments))
+        why = first_result_check.Check(self._reference, arguments).why_not(
+            expected, list(made))
+        if why:
+            found.append("on the program's own data the kernels came to something "
+                         f"else: {why}")
+
+    def settle(self, _: str, reason: str = "") -> None:
+        """Gives the module up, as a full verdict that finds it wrong does
+        (background_verification.py)."""
+        with self._lock:
+            if self.failure:
+                return
+            self.failure = reason or "given up"
+        log.info("a region's kernels are given up: %s", self.failure)
+        self._on_failure(self.failure)
+
+
+@dataclasses.dataclass
+class Candidate:
+    """A group of equal regions, with what the program's data say of it."""
+
+    time: RegionTime
+    extracted: tuple[Extracted, ...]  # of each region of the group
+    source: Source | None = None
+    #: "waiting", "searching", "none" (no kernel), "verified", "slower", "generated"
+    state: str = "waiting"
+    reason: str = ""
+    found: Found | None = None
+    #: How many times as long the whole call takes without it, where it was inserted.
+    gain: float = 0.0
+
+    @property
+    def group(self) -> RegionGroup:
+        return self.time.group
+
+    def operators(self) -> list[tuple[Region, Extracted, torch._ops.OpOverload]]:
+        """The argument of with_inserted() for all regions of the group."""
+        assert self.found and self.found.kernel and self.source
+        target = insertion.operator_for(
+            self.group.key, self.found.kernel.composed.text, self.found.kernel,
+            insertion.layouts_of(self.extracted[0]), len(self.extracted[0].inputs))
+        return [(region, own, target) for region, own in zip(
+            self.group.regions, self.extracted, strict=True)]
+
+
+def chosen(times: Sequence[RegionTime], whole_s: float) -> list[Candidate]:
+    """The regions that are worth a search, what may gain most first."""
+    worth = [one for one in times
+             if whole_s <= 0 or one.seconds >= SHARE_MIN * whole_s]
+    worth.sort(key=lambda one: -hoped_s(one))
+    return [Candidate(one, tuple(map(extracted, one.group.regions)))
+            for one in worth[:REGIONS_MAX]]
+
+
+def hoped_s(time: RegionTime) -> float:
+    """Seconds of a call that a kernel for the region may save."""
+    dtypes = {one.dtype for node in time.group.first.nodes
+              for one in [node.meta["val"]] if isinstance(one, torch.Tensor)}
+    is_half = bool(dtypes & {torch.float16, torch.bfloat16})
+    is_product = time.group.first.kind in (
+        Kind.PRODUCT, Kind.CONVOLUTION, Kind.ATTENTION)
+    is_summed = any(map(has_few_rows, time.group.first.nodes))
+    return time.excess_s * (
+        PRODUCT_HOPE if is_product and is_half and not is_summed else 1.0)
+
+
+def write_source(candidate: Candidate, values: Sequence[Any],
+                 static: frozenset[int]) -> None:
+    """Gives the candidate its problem file, of the values of the region's inputs; or
+    the reason why it has none. `static`: positions of the graph's parameters."""
+    one = extracted(candidate.group.first, is_summed=True)
+    state = {i: "parameter" for i, node in enumerate(one.inputs)
+             if _position(base_of(node)) in static}
+    if len(state) == len(one.inputs):
+        state = {}
+    try:
+        candidate.source = source_of(one.module, list(values), state)
+    except Unsupported as error:
+        candidate.state, candidate.reason = "none", str(error)
+    except Exception as error:
+        candidate.state = "none"
+        candidate.reason = internal_error("the region could not be written down "
+                                          f"({told(error)})")
+
+
+def _position(node: fx.Node) -> int:
+    """The position of a graph's argument; -1 for another node."""
+    if role_of(node) is not Role.INPUT or node.op != "placeholder":
+        return -1
+    return list(node.graph.find_nodes(op="placeholder")).index(node)
+
+
+def budgets_s(count: int, whole_s: float, at_once: int,
+              least_s: float) -> list[float]:
+    """The budgets of `count` regions, in the order of their searches. All are equal,
+    and at least `least_s`; regions for which no time is left have none."""
+    if count == 0 or whole_s < 1:
+        return []
+    each = max(min(whole_s, least_s), whole_s * at_once / count)
+    each = min(each, whole_s)
+    affordable = max(1, int(at_once * (whole_s // each)))
+    return [each] * min(count, affordable)
+
+
+def combined_of(candidates: Sequence[Candidate],
+                values: Sequence[Sequence[Any]]) -> Combined | None:
+    """One problem file for all of these; None if there is none."""
+    try:
+        return combined([extracted(one.group.first, is_summed=True).module
+                         for one in candidates], values)
+    except Exception as error:
+        log.info("regions are searched one by one: %s", told(error))
+        return None
+
+
+def search_together(candidates: Sequence[Candidate], problem: Combined,
+                    options: Options, ends: threading.Event,
+                    on_failure: Callable[[str], None]) -> list[Found | None]:
+    """One search for all of these regions, by the whole budget: processes start once.
+    None for a region whose statements cannot be taken out of the module that was found.
+    Raises what a search does."""
+    asked = _asked(options, options.budget_s)
+    outcome = search.found(problem.source, asked, ends)
+    if not outcome.has_kernels:
+        return [Found(outcome.reason, outcome.summary, outcome.path)] * len(candidates)
+    text = composed_module.text_of(outcome.path)
+    loaded = composed_module.loaded(outcome.path)
+    results: list[Found | None] = []
+    for one, arguments, places in zip(candidates, problem.arguments, problem.results):
+        try:
+            module = RegionModule(outcome.path, loaded, text, arguments, places)
+        except NoKernel as error:
+            results.append(Found(str(error), outcome.summary, outcome.path))
+            continue
+        except NotSliced as error:
+            log.info("a region has no part of its own: %s", error)
+            results.append(None)
+            continue
+        kernel = RegionKernel(problem.source, module, one.extracted[0].module,
+                              on_failure)
+        if outcome.from_store:
+            rechecks.begin(kernel, module, options)
+        results.append(Found("", outcome.summary, outcome.path, kernel))
+    return results
+
+
+def _asked(options: Options, budget_s: float) -> Options:
+    """Options of a region's search. The program itself compares with the incumbent,
+    which is Inductor's code already."""
+    seeds = "library,compiler" if options.seeds == "auto" else options.seeds
+    return dataclasses.replace(options, budget_s=max(1.0, budget_s), fallback="eager",
+                               mode=None, seeds=seeds)
+
+
+def search_one(candidate: Candidate, options: Options, budget_s: float,
+               ends: threading.Event, on_failure: Callable[[str], None]) -> Found:
+    """Searches, or takes what an earlier search found. Blocks for about the budget;
+    never raises."""
+    assert candidate.source
+    asked = _asked(options, budget_s)
+    try:
+        outcome = search.found(candidate.source, asked, ends)
+        if not outcome.has_kernels:
+            return Found(outcome.reason, outcome.summary, outcome.path)
+        composed = ComposedModule(candidate.source, outcome.path)
+        kernel = RegionKernel(candidate.source, composed,
+                              candidate.extracted[0].module, on_failure)
+        if outcome.from_store:
+            rechecks.begin(kernel, composed, options)
+        return Found("", outcome.summary, outcome.path, kernel)
+    except search.SearchFailed as error:
+        return Found(str(error))
+    except Exception as error:
+        return Found(f"the search failed with {told(error)}")

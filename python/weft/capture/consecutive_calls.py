@@ -1,0 +1,91 @@
+"""Proves that what forward() keeps may be captured, and judged, as buffers of
+its own.
+
+Both hold a tensor for each name, written at each call's end (attribute_state.py). A
+model that binds one tensor to two names, or a parameter to one, and writes into
+it in place, does something else, often only from its second call on: so some
+calls are made in a row, of the model as it is beside the model as it is held.
+Its arguments are the same tensors each time, with other values, as a caller may
+do it that reuses them.
+"""
+
+import os
+
+import torch
+from torch.utils import _pytree as pytree
+
+from weft.capture import check as capture_check
+from weft.problem import attribute_buffers, attribute_state
+from weft.problem import problem as problems
+from weft.problem.problem import ProblemError
+
+CALLS = 3
+
+
+def check(problem, model, inputs, begin):
+    """ProblemError if they differ. `model`: with the buffers of
+    attribute_buffers, which its calls write. begin(): each call's random numbers
+    begin there."""
+    if not _keeps(problem):
+        return
+    place = next((leaf.device for leaf in _tensors(inputs)), None)
+    plain = problems.build_model(problem, device=place, adopts=False)
+    ours, theirs = _copied(inputs), _copied(inputs)
+    for number in range(CALLS):
+        if number:
+            _refill((ours, theirs), problems.make_inputs(
+                problem, problems.SEED + number, place))
+        begin()
+        try:
+            expected = problems.run_forward(problem, plain, theirs)
+        except ProblemError:
+            return  # only with its tensors moved, as buffers are, does it run
+        begin()
+        got = problems.run_forward(problem, model, ours)
+        _compare(problem, number, (expected, theirs), (got, ours))
+
+
+def check_problem(problem, device):
+    """The same of a problem whose model is not built yet."""
+    if not _keeps(problem):
+        return
+    model = problems.build_model(problem, device=device)
+    attribute_state.write_back(problem, model)
+    check(problem, model, problems.make_inputs(problem, device=device),
+          lambda: torch.manual_seed(problems.SEED))
+
+
+def _keeps(problem):
+    """Whether its methods bind or write attributes."""
+    source = problems.read_source(problem.path)
+    return any(attribute_buffers.changed_attributes(source).values())
+
+
+def _compare(problem, number, expected, got):
+    try:
+        for one, other in zip(_tensors(expected), _tensors(got), strict=True):
+            capture_check.compare(one, other, f"a result of call {number + 1}")
+    except ProblemError as error:
+        raise ProblemError(
+            "unsupported", "Model.forward keeps one tensor under two names, or a "
+            "parameter under another, and writes into it: some call computes "
+            "something else than with a tensor of its own for each name: keep "
+            "it under one, or write the other with self.name.copy_(x)",
+            file=os.path.basename(problem.path),
+            details=str(error)) from None
+
+
+def _tensors(nest):
+    return [leaf for leaf in pytree.tree_leaves(nest)
+            if isinstance(leaf, torch.Tensor)]
+
+
+def _copied(nest):
+    return pytree.tree_map_only(torch.Tensor, torch.clone, nest)
+
+
+def _refill(nests, fresh):
+    for nest in nests:
+        for leaf, values in zip(_tensors(nest), _tensors(fresh)):
+            if leaf.shape == values.shape:
+                leaf.copy_(values)

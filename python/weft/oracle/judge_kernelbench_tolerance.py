@@ -1,0 +1,185 @@
+"""Holds a composed module, and torch.compile's, against eager by the rule of
+kernelbench_tolerance.py. One draw serves both, since drawing on the processor takes
+longest."""
+
+import dataclasses
+import time
+
+import torch
+
+from weft.expect import kernelbench_tolerance
+from weft.expect.kernelbench_tolerance import FAILED, FAR, NEAR, NearEager, NotJudged
+from weft.device.trace_spans import lap
+from weft.judge import verify_model
+from weft.problem.problem import is_out_of_memory, short
+from weft.candidate.slot import Ended
+from weft.judge.verify_subgraph import Verdict
+from weft.timing.timing import TimingFailed
+
+#: KernelBench draws on the processor, which takes many seconds for gigabytes: no
+#: further draw is begun after so many. `draws` says how many there were.
+DRAWS_MAX_S = 10.0
+
+_STEPS = ["load", "run", "export"]
+
+
+def judge(oracle, whole, job, limits, request):
+    """The NearEager of the candidate `job`, as a dictionary. torch.compile's
+    is looked at where the request names that baseline. The first draw is the
+    oracle's, where that made it before there was room on the device."""
+    found = NearEager(tolerance=kernelbench_tolerance.tolerance_of(whole))
+    parties = [_Candidate(oracle, whole, job, limits, found)]
+    if "compile" in request.get("baselines", ()):
+        parties.append(_Compiled(oracle, whole, request, found))
+    try:
+        for party in reversed(parties):  # the compiler's arena serves both
+            party.begin(parties[-1])
+        with lap("near eager"):
+            last_s = time.monotonic() + DRAWS_MAX_S
+            if oracle.drawn is not None:
+                last_s -= oracle.drawn.seconds
+            trials = kernelbench_tolerance.trials(whole, oracle.drawn)
+            oracle.drawn = None  # it goes with its trial
+            for number, trial in enumerate(trials, 1):
+                found.draws = number
+                for party in parties:
+                    party.hold(trial, number)
+                if not any(party.is_open for party in parties):
+                    break
+                del trial
+                whole.device.give_back_much()
+                if time.monotonic() > last_s:
+                    break
+        for party in parties:
+            party.passed()
+    except NotJudged as why:
+        end_all(parties, "KernelBench's evaluator refuses any module here: "
+                f"{why}")
+    except Exception as error:
+        # It is tried once more with the device's memory for itself; a module that
+        # is right is not lost for want of the second rule's.
+        if not (is_out_of_memory(error) and whole.device.may_be_short):
+            raise
+        end_all(parties, f"there is no room for it: {short(error)}")
+    finally:
+        for party in parties:
+            party.close()
+    return dataclasses.asdict(found)
+
+
+def end_all(parties, reason):
+    """Without an answer, but those that were far before."""
+    for party in parties:
+        if party.is_open:
+            party.end(FAILED, reason)
+
+
+class _Party:
+    """Whose results are held; `is_open` until one is not near."""
+
+    is_open = True
+
+    def __init__(self, whole, found):
+        self.whole, self.found = whole, found
+
+    def hold(self, trial, number):
+        if not self.is_open:
+            return
+        self.whole.write(trial)
+        try:
+            answer = self.call(trial)
+        except Ended as ended:
+            lacks = ended.kind == "out_of_memory"
+            device = self.whole.device
+            if lacks and device.is_cuda and not device.may_be_short:
+                raise torch.OutOfMemoryError(ended.reason) from None
+            return self.end(FAILED if lacks else FAR, ended.reason)
+        reason = verify_model.layout_difference(answer, trial.described)
+        if not reason:
+            views = self.whole.buffers.output_views[:len(trial.outputs)]
+            reason = kernelbench_tolerance.hold(views, trial, self.measured())
+        if reason:
+            self.end(FAR, f"draw {number}: {reason}")
+        self.rest()
+
+    def rest(self):
+        """After each call: large things go."""
+
+    def passed(self):
+        if self.is_open:
+            self.end(NEAR, "")
+
+
+class _Candidate(_Party):
+    def __init__(self, oracle, whole, job, limits, found):
+        super().__init__(whole, found)
+        self.oracle, self.job, self.limits = oracle, job, limits
+
+    def begin(self, owner):
+        """`owner` of the arena."""
+        arena = owner.arena() if owner is not self else self.oracle.keeper.of(
+            self.whole.buffers.end)
+        arena.clear()
+        self.whole.buffers.bind(arena)
+        verdict = Verdict()
+        try:
+            verify_model.begin(self.oracle.slot, self.whole, self.job, arena,
+                               self.limits, verdict)
+        except Ended as ended:
+            verdict.fail(ended.kind, ended.reason)
+        if verdict.reason:
+            self.end(FAR, verdict.reason)
+
+    def call(self, trial):
+        return self.oracle.slot.call(
+            self.limits.wall_ms, steps=_STEPS, seed=trial.seed,
+            parameters=True, reuse=False)[0]
+
+    def measured(self):
+        return self.found
+
+    def end(self, outcome, reason):
+        self.is_open = False
+        self.found.outcome, self.found.reason = outcome, reason
+
+    def close(self):
+        self.oracle.slot.dismiss()
+
+
+class _Compiled(_Party):
+    def __init__(self, oracle, whole, request, found):
+        super().__init__(whole, found)
+        self.oracle, self.request, self.lender = oracle, request, None
+
+    def begin(self, owner):
+        timer = self.oracle.model_timer
+        try:
+            self.lender = timer.lend_compiled(
+                *self.oracle.model_bench(self.whole, self.request), "compile")
+        except TimingFailed as why:
+            return self.end(FAILED, str(why))
+        if self.lender.error:
+            self.end(FAILED, self.lender.error)
+
+    def arena(self):
+        if self.lender is None:  # its process broke
+            return self.oracle.keeper.of(self.whole.buffers.end)
+        return self.lender.arena
+
+    def call(self, trial):
+        return self.lender.call(trial.seed, _STEPS)
+
+    def rest(self):
+        if self.whole.is_large and self.is_open:
+            self.lender.rest()
+
+    def measured(self):
+        return NearEager(tolerance=self.found.tolerance)
+
+    def end(self, outcome, reason):
+        self.is_open = False
+        self.found.compiled, self.found.compiled_reason = outcome, reason
+
+    def close(self):
+        if self.lender is not None:
+            self.lender.close()

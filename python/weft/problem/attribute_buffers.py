@@ -1,0 +1,118 @@
+"""Turns plain tensors that a model's methods change into buffers.
+
+A recurrent model may hold its hidden state as a plain tensor, and bind another
+to that name in each call. Such tensors become buffers here, so that they are
+captured, restored and compared as buffers are. Which these are is read in the
+problem's source: running forward() would tell of one path through it alone.
+"""
+
+import ast
+
+import torch
+
+
+def adopt(source, module_name, model):
+    """Makes buffers of the plain tensors that the model's methods change, as `source`,
+    the text of the module of that name, says; the names of these buffers."""
+    changed = changed_attributes(source)
+    found = []
+    for path, module in model.named_modules():
+        for name in sorted(_changed_by(type(module), changed, module_name)):
+            full = joined(path, name)
+            if adopt_named(model, full):
+                found.append(full)
+    return found
+
+
+def adopt_named(model, full):
+    """Makes a buffer of the plain tensor of that name; whether there is one."""
+    path, _, name = full.rpartition(".")
+    try:
+        module = model.get_submodule(path)
+    except AttributeError:
+        return False
+    value = vars(module).get(name)
+    # What is empty yet will get another shape; a class's own value would hide
+    # the buffer.
+    if (type(value) is not torch.Tensor or value.numel() == 0
+            or hasattr(type(module), name)):
+        return False
+    delattr(module, name)
+    # A copy: each name has a value of its own, also if they began with one.
+    module.register_buffer(name, value.detach().clone(), persistent=False)
+    return True
+
+
+def joined(path, name):
+    return f"{path}.{name}" if path else name
+
+
+def _changed_by(kind, changed, module_name):
+    """By the methods of a class, and of what it derives from in the problem."""
+    return set().union(*(changed.get(base.__name__, ()) for base in kind.__mro__
+                         if base.__module__ == module_name))
+
+
+def changed_attributes(source):
+    """{class: names} of attributes that methods bind or write which forward()
+    may come to, by their names: not what __init__ alone calls."""
+    methods = [(kind.name, method) for kind in ast.walk(ast.parse(source))
+               if isinstance(kind, ast.ClassDef) for method in kind.body
+               if isinstance(method, ast.FunctionDef) and method.args.args]
+    reached, found = {"forward"}, {}
+    while True:
+        called = {name for _, method in methods if method.name in reached
+                  for name in _called_in(method)} - {"__init__"}
+        if called <= reached:
+            break
+        reached |= called
+    for kind, method in methods:
+        if method.name in reached:
+            found.setdefault(kind, set()).update(_written_in(method))
+    return found
+
+
+def _called_in(method):
+    for node in ast.walk(method):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield node.func.attr
+
+
+def _written_in(method):
+    self = method.args.args[0].arg
+    for node in ast.walk(method):
+        for written in map(whole, written_by(node)):
+            if (isinstance(written, ast.Attribute)
+                    and isinstance(written.value, ast.Name)
+                    and written.value.id == self):
+                yield written.attr
+
+
+def whole(written):
+    """self.cache of self.cache[:, step] = ..., and of self.cache.data.add_(1)"""
+    while isinstance(written, (ast.Subscript, ast.Starred)) or (
+            isinstance(written, ast.Attribute) and written.attr == "data"):
+        written = written.value
+    return written
+
+
+def written_by(node):
+    """The expressions whose values that node binds or writes into."""
+    if isinstance(node, ast.Assign):
+        targets = list(node.targets)
+    elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+        targets = [node.target]
+    elif isinstance(node, ast.Call):
+        targets = [word.value for word in node.keywords if word.arg == "out"]
+        called = node.func  # self.count.add_(1)
+        if (isinstance(called, ast.Attribute) and called.attr.endswith("_")
+                and not called.attr.endswith("__")):
+            targets.append(called.value)
+    else:
+        return
+    while targets:
+        target = targets.pop()
+        if isinstance(target, (ast.Tuple, ast.List)):
+            targets.extend(target.elts)
+        else:
+            yield target

@@ -1,0 +1,177 @@
+"""Calls without a pause, as a person's own loop makes them.
+
+In a round each side wakes for its one call, finds its code in cold caches, and
+launches more slowly than a loop does. Whoever launches less gains by that, and
+what the device does hides behind it. So a module is timed both ways, and what is
+said of it is the lower of the two. Nothing is compared here: who is faster in a
+loop alone gains nothing by it.
+"""
+
+import statistics
+import time
+
+from weft.candidate.slot import Ended
+from weft.device.trace_spans import lap
+
+#: So many turns. All but the lowest and the highest are a 96 % interval of their
+#: median, which one disturbed turn does not widen.
+TURNS = 9
+#: A turn's calls of one side take so long, by a row of eager's …
+ROW_S = 0.02
+CALLS_MIN, CALLS_MAX = 3, 2000
+#: … which are left out where one call takes longer: to wake is little of that.
+CALL_S_MAX = 0.03
+#: All of them. Where others than eager have used it up, the turns that there
+#: were tell enough; else the machine is busy.
+TURNS_S = 5.0
+#: Turns of rows whose results are read.
+READ_TURNS = 5
+#: Untimed work is what exceeds this and both shares: of the candidate's own call,
+#: and of the time to copy the results, which eager's launches may hide. The copy
+#: of a small result takes 3 to 8 us (H200, 2026-11-29).
+UNTIMED_SLACK_S = 10e-6
+UNTIMED_OWN_SHARE = 0.5
+UNTIMED_COPY_SHARE = 2.0
+#: A call in a row that takes longer than so many single calls (their 90th
+#: percentile), and this beyond them, did its work before the single ones.
+ROW_OVER_SINGLE, ROW_SLACK_S = 1.5, 50e-6
+
+
+class InARow:
+    """{party: seconds a call, in each turn}; empty where there is nothing to
+    say, and `why` not. `ends_baseline`: a call in it ended that process."""
+
+    def __init__(self, why="", ends_baseline=False):
+        self.calls, self.seconds, self.why = 0, {}, why
+        #: The same, with each call's results read; empty on the host.
+        self.read_seconds = {}
+        self.ends_baseline = ends_baseline
+        self.asked = "eager"  # who makes the calls now, or made the last
+
+    def run(self, bench, sides, dice):
+        """`sides`: {party: its process}. Ended: of the one that `asked` names."""
+        self.calls = CALLS_MIN
+        for _ in range(2):  # of few calls a message's own time says too much
+            nothing, few = bench.in_a_row(
+                sides["eager"], "eager", (0, self.calls))
+            call_s = max((few - nothing) / self.calls, 1e-6)
+            self.calls = max(CALLS_MIN, min(CALLS_MAX, int(ROW_S / call_s)))
+        until = time.monotonic() + TURNS_S
+        self.seconds = self._turns(TURNS, bench, sides, dice, until)
+        if self.seconds and bench.reads_rows:
+            self.read_seconds = self._turns(
+                READ_TURNS, bench, sides, dice, until + TURNS_S, reads=True)
+
+    def _turns(self, count, bench, sides, dice, until, reads=False):
+        """{party: seconds a call, in each turn}; empty on a busy machine."""
+        found = {party: [] for party in sides}
+        empty = {party: [] for party in sides}
+        for _ in range(count):
+            if time.monotonic() > until:
+                if sum(found["eager"]) > TURNS_S / len(sides) / 2:
+                    self.why = "the machine is too busy"
+                    return {}
+                break
+            order = list(sides)
+            dice.shuffle(order)
+            for self.asked in order:
+                nothing, row = bench.in_a_row(
+                    sides[self.asked], self.asked, (0, self.calls),
+                    **({"reads": True} if reads else {}))
+                empty[self.asked].append(nothing)
+                found[self.asked].append(row)
+        seconds = {}
+        for party, rows in found.items():
+            message_s = statistics.median(empty[party])
+            seconds[party] = [
+                max(row - message_s, 1e-9) / self.calls for row in rows]
+        return seconds
+
+    def untimed_work(self, timing, bytes_written):
+        """Why the device's work of a candidate is not in that timing of its single
+        calls; "" if it is. `bytes_written`: of a call's results."""
+        if not self.seconds or "gpu" not in timing:
+            return ""
+        own = statistics.median(self.seconds["candidate"])
+        if self.read_seconds:
+            copy_s = 2 * bytes_written / (timing["gpu"]["copy_gbps"] * 1e9)
+            added = {party: [read - statistics.median(self.seconds[party])
+                             for read in self.read_seconds[party]]
+                     for party in ("candidate", "eager")}
+            hidden = _second_lowest(
+                a - b for a, b in zip(added["candidate"], added["eager"]))
+            if hidden > (UNTIMED_SLACK_S + UNTIMED_OWN_SHARE * own
+                         + UNTIMED_COPY_SHARE * copy_s):
+                return _untimed(hidden, "after")
+        single = timing["candidate"]["p90_us"] / 1e6
+        least = _second_lowest(self.seconds["candidate"])
+        if least > ROW_OVER_SINGLE * single + ROW_SLACK_S:
+            return _untimed(least - single, "before")
+        return ""
+
+    def lower(self, timing):
+        """The timing of the rounds with what is lower of its speedups and these;
+        `back_to_back` has the times."""
+        told = dict(timing, back_to_back=None, not_back_to_back=self.why)
+        if not self.seconds:
+            return told
+        told["back_to_back"] = {"calls": self.calls, "us": {
+            _name(party): statistics.median(times) * 1e6
+            for party, times in self.seconds.items()}}
+        own = self.seconds["candidate"]
+        for party, times in self.seconds.items():
+            over = f"over_{_name(party)}"
+            if party == "candidate" or not told.get(over):
+                continue
+            ratios = sorted(a / b for a, b in zip(times, own))
+            found = statistics.median(ratios)
+            if found < told[over]["ratio"]:
+                far = 1 if len(ratios) > 2 else 0
+                told[over] = {"ratio": found, "low": ratios[far],
+                              "high": ratios[-1 - far]}
+        return told
+
+
+def _second_lowest(values):
+    """One disturbed turn does not decide."""
+    ordered = sorted(values)
+    return ordered[min(1, len(ordered) - 1)]
+
+
+def _untimed(seconds, when):
+    return (f"cheated: {seconds * 1e3:.2g} ms of work a call lie before or after the "
+            f"time that is taken ({when} it, by calls in a row)")
+
+
+def _name(party):
+    """As a timing has it."""
+    return party.replace("-", "_")
+
+
+def measured(bench, sides, call_s, dice):
+    """The InARow of these, if eager's call takes call_s in a round. Ended: the
+    candidate's did, in calls that eager's survived."""
+    if not bench.has_rows:
+        return InARow()
+    if call_s > CALL_S_MAX:
+        return InARow("to wake is little beside a call")
+    row = InARow()
+    try:
+        with lap("in a row"):
+            row.run(bench, sides, dice)
+    except Ended as ended:
+        if row.asked == "candidate" and _survives(
+                bench, sides["eager"], row.calls):
+            raise
+        return InARow(f"{row.asked}: {ended.reason}", ends_baseline=True)
+    return row
+
+
+def _survives(bench, process, calls):
+    """Whether eager's does so many calls, as it may not in a model that counts
+    them."""
+    try:
+        bench.in_a_row(process, "eager", (0, calls))
+    except Ended:
+        return False
+    return True
