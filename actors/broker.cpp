@@ -149,7 +149,7 @@ void Broker::configure(const Capacities& capacities, Context& context) {
   serve_all(context);
 }
 
-/// The place no longer offers the resource: what is leased of it is gone, and
+/// The location no longer offers the resource: what is leased of it is gone, and
 /// the work with it. Holders hear of one that left from its port: they must not
 /// take it for one that their work brought down.
 void Broker::lose(const Location& location, const std::string& resource,
@@ -175,7 +175,7 @@ void Broker::lose(const Location& location, const std::string& resource,
   }
 }
 
-/// Who waits for what no place offers any more would wait for ever.
+/// Who waits for what no location offers any more would wait for ever.
 void Broker::deny_hopeless(Resource& resource, const std::string& name,
                            Context& context) {
   for (auto queue = resource.queues.begin(); queue != resource.queues.end();) {
@@ -234,7 +234,7 @@ void Broker::release(const Ticket& ticket, Context& context) {
   find_pool(lease.resource, lease.location)->used -= lease.units;
   if (lease.memory == 0) return serve(lease.resource, context);
   find_pool(gpu_memory, lease.location)->used -= lease.memory;
-  serve_all(context);  // memory is shared by whatever runs at the place
+  serve_all(context);  // memory is shared by whatever runs at the location
 }
 
 /// It waits no longer. (Or it expired before, and its units are back.)
@@ -351,8 +351,8 @@ std::vector<std::string> Broker::turns(const Resource& resource) const {
   return order;
 }
 
-/// No place is left for it, however long it waits. Asked of all that wait when
-/// a place comes or goes: there may be thousands of both.
+/// No location is left for it, however long it waits. Asked of all that wait when
+/// a location comes or goes: there may be thousands of both.
 bool Broker::is_hopeless(const Resource& resource,
                          const LeaseRequest& request) const {
   return std::ranges::none_of(resource.pools, [&](const auto& item) {
@@ -393,7 +393,7 @@ std::optional<Location> Broker::location_with_free_space(
   return best;
 }
 
-/// What it takes of the place's device memory: all, where that is not enough.
+/// What it takes of the location's device memory: all, where that is not enough.
 std::int64_t Broker::memory_of(const LeaseRequest& request,
                                const Location& location) const {
   const auto memory = resources_.find(gpu_memory);

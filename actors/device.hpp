@@ -15,18 +15,18 @@ struct Graph;
 /// Bytes of a device's memory, leased beside the device itself.
 inline const std::string gpu_memory = "gpu_memory";
 
-/// A place, for people: "the head", "n1", "GPU-8a5c31f0 of n1".
+/// A location, for people: "the head", "n1", "GPU-8a5c31f0 of n1".
 std::string location_name(const Location& location);
 
 /// Where the kernels of that GPU of the head are called.
 Location location_of_gpu(const Gpu& gpu);
 
-/// Whether the run's roles say at which place something is done: those of an
+/// Whether the run's roles say at which location something is done: those of an
 /// older weft knew the head alone.
 bool knows_locations(const RunStart& run);
 
 /// Where the head can run the model: its devices, else itself. Empty: wherever
-/// the broker says, in a run that knows no places.
+/// the broker says, in a run that knows no locations.
 std::vector<Location> head_locations(const RunStart& run);
 
 /// Of the tensors at a graph's edges: what a call of it moves at least.

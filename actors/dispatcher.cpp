@@ -52,7 +52,7 @@ void Dispatcher::take_offer(const Capacities& offer, Context& context) {
   }
   if (!dispatch_) return;
   start_agents(context);
-  // With the time over, what waited for a place is not begun.
+  // With the time over, what waited for a location is not begun.
   if (search_until_us_ > 0) hand_over(context);
 }
 
@@ -170,7 +170,7 @@ std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
   return locations;
 }
 
-/// Says where, and what the place has: kernels are made for its device.
+/// Says where, and what the location has: kernels are made for its device.
 void Dispatcher::assign_location(OptimizeSubgraph& work) const {
   const auto locations = this->locations();
   const auto load = [&](const Location& assign_location) {

@@ -1,5 +1,5 @@
 // Gives each distinct subgraph to an agent of its own, so many at a time and at
-// the place with the fewest of them (all of its kernels are timed there); keeps
+// the location with the fewest of them (all of its kernels are timed there); keeps
 // each one's files in the run directory, and hands all verdicts to the
 // composer. Where the run's time is limited, the dearest subgraphs go first,
 // each is told when its share is over, and what is left then is not begun.

@@ -62,7 +62,7 @@ bool wants_inductor_cut(const RunStart& run) {
          has("compiler") && has("inductor");
 }
 
-/// The dimension of that place: (position of its input, size). A size of 0:
+/// The dimension of that location: (position of its input, size). A size of 0:
 /// there is none.
 std::pair<int, std::int64_t> size_in(const Graph& graph,
                                      const SymbolicDim& location) {

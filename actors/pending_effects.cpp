@@ -10,9 +10,9 @@ constexpr std::int64_t kRetryMs = 1'000;
 constexpr std::int64_t kRetryMsMax = 600'000;
 /// Some days of asking each minute: then nobody will ever have time for it.
 constexpr int kOverloadsMax = 5'000;
-/// A third place is not risked.
+/// A third location is not risked.
 constexpr int kLocationsLostMax = 2;
-/// Nobody has so many places that leave while they have the same work.
+/// Nobody has so many locations that leave while they have the same work.
 constexpr std::size_t kLocationsLeftMax = 64;
 
 void set_effect(Message& message, std::uint64_t effect) {
@@ -145,7 +145,7 @@ std::optional<EffectResult> PendingEffects::expired(const LeaseExpired& expiry,
                 std::nullopt, context);
 }
 
-/// The work went with its place: another may do it.
+/// The work went with its location: another may do it.
 std::optional<EffectResult> PendingEffects::locations_lost(
     const LeaseLost& loss, Context& context) {
   auto node = open_.extract(loss.ticket);
@@ -181,14 +181,14 @@ std::optional<EffectResult> PendingEffects::replied(std::uint64_t effect,
     rest(found, std::min(after_ms, kRetryMsMax), context);
     return std::nullopt;
   }
-  // Nobody knows what filled the disk: it may be this. The place has made room
+  // Nobody knows what filled the disk: it may be this. The location has made room
   // since, or the broker knows that it is gone.
   if (failure.code == "disk_full" &&
       ++open.locations_lost < kLocationsLostMax && open.is_wanted) {
     attempt(std::move(open_.extract(found).mapped()), next_++, context);
     return std::nullopt;
   }
-  // Its place left, and the work had no part in that.
+  // Its location left, and the work had no part in that.
   if (failure.code == "node_lost" && open.is_wanted &&
       open.avoid.size() < kLocationsLeftMax) {
     move_on(found, context);
@@ -201,7 +201,7 @@ std::optional<EffectResult> PendingEffects::replied(std::uint64_t effect,
   return finish(effect, std::move(failure), reply, context);
 }
 
-/// To another place, as if it had not been begun.
+/// To another location, as if it had not been begun.
 void PendingEffects::move_on(Entry entry, Context& context) {
   Open open = std::move(open_.extract(entry).mapped());
   open.avoid.push_back(open.location);

@@ -479,7 +479,7 @@ std::string why_no_kernel(const Report& report) {
   if (std::ranges::none_of(report.subgraphs, tried)) {
     return "no kernel of ours was tried";
   }
-  // A place that went, or an oracle that died, is no verdict on a kernel.
+  // A location that went, or an oracle that died, is no verdict on a kernel.
   const auto failed = [](const SubgraphDone& done) {
     return done.outcome == "failed";
   };

@@ -97,7 +97,7 @@ inline Address worker(const std::string& subgraph, const std::string& seed) {
 }
 /// A machine that offers ports: who tells the broker of its capacities.
 inline Address node(const std::string& name) { return "node/" + name; }
-/// The port at that place; itself, at the head.
+/// The port at that location; itself, at the head.
 inline Address at(const Address& port, const Location& location) {
   return location.empty() ? port : port + "@" + location;
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kKeepMs = 20'000;
 /// Of one source, for one subgraph.
 constexpr int kRepliesMax = 1'000;
-/// Work that two places went down with is not given to a third.
+/// Work that two locations went down with is not given to a third.
 constexpr int kLocationsLostMax = 2;
 /// Told of a search in the report.
 constexpr std::size_t kTriesMax = 200;
@@ -258,7 +258,7 @@ Location SubgraphAgent::location() const {
                                   : work_->locations[location_index_];
 }
 
-/// A worker for each place that the seed is verified at.
+/// A worker for each location that the seed is verified at.
 Address SubgraphAgent::worker(const std::string& seed) const {
   const std::string again =
       location_index_ == 0 ? "" : "." + std::to_string(location_index_);
@@ -270,7 +270,7 @@ bool SubgraphAgent::is_elsewhere(const SeedResult& result) const {
 }
 
 /// Times of one device say nothing of another's: what is right is verified
-/// anew where the subgraph goes on. Where there is no such place, what is known
+/// anew where the subgraph goes on. Where there is no such location, what is known
 /// already decides.
 void SubgraphAgent::location_lost(const SeedResult& result, Context& context) {
   const std::string reason = result.failure.message;

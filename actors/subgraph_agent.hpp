@@ -67,7 +67,7 @@ class SubgraphAgent : public Role {
   std::optional<OptimizeSubgraph> work_;
   std::set<std::string> sources_open_;         ///< that may reply yet
   std::map<std::string, int> replies_;         ///< of each source
-  std::size_t location_index_ = 0;             ///< in use, of work_->places
+  std::size_t location_index_ = 0;             ///< in use, of work_->locations
   std::map<std::string, int> locations_lost_;  ///< while they had that seed
   std::map<std::string, Seed> seeds_;          ///< those being verified, by id
   std::map<std::string, SeedResult> results_;

@@ -80,7 +80,7 @@ Subject VerificationWorker::subject() const {
   return {work_->seed.target, work_->graph, work_->seed.source, artefact_};
 }
 
-/// Checks and timings of one subgraph are all at one place.
+/// Checks and timings of one subgraph are all at one location.
 LeaseTerms VerificationWorker::verify_terms(int units) const {
   LeaseTerms terms;
   terms.resource = device_resource(work_->machine);

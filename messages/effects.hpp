@@ -81,7 +81,7 @@ struct BuildReply {
   Failure failure;  ///< "wrong_input": the compiler rejected the source
   std::string log;  ///< blob: what the compiler said; empty if nothing
   std::int64_t wall_ms = 0;
-  /// Blob: what was built, for whichever place verifies it. Empty: the port
+  /// Blob: what was built, for whichever location verifies it. Empty: the port
   /// keeps it to itself.
   std::string artefact{};
   WEFT_FIELDS(effect, failure, log, wall_ms, artefact)

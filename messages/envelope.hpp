@@ -8,7 +8,7 @@
 namespace weft {
 
 /// Who sends or receives: "extractor", "agent/sg_1f2e", "port/build", "user".
-/// The part before '/' names the kind, the rest the instance. A port at a place
+/// The part before '/' names the kind, the rest the instance. A port at a location
 /// other than the head has it behind an '@': "port/build@NAME".
 using Address = std::string;
 
@@ -17,7 +17,7 @@ using Address = std::string;
 using Location = std::string;
 
 struct Envelope {
-  std::uint64_t seq = 0;    ///< place in the journal, from 1; 0 = not yet in it
+  std::uint64_t seq = 0;    ///< position in the journal, from 1; 0 = not yet in it
   std::uint64_t cause = 0;  ///< seq of the envelope that led to this; 0 = none
   std::int64_t at_us = 0;   ///< when journaled: microseconds since 1970, UTC
   Address src;
@@ -55,7 +55,7 @@ inline std::string node_of(const Location& location) {
   return location.substr(0, location.find('/'));
 }
 
-/// "n1/GPU-8a5c" -> "GPU-8a5c"; "" where the place is no device.
+/// "n1/GPU-8a5c" -> "GPU-8a5c"; "" where the location is no device.
 inline std::string device_of(const Location& location) {
   const auto slash = location.find('/');
   return slash == Location::npos ? "" : location.substr(slash + 1);

@@ -19,7 +19,7 @@ struct Gpu {
   std::int64_t memory_bytes = 0;  ///< device memory
   std::int64_t l2_bytes = 0;      ///< its last cache
   std::int64_t shared_bytes = 0;  ///< that one block can have
-  std::string uuid{};             ///< "GPU-8a5c…"; its place is "/" and this
+  std::string uuid{};             ///< "GPU-8a5c…"; its location is "/" and this
   int resident_threads = 0;       ///< of one multiprocessor; 0: not told
   WEFT_FIELDS(name, arch, sms, memory_bytes, l2_bytes, shared_bytes, uuid,
               resident_threads)

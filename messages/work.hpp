@@ -145,7 +145,7 @@ struct SeedResult {
   Timing timing;
   Failure failure;         ///< the verification itself did not work
   Location location{};     ///< where it was checked and timed
-  int locations_lost = 0;  ///< places that went while they worked on it
+  int locations_lost = 0;  ///< locations that went while they worked on it
   WEFT_FIELDS(seed, built, build_log, verdict, timed, timing, failure, location,
               locations_lost)
   bool operator==(const SeedResult&) const = default;

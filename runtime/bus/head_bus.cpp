@@ -336,7 +336,7 @@ void HeadBus::inform(const std::string& node,
   if (!words.empty()) post_(to_envelopes(address::node(node), 0, words));
 }
 
-/// It goes to another place, and is not what this one went down with. Of code
+/// It goes to another location, and is not what this one went down with. Of code
 /// "disk_full" it may be, and goes to one other.
 void HeadBus::hand_back(std::uint64_t id, const std::string& code,
                         const std::string& why) {
@@ -345,7 +345,7 @@ void HeadBus::hand_back(std::uint64_t id, const std::string& code,
   answer(id, failed_reply(open->second.request, {code, why}));
 }
 
-/// All its places, without any units; of one that left, they are named.
+/// All its locations, without any units; of one that left, they are named.
 void HeadBus::report_gone(const std::string& node, bool left) {
   std::vector<Capacities> all = present_[node];
   if (all.empty()) all.emplace_back().location = node;

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Lanes of one kind of work at one place: each gets what begins after the last
+/// Lanes of one kind of work at one location: each gets what begins after the last
 /// one in it has ended.
 class Lanes {
  public:

@@ -23,7 +23,7 @@ namespace weft {
 /// One for all of it, since waking an actor costs more than an envelope does.
 struct Delivery {
   SharedGroup group;
-  std::vector<std::uint32_t> mine;  ///< places in the group
+  std::vector<std::uint32_t> mine;  ///< indices in the group
 };
 
 }  // namespace weft

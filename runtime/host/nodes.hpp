@@ -19,7 +19,7 @@ class Nodes {
   /// The run has begun: from here on the roles are told who comes and goes.
   virtual void attach(Post post) = 0;
 
-  /// A request whose place is a node's, and the message in it. Never answered
+  /// A request whose location is a node's, and the message in it. Never answered
   /// where the node goes down: the broker says so to whoever holds leases
   /// there. One that leaves, or is not in any more, has its requests answered
   /// as lost.

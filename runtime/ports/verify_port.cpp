@@ -238,7 +238,7 @@ Result<json> VerifyPort::subject_fields(const Subject& subject) {
                {{"kind", subject.target}, {"library", kernel->file.string()}}}};
 }
 
-/// There already, as a rule: built at this place, or brought along.
+/// There already, as a rule: built at this location, or brought along.
 Result<KernelCache::Built> VerifyPort::built(const Subject& subject) {
   const auto source = blobs_.get(subject.source);
   if (!source) return std::unexpected(source.error());

@@ -19,7 +19,7 @@ class Timeline {
 
   void take(const Envelope& envelope, const Message& message);
 
-  /// {places: [name], kinds: {kind: {count, us}}, spans: [[kind, place,
+  /// {locations: [name], kinds: {kind: {count, us}}, spans: [[kind, location,
   /// start_us, length_us, subgraph, label, failure]], left_out}; times from
   /// `origin_us`, spans by their start. What has no answer yet lasts until
   /// `now_us`, and its failure is "open".

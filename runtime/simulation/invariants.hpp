@@ -1,5 +1,5 @@
 // What must hold in every run, checked from the journal alone: each request is
-// answered at most once; leases stay within what their place offers, and are
+// answered at most once; leases stay within what their location offers, and are
 // granted where they may be; an effect happens under a lease of its asker's, at
 // the place of the lease; what is stopped was begun; work that two places went
 // down with is not taken to a third (those that left do not count); a
@@ -30,7 +30,7 @@ class Invariants {
 
  private:
   using Ticket = std::pair<Address, std::uint64_t>;
-  using Pool = std::pair<std::string, Location>;  // resource, place
+  using Pool = std::pair<std::string, Location>;  // resource, location
   struct Lease {
     LeaseRequest request;
     Location location;

@@ -3,7 +3,7 @@
 // each subgraph hold whenever a call is allowed, with all that those under way
 // can cost at most; a provider's pause is kept; a call is made once, and only
 // when it is allowed; who asked long before others does not wait behind them;
-// an agent that has heard that its last place is gone asks no model; and for
+// an agent that has heard that its last location is gone asks no model; and for
 // one that has stopped its calls, none is asked for or made.
 #pragma once
 

@@ -77,7 +77,7 @@ class Simulator {
   std::int64_t now_us_ = 0;
   bool finished_ = false;
 
-  /// What a place offers while it is there. Its own: a crash of the head leaves
+  /// What a location offers while it is there. Its own: a crash of the head leaves
   /// it as it is.
   struct Offer {
     Capacities capacities;
@@ -176,7 +176,7 @@ void Simulator::add_locations() {
   }
 }
 
-/// With a place that goes, some of what it works on goes unanswered; the rest
+/// With a location that goes, some of what it works on goes unanswered; the rest
 /// had left it before.
 void Simulator::change_location() {
   if (locations_.empty()) return;
@@ -223,7 +223,7 @@ void Simulator::inform(const Capacities& location) {
   posted_[node].push_back(to_envelopes(node, 0, {{address::broker, location}}));
 }
 
-/// As a head does that resumes. No place is known that would come or go.
+/// As a head does that resumes. No location is known that would come or go.
 void Simulator::go_on(const SimulatedOrigin& recorded_run) {
   blobs_.all() = recorded_run.blobs;
   for (const Envelope& envelope : recorded_run.journal) {

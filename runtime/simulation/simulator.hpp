@@ -16,13 +16,13 @@
 
 namespace weft {
 
-/// Chances out of 1,000, for each reply of a port (crash, place: each event).
+/// Chances out of 1,000, for each reply of a port (crash, location: each event).
 struct Faults {
   int lost = 20;
   int doubled = 30;
   int failed = 30;
   int crash = 2;
-  int location = 2;       ///< a place goes, or comes back
+  int location = 2;       ///< a location goes, or comes back
   int politely = 500;     ///< it goes, and hands back what it works on
   int full = 300;         ///< that is for want of room on its disk
   int cancel_late = 500;  ///< what is stopped answers when it likes

@@ -142,7 +142,7 @@ class Swarm {
 
 void Swarm::begin() {
   make_head();
-  // The head works, too: there is always a place.
+  // The head works, too: there is always a location.
   post(asker, 0,
        {{address::broker, Capacities{{{"cpu", 1}}, 1'000'000, "", 5'000}}});
   for (int i = 0; i < options_.nodes; ++i) {
@@ -192,7 +192,7 @@ SwarmEnd Swarm::run() {
   end_.events = seq_;
   end_.resent = before_.resent + head_->counters().resent;
   if (end_.problem.empty() && !open_.empty()) {
-    // What was lost with a place may be answered late, but is asked of nobody.
+    // What was lost with a location may be answered late, but is asked of nobody.
     broken("work is done, and the head waits for answers");
   }
   if (end_.problem.empty() && broker_.in_use("cpu") != 0) {

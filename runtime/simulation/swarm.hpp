@@ -26,7 +26,7 @@ struct SwarmEnd {
   std::string problem;  ///< empty: all held
   std::uint64_t events = 0;
   int answered = 0;    ///< pieces
-  int given_up = 0;    ///< pieces that two places went down with
+  int given_up = 0;    ///< pieces that two locations went down with
   int joined = 0;      ///< nodes told to the broker
   int nodes_lost = 0;  ///< nodes, by silence or by another process
   int left = 0;        ///< nodes, by their word

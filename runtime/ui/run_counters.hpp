@@ -32,7 +32,7 @@ class RunCounters {
   std::size_t subgraphs = 0;                      ///< that an agent was given
   std::map<std::string, std::uint64_t> outcomes;  ///< of subgraphs
   std::map<std::string, std::uint64_t> verdicts;  ///< of seeds, by kind
-  std::map<Address, Answers> answers;             ///< by port, without place
+  std::map<Address, Answers> answers;             ///< by port, without location
   std::map<Address, std::uint64_t> open;          ///< requests, likewise
   std::map<std::string, std::int64_t> tokens;     ///< by kind
   std::int64_t micro_usd = 0;

@@ -20,7 +20,7 @@ class RunIndex {
   static constexpr std::size_t kRunsMax = 1'000;  ///< the newest are shown
   static constexpr std::size_t kOpenMax = 16;     ///< journals at a time
 
-  /// `place` is a run, or a folder that has some, up to three folders down.
+  /// `location` is a run, or a folder that has some, up to three folders down.
   explicit RunIndex(std::filesystem::path root);
 
   struct Entry {

@@ -230,7 +230,7 @@ TEST_CASE("work that was lost with its place goes to another, once") {
   CHECK(again.ticket != fixture.id);
   CHECK(again.avoid == std::vector<Location>{"n1"});
   fixture.give(LeaseGranted{again.ticket, "n2"});
-  // The first place's answer comes too late to count.
+  // The first location's answer comes too late to count.
   CHECK(!fixture.give(BuildReply{fixture.id, {}, "", 7}));
   const auto end = fixture.give(LeaseLost{again.ticket, "n2", "gone"});
   REQUIRE(end.has_value());

@@ -11,7 +11,7 @@
 
 namespace weft {
 
-/// Names blobs by their place of arrival, which is all that a role may know.
+/// Names blobs by their location of arrival, which is all that a role may know.
 class FixtureBlobs : public Blobs {
  public:
   Result<std::string> get(std::string_view hash) override {

@@ -43,7 +43,7 @@ struct BudgetFixture : RunFixture<Dispatcher> {
       say(address::files, WriteFilesReply{files.effect, {}});
     }
   }
-  /// The piece at that place of the plan.
+  /// The piece at that location of the plan.
   const std::string& id(std::size_t index) const {
     return plan.subgraphs[index].id;
   }
@@ -341,7 +341,7 @@ TEST_CASE("an agent whose time is over does not move to another place") {
 TEST_CASE("what was stopped before the time is over is not waited for") {
   StoppedFixture agent;
   agent.result(correct_result("a", 2));
-  const auto sent = agent.failed("b", "node_lost");  // with its last place
+  const auto sent = agent.failed("b", "node_lost");  // with its last location
   CHECK(only<TimeSeed>(sent).size() == 1);
   CHECK(single<SubgraphDone>(agent.stop()).best.seed.id == "a");
 }

@@ -288,7 +288,7 @@ TEST_CASE("a search whose time is over does not wait for torch.compile") {
 
 namespace {
 
-/// An agent whose kernels are judged at those places, and a model is asked.
+/// An agent whose kernels are judged at those locations, and a model is asked.
 struct LocatedFixture : RoleFixture<SubgraphAgent> {
   explicit LocatedFixture(const std::vector<Location>& locations,
                           const std::string& search = "greedy") {
@@ -311,7 +311,7 @@ struct LocatedFixture : RoleFixture<SubgraphAgent> {
     r.failure = {"node_lost", "node n1 no longer offers cpu"};
     return result(r);
   }
-  /// What the model wrote is under way at the place.
+  /// What the model wrote is under way at the location.
   std::vector<Outgoing> written(const std::string& id) {
     SeedsReply reply{"sg", "llm", {seed(id)}, {}, {}};
     reply.seeds[0].origin = "llm";

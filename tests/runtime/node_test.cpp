@@ -206,7 +206,7 @@ TEST_CASE("a node that finds room once it has emptied its folders stays") {
 }
 
 /// n1 makes a library, and its blobs can be written no more, whoever it runs
-/// as. The folder of those, whose place a file takes.
+/// as. The folder of those, whose location a file takes.
 fs::path ask_who_cannot_keep(Cluster& cluster) {
   const fs::path blobs = cluster.folder_ / "n1" / "blobs";
   cluster.add_node(
