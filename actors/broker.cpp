@@ -149,9 +149,9 @@ void Broker::configure(const Capacities& capacities, Context& context) {
   serve_all(context);
 }
 
-/// The location no longer offers the resource: what is leased of it is gone, and
-/// the work with it. Holders hear of one that left from its port: they must not
-/// take it for one that their work brought down.
+/// The location no longer offers the resource: what is leased of it is gone,
+/// and the work with it. Holders hear of one that left from its port: they must
+/// not take it for one that their work brought down.
 void Broker::lose(const Location& location, const std::string& resource,
                   bool left, Context& context) {
   std::vector<Ticket> lost_tickets;
@@ -351,8 +351,8 @@ std::vector<std::string> Broker::turns(const Resource& resource) const {
   return order;
 }
 
-/// No location is left for it, however long it waits. Asked of all that wait when
-/// a location comes or goes: there may be thousands of both.
+/// No location is left for it, however long it waits. Asked of all that wait
+/// when a location comes or goes: there may be thousands of both.
 bool Broker::is_hopeless(const Resource& resource,
                          const LeaseRequest& request) const {
   return std::ranges::none_of(resource.pools, [&](const auto& item) {
@@ -393,7 +393,8 @@ std::optional<Location> Broker::location_with_free_space(
   return best;
 }
 
-/// What it takes of the location's device memory: all, where that is not enough.
+/// What it takes of the location's device memory: all, where that is not
+/// enough.
 std::int64_t Broker::memory_of(const LeaseRequest& request,
                                const Location& location) const {
   const auto memory = resources_.find(gpu_memory);

@@ -1,15 +1,16 @@
-// Owns everything scarce as units of named resources, each at the locations that
-// offer it. Requests queue; turns go round the groups, so that one subgraph
-// with many seeds cannot starve another; a turn is a few requests long, as the
-// next one for a subgraph finds ready what the last one needed. Within a group,
-// and among the groups, higher priorities go first, and of one priority what is
-// worth more; else first come first served. The request whose turn it is waits
-// until enough units are free at one of its locations, and nobody overtakes it
-// there (but what is worth more, of a search of limited time), so a request for
-// all units is served too. A lease that is not given back in time expires: its
-// holder has the work stopped and then gives it back, or loses it when the
-// grace time is over. One given back before it is granted is not waited for any
-// more. With a location that is gone, all leases there are lost.
+// Owns everything scarce as units of named resources, each at the locations
+// that offer it. Requests queue; turns go round the groups, so that one
+// subgraph with many seeds cannot starve another; a turn is a few requests
+// long, as the next one for a subgraph finds ready what the last one needed.
+// Within a group, and among the groups, higher priorities go first, and of one
+// priority what is worth more; else first come first served. The request whose
+// turn it is waits until enough units are free at one of its locations, and
+// nobody overtakes it there (but what is worth more, of a search of limited
+// time), so a request for all units is served too. A lease that is not given
+// back in time expires: its holder has the work stopped and then gives it back,
+// or loses it when the grace time is over. One given back before it is granted
+// is not waited for any more. With a location that is gone, all leases there
+// are lost.
 #pragma once
 
 #include <cstdint>

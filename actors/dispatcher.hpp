@@ -1,6 +1,6 @@
 // Gives each distinct subgraph to an agent of its own, so many at a time and at
-// the location with the fewest of them (all of its kernels are timed there); keeps
-// each one's files in the run directory, and hands all verdicts to the
+// the location with the fewest of them (all of its kernels are timed there);
+// keeps each one's files in the run directory, and hands all verdicts to the
 // composer. Where the run's time is limited, the dearest subgraphs go first,
 // each is told when its share is over, and what is left then is not begun.
 // Told that the head offers nothing, it waits for nodes. By the user's choice

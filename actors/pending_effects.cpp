@@ -181,8 +181,8 @@ std::optional<EffectResult> PendingEffects::replied(std::uint64_t effect,
     rest(found, std::min(after_ms, kRetryMsMax), context);
     return std::nullopt;
   }
-  // Nobody knows what filled the disk: it may be this. The location has made room
-  // since, or the broker knows that it is gone.
+  // Nobody knows what filled the disk: it may be this. The location has made
+  // room since, or the broker knows that it is gone.
   if (failure.code == "disk_full" &&
       ++open.locations_lost < kLocationsLostMax && open.is_wanted) {
     attempt(std::move(open_.extract(found).mapped()), next_++, context);

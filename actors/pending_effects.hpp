@@ -1,9 +1,9 @@
 // Effects that a role has under way. Every effect runs under a lease: first the
-// broker is asked, then the port at the location that it grants, then the lease is
-// given back. The lease's expiry is the effect's time limit, so an answer that
-// never comes (a dead node, a lost message, a hung port) ends as a Failure, not
-// as a hang; the work is stopped first, so that its units are free when others
-// get them.
+// broker is asked, then the port at the location that it grants, then the lease
+// is given back. The lease's expiry is the effect's time limit, so an answer
+// that never comes (a dead node, a lost message, a hung port) ends as a
+// Failure, not as a hang; the work is stopped first, so that its units are free
+// when others get them.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct LeaseTerms {
   std::int64_t ttl_ms = 60'000;
   std::vector<Location> locations{};  ///< that will do; empty: any
   int priority = 0;                   ///< higher goes first
-  std::int64_t memory_bytes = 0;      ///< of the device's memory at the location
-  std::int64_t expected_gain = 0;     ///< LeaseRequest's
+  std::int64_t memory_bytes = 0;   ///< of the device's memory at the location
+  std::int64_t expected_gain = 0;  ///< LeaseRequest's
 };
 
 /// A large number of units: the broker clips it to all there are.
@@ -50,11 +50,11 @@ class PendingEffects {
   /// A failure that may pass (not wrong_input, not refused) is not the end
   /// before there were `tries` of them: each has an effect and a lease of its
   /// own. Two kinds of failure are no try: "overloaded" is asked again after
-  /// the time that it names, and a location that is gone is replaced by another.
-  /// What was lost with two locations is not taken to a third: it may be what
-  /// brought them down. A location whose disk it may have filled answers
-  /// "disk_full", and counts as lost, though it may be asked again. One that
-  /// leaves of its own will answers "node_lost", and is none of the two.
+  /// the time that it names, and a location that is gone is replaced by
+  /// another. What was lost with two locations is not taken to a third: it may
+  /// be what brought them down. A location whose disk it may have filled
+  /// answers "disk_full", and counts as lost, though it may be asked again. One
+  /// that leaves of its own will answers "node_lost", and is none of the two.
   std::uint64_t start(const Address& port, Message request,
                       const LeaseTerms& terms, Context& context, int tries = 1);
 
@@ -103,8 +103,8 @@ class PendingEffects {
     bool is_wanted = true;        ///< false: it is not tried again
     Location location;            ///< granted
     std::vector<Location> avoid;  ///< those that went
-    int locations_lost = 0;       ///< so often a location went down, or was full
-    int overloads = 0;            ///< so often it was put off
+    int locations_lost = 0;  ///< so often a location went down, or was full
+    int overloads = 0;       ///< so often it was put off
   };
   using Entry = std::map<std::uint64_t, Open>::iterator;
 

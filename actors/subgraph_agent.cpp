@@ -270,8 +270,8 @@ bool SubgraphAgent::is_elsewhere(const SeedResult& result) const {
 }
 
 /// Times of one device say nothing of another's: what is right is verified
-/// anew where the subgraph goes on. Where there is no such location, what is known
-/// already decides.
+/// anew where the subgraph goes on. Where there is no such location, what is
+/// known already decides.
 void SubgraphAgent::location_lost(const SeedResult& result, Context& context) {
   const std::string reason = result.failure.message;
   if (location_index_ + 1 < work_->locations.size()) {

@@ -8,8 +8,8 @@
 namespace weft {
 
 /// Who sends or receives: "extractor", "agent/sg_1f2e", "port/build", "user".
-/// The part before '/' names the kind, the rest the instance. A port at a location
-/// other than the head has it behind an '@': "port/build@NAME".
+/// The part before '/' names the kind, the rest the instance. A port at a
+/// location other than the head has it behind an '@': "port/build@NAME".
 using Address = std::string;
 
 /// Where effects happen: "" is the head, "NAME" a node; a device there is
@@ -17,7 +17,8 @@ using Address = std::string;
 using Location = std::string;
 
 struct Envelope {
-  std::uint64_t seq = 0;    ///< position in the journal, from 1; 0 = not yet in it
+  std::uint64_t seq =
+      0;  ///< position in the journal, from 1; 0 = not yet in it
   std::uint64_t cause = 0;  ///< seq of the envelope that led to this; 0 = none
   std::int64_t at_us = 0;   ///< when journaled: microseconds since 1970, UTC
   Address src;

@@ -14,9 +14,9 @@
 namespace weft {
 
 /// extractor (of the head), or "node/NAME" -> broker: how much there is of each
-/// resource at a location; broker -> dispatcher, of locations with devices. What is
-/// said later of the same location replaces it; no units at all: the location is
-/// gone, and what is leased there is lost.
+/// resource at a location; broker -> dispatcher, of locations with devices.
+/// What is said later of the same location replaces it; no units at all: the
+/// location is gone, and what is leased there is lost.
 struct Capacities {
   static constexpr std::string_view name = "Capacities";
   /// "cpu" -> cores, "gpu" -> 1 or more of one device, "gpu_memory" -> bytes.
@@ -43,7 +43,7 @@ struct LeaseRequest {
   std::string group;  ///< turns go round the groups; a subgraph's id
   std::int64_t ttl_ms = 60'000;
   std::vector<Location> locations{};  ///< that will do; empty: any
-  std::vector<Location> avoid{};      ///< that will not, whatever `locations` says
+  std::vector<Location> avoid{};  ///< that will not, whatever `locations` says
   int priority = 0;  ///< higher first, within groups and among them
   std::int64_t memory_bytes = 0;  ///< of "gpu_memory" at the same location
   std::int64_t expected_gain =

@@ -10,8 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Lanes of one kind of work at one location: each gets what begins after the last
-/// one in it has ended.
+/// Lanes of one kind of work at one location: each gets what begins after the
+/// last one in it has ended.
 class Lanes {
  public:
   std::size_t lane_for(std::int64_t start_us, std::int64_t end_us) {

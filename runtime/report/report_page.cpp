@@ -59,8 +59,8 @@ std::string page_script() {
   return script;
 }
 
-/// The frame with what goes into its locations, each once and in this order. What
-/// was put in is not looked at again: a journal may say "@DATA@".
+/// The frame with what goes into its locations, each once and in this order.
+/// What was put in is not looked at again: a journal may say "@DATA@".
 std::string framed(std::string_view connect, const std::string& data,
                    const std::string& packs) {
   const std::string script = page_script();

@@ -77,8 +77,8 @@ class Simulator {
   std::int64_t now_us_ = 0;
   bool finished_ = false;
 
-  /// What a location offers while it is there. Its own: a crash of the head leaves
-  /// it as it is.
+  /// What a location offers while it is there. Its own: a crash of the head
+  /// leaves it as it is.
   struct Offer {
     Capacities capacities;
     bool is_there = true;
@@ -176,8 +176,8 @@ void Simulator::add_locations() {
   }
 }
 
-/// With a location that goes, some of what it works on goes unanswered; the rest
-/// had left it before.
+/// With a location that goes, some of what it works on goes unanswered; the
+/// rest had left it before.
 void Simulator::change_location() {
   if (locations_.empty()) return;
   Offer& offer = locations_[static_cast<std::size_t>(

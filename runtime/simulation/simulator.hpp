@@ -16,7 +16,8 @@
 
 namespace weft {
 
-/// Chances out of 1,000, for each reply of a port (crash, location: each event).
+/// Chances out of 1,000, for each reply of a port (crash, location: each
+/// event).
 struct Faults {
   int lost = 20;
   int doubled = 30;

@@ -192,7 +192,8 @@ SwarmEnd Swarm::run() {
   end_.events = seq_;
   end_.resent = before_.resent + head_->counters().resent;
   if (end_.problem.empty() && !open_.empty()) {
-    // What was lost with a location may be answered late, but is asked of nobody.
+    // What was lost with a location may be answered late, but is asked of
+    // nobody.
     broken("work is done, and the head waits for answers");
   }
   if (end_.problem.empty() && broker_.in_use("cpu") != 0) {

@@ -28,8 +28,7 @@ bool has_both_names(const nlohmann::json& value) {
       if (value.contains(name.now) && value.contains(name.before)) return true;
     }
   }
-  return value.is_structured() &&
-         std::ranges::any_of(value, &has_both_names);
+  return value.is_structured() && std::ranges::any_of(value, &has_both_names);
 }
 
 template <std::size_t... I>
@@ -102,8 +101,8 @@ TEST_CASE("earlier names of types, fields and words are read") {
 }
 
 TEST_CASE("an earlier field is not read where there is one of today's name") {
-  const auto back = decode(
-      "LeaseGranted", packed_map({{"place", "n1"}, {"location", "n2"}}));
+  const auto back =
+      decode("LeaseGranted", packed_map({{"place", "n1"}, {"location", "n2"}}));
   REQUIRE(back.has_value());
   CHECK(std::get<LeaseGranted>(*back).location == "n2");
 }

@@ -1,5 +1,6 @@
-// Runs that earlier versions of weft recorded: today's roles must decide in them
-// as those versions did. The code that the compiler makes of a graph may differ.
+// Runs that earlier versions of weft recorded: today's roles must decide in
+// them as those versions did. The code that the compiler makes of a graph may
+// differ.
 #include <map>
 #include <set>
 #include <string>
@@ -12,9 +13,9 @@
 namespace weft {
 namespace {
 
-/// Messages that hold, or refer to, what a compiler or a report made. The kernel
-/// library is asked by a subgraph's signature, which is the compiler's, too. A
-/// prompt shows kernels.
+/// Messages that hold, or refer to, what a compiler or a report made. The
+/// kernel library is asked by a subgraph's signature, which is the compiler's,
+/// too. A prompt shows kernels.
 const std::set<std::string> kGeneratedContent = {
     "SeedsReply",        "WriteFilesRequest", "Dispatch",    "OptimizeSubgraph",
     "Progress",          "CheckRequest",      "TimeRequest", "RunFinished",
@@ -26,8 +27,8 @@ struct OldRun {
   std::uint64_t events;
 };
 
-/// The first run was recorded before there were locations, the second one in the
-/// simulator, with nodes and a language model, the third one by `weft run`.
+/// The first run was recorded before there were locations, the second one in
+/// the simulator, with nodes and a language model, the third one by `weft run`.
 const OldRun kRuns[] = {
     {"journal_of_vocabulary_1.db", 1, 150},
     {"journal_of_vocabulary_2.db", 2, 186},

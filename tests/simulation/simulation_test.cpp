@@ -237,7 +237,8 @@ TEST_CASE("a role that makes a call twice gets caught") {
   CHECK_MESSAGE(problem.contains("is made twice"), problem);
 }
 
-/// How often an agent with calls under way heard that its last location is gone.
+/// How often an agent with calls under way heard that its last location is
+/// gone.
 int stops_for_lack_of_locations(const SimulationEnd& end) {
   std::map<std::uint64_t, int> output;  // by the event that is answered
   for (const Envelope& envelope : end.journal) {

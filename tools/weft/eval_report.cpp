@@ -135,7 +135,8 @@ void show(const std::string& name, const json& evaluation) {
             verdict.value("framework_error", 0.0)));
   show_mismatches(verdict);
   if (evaluation.value("accepted", false)) line("controls", controls(verdict));
-  line("random seed", std::to_string(evaluation.value("random_seed", std::uint64_t{0})));
+  line("random seed",
+       std::to_string(evaluation.value("random_seed", std::uint64_t{0})));
   line("device", evaluation.value("device", "") + ", precision " +
                      evaluation.value("precision", ""));
   const std::string shown = verdict.value("precision", "");

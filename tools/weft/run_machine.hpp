@@ -18,8 +18,8 @@ Result<Machine> resolve_machine(RunOptions& options,
 Result<void> add_gpu_numbers(Machine& machine,
                              const Installation& installation);
 
-/// Adds what a language model is told of the location: the versions of what builds
-/// its code and, where kernels run on the processor, what that reaches.
+/// Adds what a language model is told of the location: the versions of what
+/// builds its code and, where kernels run on the processor, what that reaches.
 Result<void> add_model_facts(Machine& machine, const RunOptions& options,
                              const Installation& installation);
 
