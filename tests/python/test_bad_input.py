@@ -52,6 +52,17 @@ class InputTest(WeftCase):
         self.assert_refused(self.run_words(file), 2, "cannot read",
                             "Permission denied")
 
+    def test_a_flag_by_its_earlier_name_works_and_a_line_says_today_s(self):
+        done = self.weft("simulate", "--seeds", "3")
+        self.assert_ends(done, 0, "--seeds is called --random-seeds now")
+        self.assertIn("1 runs", done.stdout)
+        self.assert_refused(
+            ["run", self.path("none.py"), "--out", self.path("run"), "--seed=4",
+             "--accept", "near-eager"], 2,
+            "--seed is called --random-seed now",
+            "--accept near-eager is called --accept kernelbench now",
+            "there is no file")
+
     def test_an_unknown_flag(self):
         self.assert_refused(["run", "x.py", "--no-such-flag"], 2,
                             "--no-such-flag")

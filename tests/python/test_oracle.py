@@ -304,7 +304,7 @@ class TimedData(unittest.TestCase):
         seen = []
         for _ in range(2):
             reply = world.oracle.answer(world.request(
-                "time", "add_mul", "honest", budget_ms=10, seed=1))
+                "time", "add_mul", "honest", budget_ms=10, random_seed=1))
             self.assertEqual(reply["timing"]["rejected"], "")
             kept = world.oracle.timer._bench._kept
             seen.append([x.clone() for x in kept[0]])
