@@ -138,9 +138,9 @@ def _add_nearness(made, result):
     for name in ("over_eager", "over_compile"):
         told = timing[name]
         if told:
-            made["near_" + name] = told["ratio"]
-            made[f"near_{name}_low"] = told["low"]
-            made[f"near_{name}_high"] = told["high"]
+            made["kernelbench_" + name] = told["ratio"]
+            made[f"kernelbench_{name}_low"] = told["low"]
+            made[f"kernelbench_{name}_high"] = told["high"]
 
 
 def _add_best(made: dict[str, Any]) -> None:

@@ -44,7 +44,7 @@ def by_near_rule(rows):
     """The same rows as KernelBench's own evaluator would have them; those only
     that it was asked of."""
     return [{**made, "verified": bool(made["kernelbench_module"]),
-             **{name: made["near_" + name] for name in (
+             **{name: made["kernelbench_" + name] for name in (
                  "over_eager", "over_eager_low", "over_eager_high",
                  "over_compile", "over_compile_low", "over_compile_high")}}
             for made in rows if made["kernelbench"]]
