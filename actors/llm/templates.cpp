@@ -8,18 +8,18 @@
 #include "embedded/config/prompts/checks.md"
 #include "embedded/config/prompts/describe.md"
 #include "embedded/config/prompts/device.md"
-#include "embedded/config/prompts/faster.md"
-#include "embedded/config/prompts/first.md"
 #include "embedded/config/prompts/group.md"
 #include "embedded/config/prompts/idioms_cpu.md"
 #include "embedded/config/prompts/idioms_gpu.md"
 #include "embedded/config/prompts/kernel_cpu.md"
 #include "embedded/config/prompts/measured.md"
+#include "embedded/config/prompts/optimize.md"
+#include "embedded/config/prompts/propose.md"
+#include "embedded/config/prompts/repair.md"
 #include "embedded/config/prompts/rules.md"
 #include "embedded/config/prompts/task.md"
 #include "embedded/config/prompts/timing_cpu.md"
 #include "embedded/config/prompts/timing_gpu.md"
-#include "embedded/config/prompts/wrong.md"
 
 namespace weft {
 namespace {

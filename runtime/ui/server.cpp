@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "embedded/runtime/ui/page/past.html"
-#include "embedded/runtime/ui/page/past_script.js"
+#include "embedded/runtime/ui/page/events.html"
+#include "embedded/runtime/ui/page/events_script.js"
 #include "embedded/runtime/ui/page/runs.html"
 #include "embedded/runtime/ui/page/runs_script.js"
 #include "embedded/runtime/ui/page/style.css"
