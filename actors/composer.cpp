@@ -393,7 +393,7 @@ void Composer::drop_all(Context& context) {
             "kernels it was slower, or not right.");
   chosen_.clear();
   keeps_forward_ = true;
-  if (stage_ == Stage::seeking) stage_ = Stage::kernelbench_module;
+  if (stage_ == Stage::seeking) stage_ = Stage::kernelbench;
   attempt(context);
 }
 

@@ -104,8 +104,8 @@ class Composer : public Role {
   /// Which module is being made.
   enum class Stage {
     whole,    ///< the one that weft's rule accepts
-    seeking,  ///< it is looked for which kernels can be near to eager …
-    near,     ///< … and the module of those is checked and timed
+    seeking,  ///< which kernels can be within KernelBench's tolerance …
+    kernelbench,  ///< … and the module of those is checked and timed
   };
   Stage stage_ = Stage::whole;
   std::vector<const SubgraphDone*> chosen_;  ///< into compose_->results

@@ -49,7 +49,7 @@ bool Composer::wants_kernelbench(const Verdict& verdict) const {
 /// Of the cuts that were timed as a whole, the fastest that is near.
 bool Composer::take_kernelbench_trial() {
   const CutTrial* trial =
-      eager_contractions_ ? trials_.kernelbench_module() : nullptr;
+      eager_contractions_ ? trials_.best_kernelbench() : nullptr;
   if (!trial) return false;
   kernelbench_module_ = {};
   kernelbench_module_.composed = true;
@@ -92,7 +92,7 @@ void Composer::rank() {
 void Composer::seek(Context& context) {
   if (stage_ == Stage::whole) rank();
   const bool is_found = outside_ - within_ <= 1 || is_late(context);
-  stage_ = is_found ? Stage::kernelbench_module : Stage::seeking;
+  stage_ = is_found ? Stage::kernelbench : Stage::seeking;
   changes_ = is_found ? within_ : (within_ + outside_) / 2;
   if (is_eager_contractions_ && changes_ == 0)
     return kernelbench_settled(context);
@@ -287,7 +287,7 @@ void Composer::eager_contractions_searched(
   rank();
   outside_ = ranked_.size() + 1;  // all of them may be near
   changes_ = ranked_.size();
-  stage_ = Stage::kernelbench_module;
+  stage_ = Stage::kernelbench;
   keeps_forward_ = false;
   attempt(context);
 }

@@ -42,7 +42,7 @@ void CutTrials::finished(CutTrial trial) {
   std::snprintf(text, sizeof text, "%.4g us", trial.timing.candidate.median_us);
   times_.push_back(cuts_[trial.cut].way + " " + text);
   const bool passes_kernelbench = trial.verdict.kernelbench.outcome ==
-                                  kernelbench_outcome::best_kernelbench;
+                                  kernelbench_outcome::within;
   if (passes_kernelbench &&
       (!best_kernelbench_ ||
        is_faster(trial.timing, best_kernelbench_->timing))) {

@@ -43,12 +43,12 @@ void Dispatcher::receive(const Address&, const Message& message,
 }
 
 void Dispatcher::take_offer(const Capacities& offer, Context& context) {
-  if (offer.assign_location.empty()) {
+  if (offer.location.empty()) {
     spares_head_ = offer.units.empty();
   } else if (offer.units.empty()) {
-    offers_.erase(offer.assign_location);
+    offers_.erase(offer.location);
   } else {
-    offers_[offer.assign_location] = offer;
+    offers_[offer.location] = offer;
   }
   if (!dispatch_) return;
   start_agents(context);
@@ -146,15 +146,15 @@ std::size_t Dispatcher::agents_max() const {
 std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
   std::map<Location, std::optional<Gpu>> locations;
   const auto of_head = head_locations(dispatch_->run);
-  for (const Location& assign_location : of_head)
-    locations[assign_location] = {};
+  for (const Location& location : of_head)
+    locations[location] = {};
   const std::string resource = device_resource(dispatch_->run.machine);
-  for (const auto& [assign_location, offer] : offers_) {
+  for (const auto& [location, offer] : offers_) {
     if (!offer.units.contains(resource)) continue;
-    if (device_of(assign_location).empty()) {
-      locations[assign_location] = {};
+    if (device_of(location).empty()) {
+      locations[location] = {};
     } else {
-      locations[assign_location] = offer.gpu;
+      locations[location] = offer.gpu;
     }
   }
   // The head's own devices that are gone meanwhile.
@@ -173,9 +173,9 @@ std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
 /// Says where, and what the location has: kernels are made for its device.
 void Dispatcher::assign_location(OptimizeSubgraph& work) const {
   const auto locations = this->locations();
-  const auto load = [&](const Location& assign_location) {
+  const auto load = [&](const Location& location) {
     return std::ranges::count_if(placed_, [&](const auto& item) {
-      return item.second == assign_location;
+      return item.second == location;
     });
   };
   const auto best = std::ranges::min_element(
@@ -186,9 +186,9 @@ void Dispatcher::assign_location(OptimizeSubgraph& work) const {
     if (b) b->uuid.clear();
     return a == b;
   };
-  for (const auto& [assign_location, gpu] : locations) {
-    if (assign_location != best->first && alike(gpu, best->second)) {
-      work.locations.push_back(assign_location);
+  for (const auto& [location, gpu] : locations) {
+    if (location != best->first && alike(gpu, best->second)) {
+      work.locations.push_back(location);
     }
   }
   if (work.machine.gpus.empty() || !best->second) return;

@@ -174,7 +174,7 @@ void PageServer::State::metrics(Response& response) {
 void PageServer::State::route() {
   get_page("/", embedded::runtime_ui_page_runs);
   get_page("/run/[0-9a-f]+/", live_page());
-  get_page("/run/[0-9a-f]+/past", embedded::runtime_ui_page_events);
+  get_page("/run/[0-9a-f]+/events", embedded::runtime_ui_page_events);
   const auto text = [this](const char* address, const char* bytes,
                            const char* type) {
     server.Get(address, [=](const Request&, Response& response) {
@@ -182,7 +182,7 @@ void PageServer::State::route() {
     });
   };
   text("/runs.js", embedded::runtime_ui_page_runs_script, "text/javascript");
-  text("/past.js", embedded::runtime_ui_page_events_script, "text/javascript");
+  text("/events.js", embedded::runtime_ui_page_events_script, "text/javascript");
   text("/style.css", embedded::runtime_ui_page_style, "text/css");
   // Browsers ask for it unasked, and tell of an error where there is none.
   server.Get("/favicon.ico",

@@ -33,7 +33,7 @@ function row_of(run) {
     cell(row, new Date(run.last_us / 1000).toLocaleString());
   }
   cell(row, run.folder, "faint");
-  link(cell(row, ""), "past", `/run/${run.id}/past`);
+  link(cell(row, ""), "events", `/run/${run.id}/events`);
   return row;
 }
 
