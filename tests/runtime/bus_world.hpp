@@ -53,7 +53,7 @@ struct World {
     bool is_cut = false;
     int begun = 0;
     int done = 0;
-    int said = 0;  // frames
+    int frames_sent = 0;  // frames
     bool has_ended = false;
     bool has_quit = false;
     std::string refused;
@@ -177,7 +177,7 @@ struct World {
     }
   }
   void at_node(Node& node, node_action::Send& send) {
-    ++node.said;
+    ++node.frames_sent;
     if (node.is_cut || lost()) return;
     head->on_frame(node.peer, send.frame.header,
                    send.frame.body ? *send.frame.body : "", now);

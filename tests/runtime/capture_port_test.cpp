@@ -68,20 +68,20 @@ TEST_CASE("graphs come in the order of the problems") {
   const auto reply = played.capture({"a", "b", "c"});
   CHECK(reply.failure.message == "");
   CHECK(reply.effect == 7);
-  CHECK(!reply.kept);
+  CHECK(!reply.from_library);
   CHECK(played.graphs(reply) == Texts{"a of 3", "b of 3", "c of 3"});
   CHECK(fs::is_empty(played.folder.path / "scratch"));
 }
 
 TEST_CASE("what the library has is not captured again, and keeps its place") {
   PlayedCaptures played;
-  CHECK(!played.capture({"b"}).kept);
+  CHECK(!played.capture({"b"}).from_library);
   const auto reply = played.capture({"a", "b", "c"});
   CHECK(reply.failure.message == "");
-  CHECK(!reply.kept);
+  CHECK(!reply.from_library);
   CHECK(played.graphs(reply) == Texts{"a of 2", "b of 1", "c of 2"});
   const auto again = played.capture({"c", "b"});
-  CHECK(again.kept);
+  CHECK(again.from_library);
   CHECK(played.graphs(again) == Texts{"c of 2", "b of 1"});
 }
 

@@ -120,7 +120,7 @@ std::string subgraph_line(const RunSummary& run_summary,
   const int verdicts = judged(run_summary, done.subgraph);
   std::string text = "  " + terminal_line(done.subgraph) + "  " +
                      terminal_line(done.outcome) + "  " +
-                     std::to_string(done.right) + " of " +
+                     std::to_string(done.correct) + " of " +
                      std::to_string(verdicts) + " seeds right";
   if (done.seeds > verdicts) {
     text += ", " + std::to_string(done.seeds - verdicts) +

@@ -103,7 +103,7 @@ void WaitSummary::take(const Envelope& envelope, const Message& message) {
     if (asked == asked_.end()) return;
     for (Calls* calls :
          {&providers_[asked->second.provider], &groups_[asked->second.group]}) {
-      ++calls->made;
+      ++calls->count;
       calls->from_cache += m->from_cache ? 1 : 0;
       if (m->failure) ++calls->failures[m->failure.code];
       if (!m->failure && !m->usage.known) ++calls->without_usage;
@@ -123,7 +123,7 @@ std::string WaitSummary::text(bool is_over) const {
   std::string text;
   for (const auto& [name, calls] : providers_) {
     text += "language model " + terminal_line(name) + ": " +
-            std::to_string(calls.made) + " calls";
+            std::to_string(calls.count) + " calls";
     if (calls.from_cache > 0) {
       text += ", " + std::to_string(calls.from_cache) + " of them cached";
     }
@@ -148,7 +148,7 @@ std::string WaitSummary::text(bool is_over) const {
   }
   for (const auto& [group, calls] : groups_) {
     text += "  " + (group.empty() ? "the run" : terminal_line(group)) + ": " +
-            std::to_string(calls.made) + " calls, " +
+            std::to_string(calls.count) + " calls, " +
             std::to_string(calls.tokens) + " tokens, " +
             dollars(calls.micro_usd) + "\n";
   }
@@ -181,7 +181,7 @@ nlohmann::json WaitSummary::json(bool is_over) const {
   const auto answer = [](const std::map<std::string, Calls>& all) {
     json object = json::object();
     for (const auto& [name, calls] : all) {
-      object[name] = {{"calls", calls.made},
+      object[name] = {{"calls", calls.count},
                       {"from_cache", calls.from_cache},
                       {"failures", calls.failures},
                       {"usage", usage_json(calls.usage)},

@@ -28,7 +28,7 @@ class WaitSummary {
  private:
   using Ticket = std::pair<Address, std::uint64_t>;
   struct Calls {
-    int made = 0;
+    int count = 0;
     int from_cache = 0;
     int without_usage = 0;
     std::map<std::string, int> failures;  ///< by code

@@ -71,7 +71,7 @@ struct Copy {
 struct Fiber {
   Context context;
   std::unique_ptr<char[]> stack{new char[stack_bytes]};
-  Location place;
+  Place place;
   std::deque<std::vector<Copy>> groups;
   /// Of this exchange and the last one, which others may not have read yet.
   alignas(16) char given[2][16];
@@ -104,7 +104,7 @@ struct Block {
   const Launch* launch;
   void (*body)(void*);
   void* argument;
-  Location place;
+  Place place;
   Cluster* cluster;
   Context home;
   std::vector<std::unique_ptr<Fiber>> fibers;
@@ -229,8 +229,8 @@ void run_block(Block& self) {
 
 }  // namespace
 
-const Location& thread_place() { return block->current->place; }
-const Location& block_place() { return block->place; }
+const Place& thread_place() { return block->current->place; }
+const Place& block_place() { return block->place; }
 int lane() { return block->current->place.x % 32; }
 
 void meet_block() {

@@ -20,7 +20,7 @@
 
 namespace host {
 
-struct Location {
+struct Place {
   unsigned x;
 };
 struct Launch {
@@ -31,8 +31,8 @@ struct Launch {
   long shared_bytes;
 };
 
-const Location& thread_place();
-const Location& block_place();
+const Place& thread_place();
+const Place& block_place();
 void meet_block();
 void sync_cluster();
 void yield_block();
