@@ -10,7 +10,7 @@ namespace weft {
 namespace {
 
 /// Calls that compute one tensor of numbers, element by element or almost so.
-bool may_be_stored(const Node& node) {
+bool may_be_kept(const Node& node) {
   const std::string& target = node.target;
   return node.kind == NodeKind::call && target != "getitem" &&
          node.values.size() == 1 && node.values[0] &&
@@ -47,7 +47,7 @@ std::set<std::string> worth_keeping(const Graph& graph,
   auto readers = readers_of(graph);
   int trials = 0;
   for (const Node& node : graph.nodes) {
-    if (!may_be_stored(node) || readers[node.name] < kReadersMin) continue;
+    if (!may_be_kept(node) || readers[node.name] < kReadersMin) continue;
     if (++trials > choices.kept_trials_max) break;
     std::set<std::string> more = kept;
     more.insert(node.name);
