@@ -35,6 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
+from weft.shown_text import csv_cell  # noqa: E402
+
 #: Facts of an H200: multiprocessors, most variants, bytes of shared memory, GB/s.
 H200 = ("132", "6", str(227 << 10), "4300")
 #: Bytes of the copies of a region's tensors: several times the L2 cache.
@@ -364,8 +366,10 @@ def report(found: list[Row], gbps: float, table: str) -> None:
             writer = csv.writer(file)
             names = [one.name for one in dataclasses.fields(Row)]
             writer.writerow([*names, "ratio"])
-            writer.writerows([*dataclasses.astuple(one), one.ratio]
-                             for one in found)
+            writer.writerows(
+                [csv_cell(cell) if isinstance(cell, str) else cell
+                 for cell in (*dataclasses.astuple(one), one.ratio)]
+                for one in found)
 
 
 def main() -> None:

@@ -42,10 +42,21 @@ foreach(library ${libraries})
   endif()
 endforeach()
 
-# Their licences ask to be with them.
+# Their licences ask to be with them; those of what is compiled in, too.
 find_program(dpkg_query dpkg-query)
 if(dpkg_query)
+  foreach(package libcli11-dev libmsgpack-cxx-dev nlohmann-json3-dev
+          libtomlplusplus-dev cppzmq-dev libseccomp-dev)
+    set(text /usr/share/doc/${package}/copyright)
+    if(NOT EXISTS ${text})
+      message(FATAL_ERROR "no licence of ${package}, which weft contains: ${text}")
+    endif()
+    file(REAL_PATH ${text} text)
+    file(INSTALL ${text} RENAME ${package} TYPE FILE
+         DESTINATION ${CMAKE_INSTALL_PREFIX}/share/weft/licences)
+  endforeach()
   foreach(file ${libraries} ${bwrap})
+    unset(package)
     file(REAL_PATH ${file} real)
     foreach(path ${file} ${real} /usr${file})
       execute_process(COMMAND ${dpkg_query} -S ${path} OUTPUT_VARIABLE told
@@ -56,10 +67,11 @@ if(dpkg_query)
       endif()
     endforeach()
     set(text /usr/share/doc/${package}/copyright)
-    if(package AND EXISTS ${text})
-      file(REAL_PATH ${text} text)
-      file(INSTALL ${text} RENAME ${package} TYPE FILE
-           DESTINATION ${CMAKE_INSTALL_PREFIX}/share/weft/licences)
+    if(NOT package OR NOT EXISTS ${text})
+      message(FATAL_ERROR "no licence of ${file}, which weft carries")
     endif()
+    file(REAL_PATH ${text} text)
+    file(INSTALL ${text} RENAME ${package} TYPE FILE
+         DESTINATION ${CMAKE_INSTALL_PREFIX}/share/weft/licences)
   endforeach()
 endif()

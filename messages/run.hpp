@@ -100,7 +100,7 @@ struct RunOptions {
   /// 0: no limit.
   std::int64_t budget_ms = 0;
   /// What decides speed alone, overridden by name
-  /// (docs/explanation/choices.md).
+  /// (docs/explanation/code-generation.md).
   std::map<std::string, double> choices{};
   /// One dimension of the model's inputs is a symbol: kernels, and the module
   /// that is composed, are for any size of it.

@@ -17,8 +17,9 @@ bool cuda_can_lower(const Graph& graph, const Node& call);
 
 /// Variants of a subgraph, the one expected to be fastest first; at most
 /// `variants_max`; no two equal texts. A source says in a comment at its top
-/// what is launched (docs/explanation/cuda.md). wrong_input where the target
-/// has no code for it: what another target would take, products for one.
+/// what is launched (docs/explanation/code-generation.md). wrong_input where
+/// the target has no code for it: what another target would take, products for
+/// one.
 Result<std::vector<KernelSource>> generate_cuda(const Subgraph& subgraph,
                                                 const GpuFacts& facts,
                                                 const GenerateOptions& options);

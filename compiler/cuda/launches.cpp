@@ -75,7 +75,7 @@ Result<std::string> launches_in(std::string_view source) {
       told["launches"].empty()) {
     return fail(ErrorCode::wrong_input,
                 "the source's comment 'launches' is no JSON that launches "
-                "anything (docs/explanation/cuda.md)");
+                "anything (docs/explanation/code-generation.md)");
   }
   return told.dump();
 }

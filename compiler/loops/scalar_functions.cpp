@@ -38,6 +38,8 @@ const std::vector<Row>& rows() {
       {"bitwise_or", Types::any, "{0} | {1}", "{0} | {1}", "{0} | {1}"},
       {"bitwise_xor", Types::any, "{0} ^ {1}", "{0} ^ {1}", "{0} ^ {1}"},
       {"select", Types::any, "", "tl.where({0}, {1}, {2})", "{0} ? {1} : {2}"},
+      // Triton's own minus subtracts from 0: it gives 0 for 0, and eager -0.
+      {"neg", Types::floats, "", "{0} * -1.0", ""},
       {"neg", Types::any, "", "-{0}", "-{0}"},
       {"abs", Types::any, "", "tl.abs({0})", ""},
       {"square", Types::any, "", "{0} * {0}", ""},

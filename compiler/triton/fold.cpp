@@ -74,12 +74,14 @@ void TritonFold::begin(TritonKernel& kernel, const std::string& shape) const {
 std::vector<std::string> TritonFold::tile(TritonKernel& kernel,
                                           const std::string& shape,
                                           const std::string& mask) const {
+  const Scalar& value = program_.arena[stage_.value];
   std::vector<std::string> texts = {kernel.operand(stage_.value)};
-  if (program_.arena[stage_.value].op == ScalarOp::constant) {
-    texts[0] = "tl.full((1, 1), " + texts[0] + ", " +
-               triton_type(accumulator_dtype()) + ")";
+  if (is_plain_number(value)) {
+    texts[0] = "tl.full((1, 1), " + texts[0] + ", tl.float32)";
   } else if (is_truth(program_, stage_)) {
     texts[0] += ".to(tl.int32)";
+  } else if (value.op == ScalarOp::position) {
+    texts[0] += ".to(" + triton_type(accumulator_dtype()) + ")";
   }
   if (has_position()) {
     texts.push_back(kernel.operand(stage_.position) + ".to(tl.int32)");

@@ -19,7 +19,8 @@ const std::map<std::string, Helper>& helpers_of_float32() {
     """e^x - 1, exact to rounding also near zero."""
     p = 1 / 720 + x * (1 / 5040)
     p = 1 / 6 + x * (1 / 24 + x * (1 / 120 + x * p))
-    return tl.where(tl.abs(x) < 0.5, x + x * x * (0.5 + x * p), tl.exp(x) - 1)
+    near = tl.where(x == 0.0, x, x + x * x * (0.5 + x * p))
+    return tl.where(tl.abs(x) < 0.5, near, tl.exp(x) - 1)
 )py"}},
       {"log1p", {{}, R"py(def _log1p(x):
     """log(1 + x); what 1 + x rounds away is scaled back in."""
@@ -32,14 +33,14 @@ const std::map<std::string, Helper>& helpers_of_float32() {
     a = tl.abs(x)
     t = _expm1(2.0 * tl.where(a > 10.0, 10.0, a))
     r = t / (t + 2.0)
-    return tl.where(x < 0, -r, r)
+    return tl.where(x < 0, -r, tl.where(x > 0, r, x))
 )py"}},
       {"erf", {{}, "def _erf(x):\n    return tl.erf(x)\n"}},
       {"round", {{}, R"py(def _round(x):
     """To the nearest integer, ties to the even one."""
     a = tl.abs(x)
     r = tl.where(a < 8388608.0, (a + 8388608.0) - 8388608.0, a)
-    return tl.where(x < 0, -r, r)
+    return tl.where(x < 0, r * -1.0, tl.where(x > 0, r, x))
 )py"}},
       {"gelu", {{}, R"py(def _gelu(x):
     return 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
@@ -100,8 +101,10 @@ const std::map<std::string, Helper>& helpers_of_float32() {
     half = tl.floor(y) * 0.5
     odd = (tl.floor(half) != half) & (tl.abs(y) < 16777216.0)
     fraction = (tl.floor(y) != y) & (tl.abs(x) != float("inf"))
-    signed = tl.where(odd, -power, power)
-    power = tl.where(x < 0, tl.where(fraction, float("nan"), signed), power)
+    signed = tl.where(odd, power * -1.0, power)
+    has_minus = (x < 0) | ((x == 0) & (1.0 / x < 0))
+    power = tl.where(has_minus, signed, power)
+    power = tl.where((x < 0) & fraction, float("nan"), power)
     return tl.where((y == 0) | (x == 1), 1.0, power)
 )py"}},
   };

@@ -123,7 +123,7 @@ void NestText::store_stage(TritonKernel& kernel, const Stage& stage,
                            const std::string& shape) const {
   std::string value = kernel.operand(stage.value);
   const Scalar& node = program().arena[stage.value];
-  if (node.op == ScalarOp::constant && node.dtype == DType::f32) {
+  if (is_plain_number(node)) {
     value = "tl.full((1, 1), " + value + ", tl.float32)";
   }
   kernel.store(stage.output, stage.offset,

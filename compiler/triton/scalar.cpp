@@ -104,6 +104,11 @@ std::string cast_text(DType to, const std::string& value) {
   return value + ".to(" + triton_type(to) + ")";
 }
 
+bool is_negative_zero(const Scalar& node) {
+  return node.op == ScalarOp::constant && is_float(node.dtype) &&
+         node.number == 0 && std::signbit(node.number);
+}
+
 bool compares(const std::string& function) {
   static const std::set<std::string> names = {"eq", "ne", "lt",
                                               "le", "gt", "ge"};
@@ -139,10 +144,7 @@ std::string call_text(const TritonScope& scope, const Scalar& node) {
   }
   // A function's first argument has methods: a number before a tensor is one
   // of one element. Operators take it as it is.
-  const auto is_number = [&](ExprId id) {
-    return arena[id].op == ScalarOp::constant && arena[id].dtype == DType::f32;
-  };
-  if (!node.arguments.empty() && is_number(node.arguments[0]) &&
+  if (!node.arguments.empty() && is_plain_number(arena[node.arguments[0]]) &&
       !is_operator(node.function)) {
     arguments[0] = "tl.full((1, 1), " + arguments[0] + ", tl.float32)";
   }
@@ -237,8 +239,22 @@ std::string triton_mask(const TritonVariables& variables,
   return text;
 }
 
+bool is_plain_number(const Scalar& node) {
+  return node.op == ScalarOp::constant && node.dtype == DType::f32 &&
+         !is_negative_zero(node);
+}
+
 std::string triton_constant(const Scalar& node) {
-  if (node.dtype == DType::f32) return number_text(node.number);
+  if (is_plain_number(node)) return number_text(node.number);
+  // Triton makes 0 of the number -0.0.
+  if (is_negative_zero(node) && node.dtype == DType::f32) {
+    return full_text("-2147483648", DType::i32) +
+           ".to(tl.float32, bitcast=True)";
+  }
+  if (is_negative_zero(node) && node.dtype == DType::f64) {
+    return full_text("-9223372036854775808", DType::i64) +
+           ".to(tl.float64, bitcast=True)";
+  }
   const std::string value = is_float(node.dtype) ? number_text(node.number)
                                                  : std::to_string(node.integer);
   return full_text(value, node.dtype);
@@ -268,8 +284,7 @@ std::string triton_expression(const TritonScope& scope, ExprId id) {
     }
     case ScalarOp::cast: {
       const Scalar& from = scope.program->arena[node.arguments[0]];
-      const bool is_bare =  // a number of Python's, which has no .to()
-          from.op == ScalarOp::constant && from.dtype == DType::f32;
+      const bool is_bare = is_plain_number(from);  // which has no .to()
       return cast_text(node.dtype,
                        is_bare ? full_text(number_text(from.number), DType::f32)
                                : triton_operand(scope, node.arguments[0]));

@@ -41,7 +41,10 @@ std::string triton_index(const Index& index, const TritonVariables& variables);
 std::string triton_place(const std::string& tensor, const Index& index,
                          const TritonVariables& variables);
 
-/// 0.5 in plain Triton; other types as a tensor of one element.
+/// Whether triton_constant gives a number of Python's instead of a tensor.
+bool is_plain_number(const Scalar& node);
+
+/// 0.5 in plain Triton; other types, and -0.0, as a tensor of one element.
 std::string triton_constant(const Scalar& node);
 
 /// What expressions are printed with. Names are of tensors of two dimensions

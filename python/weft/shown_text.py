@@ -28,6 +28,12 @@ def table_cell(text: str | None) -> str:
     return line.replace("](", "]\\(")
 
 
+def csv_cell(text: str) -> str:
+    """A text for csv.writer, which quotes: no spreadsheet computes it. For texts, not
+    for numbers."""
+    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
 def _shown(text: str, instead: dict[str, str]) -> str:
     def of(found: re.Match[str]) -> str:
         one = found.group()

@@ -84,13 +84,13 @@ def main(words):
         file.write(" ".join(words) + "\n")
     if how == "hangs":
         time.sleep(600)
-    while how == "waits" and not os.path.exists(
+    while how.startswith("waits") and not os.path.exists(
             os.environ["FAKE_WEFT_RUNS"] + ".go"):
         time.sleep(0.05)
     if how == "one batch" and "--dynamic-dim" in words:
         print("weft: not for any batch", file=sys.stderr)
         sys.exit(2)
-    if how == "fails":
+    if how in ("fails", "waits and fails"):
         sys.exit("weft: this run fails")
     os.makedirs(os.path.join(run, "composed"))
     with open(problem, encoding="utf-8") as file:
@@ -103,9 +103,10 @@ def main(words):
     with open(os.path.join(run, "report.md"), "w", encoding="utf-8") as file:
         file.write("a report\n")
     with open(os.path.join(run, "result.json"), "w", encoding="utf-8") as file:
-        json.dump({"summary": f"played: {how}", "timed": True, "timing": {
+        steers = "\n\x1b[31m\u202eready" * how.endswith("hostile words")
+        json.dump({"summary": f"played: {how}{steers}", "timed": True, "timing": {
             "over_compile": {"ratio": 0.5 if how == "slow" else 2.0}},
-            "why_no_kernel": "no kernel of ours is faster here"
+            "why_no_kernel": f"no kernel of ours is faster here{steers}"
                              if how.startswith("nothing") else "",
             "subgraphs": [{"reason":
                 "the budget is over" if how in ("short", "nothing yet")

@@ -399,6 +399,14 @@ class FloorTest(unittest.TestCase):
 
 
 class RowTest(unittest.TestCase):
+    def test_a_spreadsheet_computes_no_cell_of_the_table(self):
+        for text in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1"):
+            rows = [row_of(1, wrong(text))]
+            results.add_floors(rows)
+            [told] = csv.DictReader(io.StringIO(results.results_csv(rows)))
+            self.assertEqual(told["reason"], "'" + text)
+            self.assertNotIn("'", told["wall_s"])
+
     def test_every_row_of_the_table_has_the_header_s_columns(self):
         rows = [row_of(1, result_of()), row_of(2, wrong("a, \"b\"\nc")),
                 row_of(3, state=records.DIED, reason="signal 9")]

@@ -23,7 +23,8 @@ SAMPLE = ("cumprod", "cumsum", "prod", "norm", "linalg.norm", "linalg.vector_nor
           "nn.functional.normalize", "nn.functional.cosine_similarity", "renorm",
           "cdist", "index_put", "masked_scatter", "masked_fill", "std", "kthvalue",
           "max_pool2d_with_indices_backward", "nn.functional.embedding",
-          "nn.functional.layer_norm", "logcumsumexp", "put", "take", "sort",
+          "nn.functional.layer_norm", "nn.functional.linear_cross_entropy",
+          "logcumsumexp", "put", "take", "sort",
           "nn.functional.hinge_embedding_loss", "as_strided", "trace")
 #: Words of the reasons for which operators are refused: their results' shapes or
 #: their work depend on values, or they are another library's.
@@ -35,8 +36,6 @@ REFUSALS = ("depends on the values", "no operator on tensors",
 WRITES_INPUTS = ("native_batch_norm", "_native_batch_norm_legit",
                  "_batch_norm_with_update", "nn.functional.batch_norm",
                  "nn.functional.instance_norm")
-#: Eager has other derivatives than the operators that it is captured as.
-OTHER_DERIVATIVES = ("nn.functional.linear_cross_entropy",)
 
 
 class Model(torch.nn.Module):
@@ -103,7 +102,7 @@ class OperatorTraining(unittest.TestCase):
     def test_each_operator_s_gradients_are_eager_s(self) -> None:
         count = 0
         for op in op_db:
-            if (not op.supports_autograd or op.name in OTHER_DERIVATIVES
+            if (not op.supports_autograd
                     or torch.float32 not in op.supported_dtypes("cpu")
                     or not (IS_LONG or op.name in SAMPLE)):
                 continue

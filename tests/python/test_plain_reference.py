@@ -46,6 +46,16 @@ PLAIN = [
 ]
 #: As bodies of forward().
 FOREIGN = [
+    # Names that the file binds elsewhere, and attributes that it calls its own.
+    "eval = 1; return x",
+    "for open in []: pass\n        open('/tmp/x', 'w'); return x",
+    "return [getattr for getattr in x]",
+    "self.gi_frame = self.f_builtins = 1\n"
+    "        return (a for a in x).gi_frame.f_builtins['eval']('1')",
+    "self.from_file = 1; x.untyped_storage().from_file('/tmp/x', True, 9); return x",
+    "self.tofile = 1; x.numpy().tofile('/tmp/x'); return x",
+    "self.format = 1; return '{0.__class__}'.format(x)",
+    "self.format_map = 1; return '{x.__class__}'.format_map({'x': x})",
     "torch.os.system('id'); return x",
     "torch.sys.modules; return x",
     "torch.hub.load('a', 'b'); return x",
@@ -126,6 +136,19 @@ class PlainReference(unittest.TestCase):
     def test_the_fault_names_its_line(self):
         fault = plain_reference.fault_of(f"{HEAD}        torch.os.abort(){TAIL}")
         self.assertIn("line 17 uses torch.os", fault)
+
+
+class Imports(unittest.TestCase):
+    def test_only_types_are_imported_to_annotate_with(self):
+        for line in ("from typing import sys", "from typing import get_type_hints",
+                     "from typing import _eval_type", "from typing import re as eval",
+                     "from collections.abc import _sys", "from typing import List as open",
+                     "from torch import relu as eval"):
+            with self.subTest(line):
+                self.assertTrue(plain_reference.fault_of(line + "\n"))
+        for line in ("from typing import List, Optional", "from __future__ import "
+                     "annotations", "from collections.abc import Sequence"):
+            self.assertEqual(plain_reference.fault_of(line + "\n"), "")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ with torch.no_grad():
     kernels.settled.wait(BUDGET_S)
     mine(x)
 print(kernels.state, flush=True)
+print(kernels.reason, flush=True)
 """
 
 
@@ -80,6 +81,31 @@ class Ranks(BackendCase):
     @long
     def test_eight_ranks_begin_one_search(self):
         self.check(8)
+
+    def check_failure(self, count):
+        """One search fails: that is the answer for all who wait."""
+        self.set_environment(FAKE_WEFT="waits and fails")
+        ranks = [self.begin() for _ in range(count)]
+        for rank in ranks:
+            self.assertEqual(rank.stdout.readline(), "called\n")
+        self.until_runs(1)
+        with open(self.runs_file + ".go", "wb"):
+            pass
+        for rank in ranks:
+            self.assertEqual(rank.stdout.readline(), "framework\n")
+            self.assertIn("this run fails", rank.stdout.readline())
+        self.assertEqual(self.runs(), 1)
+        later = self.begin()  # the next program tries it anew
+        self.assertEqual(later.stdout.readline(), "called\n")
+        self.assertEqual(later.stdout.readline(), "framework\n")
+        self.assertEqual(self.runs(), 2)
+
+    def test_a_failed_search_is_not_repeated_by_who_waits(self):
+        self.check_failure(3)
+
+    @long
+    def test_eight_ranks_share_a_failure(self):
+        self.check_failure(8)
 
     def test_who_searched_and_died_is_succeeded(self):
         self.set_environment(FAKE_WEFT="hangs")

@@ -2,7 +2,7 @@
 
 import unittest
 
-from weft.shown_text import table_cell, terminal_line, terminal_paragraph
+from weft.shown_text import csv_cell, table_cell, terminal_line, terminal_paragraph
 
 
 class ShownText(unittest.TestCase):
@@ -25,6 +25,11 @@ class ShownText(unittest.TestCase):
         self.assertEqual(table_cell("a|b\n# <b> [x](y) `z`"),
                          "a\\|b # \\<b> [x]\\(y) \\`z\\`")
         self.assertEqual(table_cell(None), "")
+
+    def test_a_spreadsheet_computes_no_cell(self):
+        for text in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"):
+            self.assertEqual(csv_cell(text), "'" + text)
+        self.assertEqual(csv_cell("a=1"), "a=1")
 
 
 if __name__ == "__main__":

@@ -159,6 +159,18 @@ class Sentences(unittest.TestCase):
                          text.removesuffix(" And more."))
         self.assertTrue(told(ValueError(text)).endswith("is wrong. …"))
 
+    def test_whole_lines_are_taken(self) -> None:
+        for length_max, taken in (
+                (1000, self.TEXT),
+                (40, "The first one. The second is longer.\n…"),
+                (20, "The first one. …")):
+            self.assertEqual(sentences.whole_lines(self.TEXT, length_max), taken)
+
+    def test_a_sentence_longer_than_all_is_cut_between_words_and_says_so(self) -> None:
+        self.assertEqual(sentences.whole_lines("shape " * 500, 20),
+                         "shape shape shape … (2983 characters are left out)")
+        self.assertLess(len(sentences.whole_lines("x" * 5000, 20)), 100)
+
     def test_an_error_without_words_has_its_class(self) -> None:
         self.assertEqual(sentences.first_sentence(KeyError()), "KeyError")
         self.assertEqual(sentences.of_error(KeyError()), "KeyError")

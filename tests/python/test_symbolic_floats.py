@@ -4,9 +4,14 @@ the user's file and line."""
 import json
 import os
 import unittest
+from typing import Any
+
+# Before torch, which may look for Triton.
+import triton_kernels
 
 import torch
 from backend_case import BackendCase
+from cuda_on_host import CudaVariant
 from torch import library, nn
 
 from weft.backend.graphs import problem_source
@@ -14,6 +19,11 @@ from weft.backend.searches import search
 from weft.backend.implementations.composed_module import Numbers, SizeTensors
 from weft.backend.graphs.graph_arguments import _WeftSize
 from weft.capture import capture
+from weft.expect.reference import Reference
+
+
+TRITON = triton_kernels.TritonVariant("floats", 0, 1, 132)
+CUDA = CudaVariant("floats", 0, 1, 132)
 
 
 class Tempered(nn.Module):
@@ -39,6 +49,10 @@ class SymbolicFloats(BackendCase):
 
     def captured(self, text: str) -> list[str]:
         """The operators of that problem file's graph."""
+        return [node["target"] for node in self.graph(text)["nodes"]]
+
+    def graph(self, text: str) -> dict[str, Any]:
+        """That problem file's graph."""
         problem, out = (os.path.join(self.folder, name)
                         for name in ("problem.py", "graph.json"))
         with open(problem, "w", encoding="utf-8") as file:
@@ -46,7 +60,22 @@ class SymbolicFloats(BackendCase):
         reply = capture.reply_of(problem, out)
         self.assertTrue(reply["ok"], reply)
         with open(out, encoding="utf-8") as file:
-            return [node["target"] for node in json.load(file)["nodes"]]
+            return json.load(file)
+
+    def assert_kernels_for_a_gpu(self, text: str, variants: list[Any]) -> None:
+        """Kernels of GPU targets, run here, give what eager gives."""
+        graph = self.graph(text)
+        reference = Reference(graph)
+        inputs = [spec.view(torch.rand(spec.storage_elements).to(spec.dtype))
+                  for spec in reference.inputs]
+        for variant in variants:
+            answer, = variant.generate([graph], ())
+            self.assertNotIn("error", answer)
+            function, = variant.build([graph], [answer],
+                                      self.folder)[0].values()
+            for got, wanted in zip(function(inputs),
+                                   reference.function()(*inputs), strict=True):
+                torch.testing.assert_close(got, wanted)
 
     @torch.no_grad()
     def test_a_float_that_changes_is_an_argument(self) -> None:
@@ -61,6 +90,7 @@ class SymbolicFloats(BackendCase):
         targets = self.captured(text)
         self.assertIn("aten._to_copy.default", targets)
         self.assertFalse([one for one in targets if one.startswith("prims")])
+        self.assert_kernels_for_a_gpu(text, [TRITON, CUDA])
 
     @torch.no_grad()
     def test_a_float_of_a_symbolic_size_is_one_graph_s(self) -> None:
@@ -74,6 +104,8 @@ class SymbolicFloats(BackendCase):
         self.assertIn("forward(self, arg2_1, arg3_1)", text)
         self.assertNotIn("(weft_batch)", text)  # but in shapes
         self.captured(text)
+        # Triton has no pow of float64: there it stays PyTorch's.
+        self.assert_kernels_for_a_gpu(text, [CUDA])
 
     def test_a_number_on_the_host_goes_where_the_others_are(self) -> None:
         x, t = torch.empty(3, device="meta"), torch.tensor(0.5)
@@ -131,7 +163,7 @@ class UserLines(BackendCase):
         def failing(*_, **__):
             return 2, "problem.py:40: it cannot be captured"
 
-        self.patch(search.program, "run", failing)
+        self.patch(search.weft_process, "run", failing)
         self.compiled(Tempered())(torch.randn(6, 8))
         self.assertRegex(self.reasons()[0], r"^(test_symbolic_floats.py:\d+: )?it "
                          "cannot be captured$")

@@ -150,7 +150,7 @@ class Tagged(WeftCase):
     """tools/wheel, of a wheel that is there; auditwheel is played."""
 
     def tag(self, *words, meets="manylinux_2_36_x86_64", has=(
-            "libcurl.so.4", "libmissing-2.5.so.0")):
+            "libcurl.so.4", "libmissing-2.5.so.0"), licences=("libcurl4",)):
         tools = self.path("tools")
         os.makedirs(tools, exist_ok=True)
         for name in ("auditwheel", "patchelf"):
@@ -161,6 +161,8 @@ class Tagged(WeftCase):
         with zipfile.ZipFile(wheel, "w") as file:
             for name in has:
                 file.writestr("weft/native/lib/weft/" + name, "")
+            for name in licences:
+                file.writestr("weft/native/share/weft/licences/" + name, "")
         return subprocess.run(
             [os.path.join(ROOT, "tools", "wheel"), "--wheel", wheel, "--out",
              self.path("out"), *words], capture_output=True, text=True,
@@ -171,6 +173,8 @@ class Tagged(WeftCase):
         done = self.tag()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("manylinux_2_36_x86_64.whl", done.stdout)
+        self.assertIn("needs glibc 2.36 or newer; contains 2 libraries and 1 "
+                      "licence texts", done.stdout)
         self.assertEqual(os.listdir(self.path("out")),
                          ["weft-py3-none-manylinux_2_36_x86_64.whl"])
 
@@ -180,7 +184,8 @@ class Tagged(WeftCase):
                  "is not manylinux_2_28_x86_64; by its symbols it is"),
                 ([], {"meets": "linux_x86_64"}, "for this Linux alone"),
                 ([], {"has": ["libcurl.so.4"]}, "install libmissing-2.5.so.0"),
-                ([], {"has": []}, "not weft's")):
+                ([], {"has": []}, "not weft's"),
+                ([], {"licences": []}, "lacks the licences")):
             with self.subTest(told):
                 done = self.tag(*words, **changes)
                 self.assertEqual(done.returncode, 1, done.stdout)

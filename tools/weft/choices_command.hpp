@@ -1,4 +1,5 @@
-// `weft choices`: what decides speed alone (docs/explanation/choices.md).
+// `weft choices`: what decides speed alone
+// (docs/explanation/code-generation.md).
 #pragma once
 
 #include <string>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "compiler/lowering/operators/table.hpp"
 #include "tools/weft/command_tree.hpp"
 #include "tools/weft/help.hpp"
 
@@ -211,6 +212,28 @@ void write_manual(Page& page, const CommandText& root) {
   }
 }
 
+/// What compiler/lowering/operators/ has rules for.
+std::string operators_text() {
+  std::ostringstream out;
+  out << "# Operators\n\n<!-- Written by `weft manual operators`; do not edit. "
+         "-->\n\nThe compiler has code for these ATen operators. A name "
+         "without "
+         "an overload stands for all overloads.\nMatrix products, convolutions "
+         "and attention are generated for GPU targets only. An operator that "
+         "is "
+         "not listed stays PyTorch's.\nThe same holds for a call with a dtype, "
+         "a layout or an argument that a rule does not know.\n\n| kind | "
+         "operators |\n|---|---|\n";
+  for (const RuleGroup& group : rule_groups()) {
+    RuleTable rules;
+    group.add(rules);
+    std::vector<std::string> names;
+    for (const auto& [name, rule] : rules) names.push_back("`" + name + "`");
+    out << "| " << group.title << " | " << joined(names, ", ") << " |\n";
+  }
+  return out.str();
+}
+
 }  // namespace
 
 std::string manual_text(const CLI::App& app, const std::string& format) {
@@ -220,6 +243,7 @@ std::string manual_text(const CLI::App& app, const std::string& format) {
     write_manual(page, root);
     return page.out.str();
   }
+  if (format == "operators") return operators_text();
   MarkdownPage page;
   write_manual(page, root);
   return page.out.str();

@@ -10,7 +10,7 @@ namespace weft {
 /// `shell` is bash, zsh or fish.
 std::string completion_script(const CLI::App& app, const std::string& shell);
 
-/// `format` is man or markdown.
+/// `format` is man, markdown, or operators: a page of what the compiler lowers.
 std::string manual_text(const CLI::App& app, const std::string& format);
 
 }  // namespace weft

@@ -1,5 +1,5 @@
 // `weft tune`: values of one choice, each tried in a run of its own
-// (docs/explanation/choices.md).
+// (docs/explanation/code-generation.md).
 #pragma once
 
 #include <string>

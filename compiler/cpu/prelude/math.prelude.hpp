@@ -164,7 +164,7 @@ INLINE f32v expm1(f32v x) {
   const f32v grown = p * a * b + (a * b - 1.0f);
   // a · b overflows one step before the result does.
   const f32v large = (p * a + a) * b;
-  return select(n > 64, large, grown);
+  return select(x == 0.0f, x, select(n > 64, large, grown));  // -0 stays -0
 }
 // log(m · 2^e), m in [2/3, 4/3).
 INLINE f32v log(f32v a) {
@@ -194,7 +194,7 @@ INLINE f32v log1p(f32v x) {
   const f32v u = x + 1.0f;
   const f32v lost = (x - (u - 1.0f)) / u;
   const mask plain = narrow(u == 0.0f) | narrow(u == highest<f32v>());
-  return log(u) + select(plain, f32v{}, lost);
+  return select(x == 0.0f, x, log(u) + select(plain, f32v{}, lost));
 }
 // tanh = t / (t + 2) with t = e^(2|x|) - 1.
 INLINE f32v tanh(f32v x) {

@@ -17,14 +17,15 @@ INLINE V highest() {
   using L = std::numeric_limits<element<V>>;
   return splat<element<V>>(L::has_infinity ? L::infinity() : L::max());
 }
-// A NaN on either side is the answer, as the framework has it.
+// A NaN on either side is the result, as in eager. Of equal numbers the first is:
+// eager's relu and clamp keep the sign of a zero.
 template <class V>
 INLINE V maximum(V a, V b) {
-  return select(narrow(a > b) | unordered(a), a, b);
+  return select(narrow(a >= b) | unordered(a), a, b);
 }
 template <class V>
 INLINE V minimum(V a, V b) {
-  return select(narrow(a < b) | unordered(a), a, b);
+  return select(narrow(a <= b) | unordered(a), a, b);
 }
 template <class V, class Op>
 INLINE element<V> across(V value, Op op) {
@@ -50,8 +51,8 @@ INLINE element<V> across(V value, Op op) {
   };
 REDUCER(Sum, V{}, a + b)
 REDUCER(Product, splat<element<V>>(1), a* b)
-REDUCER(Max, lowest<V>(), maximum(b, a))
-REDUCER(Min, highest<V>(), minimum(b, a))
+REDUCER(Max, lowest<V>(), maximum(a, b))
+REDUCER(Min, highest<V>(), minimum(a, b))
 REDUCER(Any, V{}, a | b)
 REDUCER(All, ~V{}, a& b)
 

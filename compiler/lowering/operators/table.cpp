@@ -1,6 +1,7 @@
 #include "compiler/lowering/operators/table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace weft {
@@ -273,26 +274,33 @@ Shape Call::dims(std::size_t position, std::string_view name,
   return dims;
 }
 
+std::span<const RuleGroup> rule_groups() {
+  static constexpr std::array<RuleGroup, 17> kGroups = {{
+      {"Pointwise", add_pointwise_rules},
+      {"Views", add_view_rules},
+      {"Reductions and scans", add_reduction_rules},
+      {"Norms and softmax", add_norm_rules},
+      {"Movement", add_movement_rules},
+      {"Lookups", add_lookup_rules},
+      {"Sums at indices", add_sum_rules},
+      {"Pooling and interpolation", add_pool_rules},
+      {"Adaptive pooling", add_adaptive_pool_rules},
+      {"Gradients of pooling", add_pool_gradient_rules},
+      {"Gradients of padding", add_pad_gradient_rules},
+      {"Gradients of interpolation", add_upsample_gradient_rules},
+      {"Losses", add_loss_rules},
+      {"Other gradients", add_gradient_rules},
+      {"Matrix products", add_contraction_rules},
+      {"Convolutions", add_convolution_rules},
+      {"Attention", add_attention_rules},
+  }};
+  return kGroups;
+}
+
 const RuleTable& operator_rules() {
   static const RuleTable table = [] {
     RuleTable rules;
-    add_pointwise_rules(rules);
-    add_view_rules(rules);
-    add_reduction_rules(rules);
-    add_norm_rules(rules);
-    add_movement_rules(rules);
-    add_lookup_rules(rules);
-    add_sum_rules(rules);
-    add_pool_rules(rules);
-    add_adaptive_pool_rules(rules);
-    add_pool_gradient_rules(rules);
-    add_pad_gradient_rules(rules);
-    add_upsample_gradient_rules(rules);
-    add_loss_rules(rules);
-    add_gradient_rules(rules);
-    add_contraction_rules(rules);
-    add_convolution_rules(rules);
-    add_attention_rules(rules);
+    for (const RuleGroup& group : rule_groups()) group.add(rules);
     return rules;
   }();
   return table;

@@ -1,6 +1,7 @@
 // The table of operators that lowering knows, and how a rule reads its call.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "compiler/lowering/lower.hpp"
@@ -101,6 +102,13 @@ void add_sum_rules(RuleTable& table);
 void add_contraction_rules(RuleTable& table);
 void add_convolution_rules(RuleTable& table);
 void add_attention_rules(RuleTable& table);
+
+/// Rules that belong together.
+struct RuleGroup {
+  std::string_view title;
+  void (*add)(RuleTable& table);
+};
+std::span<const RuleGroup> rule_groups();
 
 /// All rules, by operator: "add.Tensor" or, for every overload, "add".
 const RuleTable& operator_rules();

@@ -27,33 +27,35 @@ REPLAY_MB, REPLAY_MB_MAX = 1024, 1 << 20
 class Options:
     """Of torch.compile(..., backend="weft", options={...})."""
 
-    #: Seconds that the search for one graph's kernels may take.
+    #: Seconds for one graph, from writing it down to the module's build.
     budget_s: float = 60.0
-    #: Who computes until kernels are verified, and where none wins; "auto" of
-    #: torch.compile's dict: Inductor on a GPU, else eager.
+    #: Implementation during the search, and afterwards if no kernel is faster: "eager" or
+    #: "inductor". Kernels must be faster than it.
     fallback: str = "eager"
     #: Whether the first call waits for the search.
     wait: bool = False
-    #: What to build for, as `weft run --target` takes it.
+    #: Kernels to build, as for `weft run --target`.
     target: str = "auto"
-    #: Kernels tried for a subgraph, at most; 0: as the budget allows.
+    #: Maximum number of kernels tried for a subgraph; 0: as the budget allows.
     variants: int = 0
-    #: Who proposes kernels, as `weft run --seeds` takes it; "auto": also
-    #: Inductor, where it can be had and the budget allows it.
+    #: Seed generators, as for `weft run --seeds`. "auto" adds Inductor if it is available
+    #: and the budget allows it.
     seeds: str = "auto"
-    #: Sizes for which one graph gets kernels of its own, at most.
+    #: Maximum number of sizes for which one graph gets kernels.
     shapes_max: int = 4
-    #: Seconds that one call may be held up to see that kernels are as fast here
-    #: as who computes without them; 0: the search's word is enough.
+    #: Seconds that one call may be delayed to time kernels against the fallback in this
+    #: process; 0: the search's timing decides.
     trial_s: float = 1.0
     #: MiB of a GPU's memory that the CUDA graphs of calls may keep, where they are
     #: faster here; 0: there are none. None: what the mode asks for.
     replay_mb: int | None = None
-    #: Whether composed modules of earlier processes are used, and kept.
+    #: Whether modules of earlier processes are used, and new ones stored.
     cache: bool = True
-    #: Whether a forked process, or one of multiprocessing, may start a search. None:
-    #: as WEFT_WORKER_SEARCHES says, else it may not.
+    #: Whether a forked process, or a worker of multiprocessing, may start a search. None:
+    #: as WEFT_WORKER_SEARCHES sets it, else False.
     worker_searches: bool | None = None
+    #: torch.compile's mode, for Inductor's code and CUDA graphs. (With `options`,
+    #: torch.compile takes no `mode` of its own.)
     mode: str | None = None
 
     def __post_init__(self):

@@ -8,6 +8,7 @@ import subprocess
 import time
 
 from weft.device import process
+from weft.problem import sentences
 
 _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
@@ -74,7 +75,7 @@ class Child:
 
     def last_words(self):
         lines = [line.strip() for line in _tail(self._errors) if line.strip()]
-        return lines[-1][:500] if lines else ""
+        return sentences.whole_lines(lines[-1], 500) if lines else ""
 
     def _send(self, number):
         try:

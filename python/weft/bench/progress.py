@@ -7,6 +7,7 @@ import sys
 import time
 
 from weft.bench import score
+from weft.problem import sentences
 
 _REDRAW_EVERY_S = 1.0
 
@@ -138,7 +139,7 @@ def sentence(row):
         text += {"own": ", near eager", "other": ", near eager by another"}.get(
             row["kernelbench_module"], ", not near eager")
     if not row["verified"] and row["reason"]:
-        text += f" ({row['reason'][:200]})"
+        text += f" ({sentences.whole_sentences(row['reason'], 200)})"
     return f"{text}, {row['wall_s']:.0f} s"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from weft.bench import bench_report, kernelbench, plots, score
 from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, \
     STOPPED, TIMED_OUT, write_atomically
+from weft.shown_text import csv_cell
 
 #: The columns of results.csv, in order. Times in microseconds.
 COLUMNS = (
@@ -234,7 +235,7 @@ def _cell(value):
         return ""
     if isinstance(value, float):
         return f"{value:.6g}"
-    return value
+    return csv_cell(value) if isinstance(value, str) else value
 
 
 def write(settings, rows, records, sessions):

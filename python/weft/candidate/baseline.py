@@ -15,6 +15,7 @@ import torch
 from weft.device import gpu_lock
 from weft.candidate.mapped_tensors import tensor_at
 from weft.expect.reference import Reference, load_graph
+from weft.problem import sentences
 
 
 class ReferenceRunner:
@@ -49,7 +50,7 @@ class ReferenceRunner:
                 self._compile(call["function"])
             except Exception as error:  # whatever the compiler may raise
                 text = f"{type(error).__name__}: {error}"
-                return {"ns": 0, "compile_error": text[:2000]}
+                return {"ns": 0, "compile_error": sentences.whole_lines(text, 2000)}
         function = self._functions[call["function"]]
         calls = [self._inputs[i] for i in call["sets"]]
         if call.get("flush"):

@@ -53,7 +53,11 @@ def interpreted_source(content):
         raise ValueError(f"the kernel package is no JSON: {error}") from None
     if not isinstance(package, dict):
         raise ValueError("the kernel package is no JSON object")
-    return str(package["source"]) if package.get("interpret") else None
+    if not package.get("interpret"):
+        return None
+    if not isinstance(package.get("source"), str):
+        raise ValueError("the kernel package has no text to interpret")
+    return package["source"]
 
 
 def _at_batch(package, sizes):

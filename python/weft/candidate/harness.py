@@ -17,7 +17,7 @@ import time
 import torch
 
 from weft.device import gpu_lock, process
-from weft.problem import precision
+from weft.problem import precision, sentences
 from weft.candidate.gpu_package import KINDS
 from weft.candidate.mapped_tensors import MAPPED_BYTES, touch
 
@@ -188,7 +188,7 @@ def _failure(error):
     return {
         "call": -1,
         "ok": False,
-        "message": text[:2000],
+        "message": sentences.whole_lines(text, 2000),
         "out_of_memory": no_memory,
     }
 

@@ -21,7 +21,12 @@ import torch
 import torch.utils._pytree as pytree
 
 from weft.build import triton_interpreter
-from weft.problem import attribute_buffers, function_model, operator_trace
+from weft.problem import (
+    attribute_buffers,
+    function_model,
+    operator_trace,
+    sentences,
+)
 from weft.candidate.mapped_tensors import tensor_at
 from weft.problem.module_state import (
     HeldState,
@@ -191,7 +196,8 @@ class ModelRunner:
             try:
                 return self._compile(function)
             except Exception as error:  # whatever the compiler may raise
-                return {"compile_error": f"{type(error).__name__}: {error}"[:2000]}
+                text = f"{type(error).__name__}: {error}"
+                return {"compile_error": sentences.whole_lines(text, 2000)}
         if call.get("flush"):
             return self._clock.time([partial(self._forward, forward)], waits=True)
         start = time.perf_counter_ns()
@@ -218,7 +224,7 @@ class ModelRunner:
             return {"passed_on": f"{PASSED_ON} is no text"}
         if told:
             setattr(module, PASSED_ON, "")
-        return {"passed_on": told[:300]}
+        return {"passed_on": sentences.whole_lines(told, 300)}
 
     def _forward(self, forward):
         self._result = forward(*self._args)

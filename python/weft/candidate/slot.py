@@ -16,6 +16,7 @@ from weft.candidate.work_clock import Worked
 from weft.candidate.zygote_process import NotStarted, start_zygote
 from weft.device import shared_memory
 from weft.device.trace_spans import lap
+from weft.problem import sentences
 
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 5.0
@@ -287,7 +288,7 @@ class Slot:
             return message
         self.settle()
         if message.get("ok") is False and message.get("call") == -1:
-            text = str(message.get("message"))[:2000]
+            text = sentences.whole_lines(str(message.get("message")), 2100)
             lacks = message.get("out_of_memory") is True
             raise Ended("out_of_memory" if lacks else "crashed", text,
                         raised=not lacks)

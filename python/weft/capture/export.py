@@ -81,6 +81,7 @@ def explaining(problem, model, inputs):
         with torch.no_grad(), contextlib.redirect_stdout(quiet), \
                 contextlib.redirect_stderr(quiet), \
                 decompositions.shapes_of_lstm(), data_as_detach(), \
+                covariances(), \
                 buffers_written_once(), without_value_checks(), \
                 state_named_once():
             yield
@@ -129,6 +130,13 @@ def data_as_detach():
             return function(*args, **(kwargs or {}))
 
     return Mode()
+
+
+def covariances():
+    """Within it, cov and corrcoef are calls that the exporter can follow."""
+    from weft.capture.covariance import Covariances
+
+    return Covariances()
 
 
 @contextlib.contextmanager

@@ -40,6 +40,7 @@ def check(problem, model, inputs):
         with torch.no_grad(), contextlib.redirect_stdout(quiet), \
                 contextlib.redirect_stderr(quiet), \
                 decompositions.shapes_of_lstm(), export.data_as_detach(), \
+                export.covariances(), \
                 export.buffers_written_once(), export.without_value_checks(), \
                 export.state_named_once():
             torch.export.export(model, tuple(inputs), strict=False,

@@ -7,6 +7,7 @@ inputs: it differs from the recorded computation in rounding only.
 """
 
 import json
+import keyword
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +16,8 @@ from weft.problem.widen import FLOATING, NARROW
 
 #: Of function(): in float64, but for what the graph casts to narrower types.
 ROUNDS = "rounds"
+#: It maps a file, and makes it.
+REFUSED = ("aten.from_file.default", "aten.from_file.out")
 CASTS = ("aten._to_copy.", "aten.to.", "prims.convert_element_type.")
 
 
@@ -102,7 +105,35 @@ def load_graph(path):
     for key in ("nodes", "outputs"):
         if not isinstance(graph.get(key), list):
             raise BadGraph(f"{path}: no list '{key}'")
+    _check_names(graph)
     return graph
+
+
+def _check_names(graph):
+    """BadGraph for a name that is none: a graph is written out as Python source, and
+    may be somebody else's (a kernel library's, a journal's)."""
+    known = set()
+    for node in graph["nodes"]:
+        name = node.get("name") if isinstance(node, dict) else None
+        if not _is_name(name) or name == "torch" or name.startswith("op_aten"):
+            raise BadGraph(f"a node is named {name!r:.100}")
+        if node.get("kind") == "call":
+            for key in node.get("kwargs") or ():
+                if not _is_name(key):
+                    raise BadGraph(f"node {name}: a keyword is {key!r:.100}")
+            for used in names_in([node.get("args") or [],
+                                  list((node.get("kwargs") or {}).values())]):
+                if used not in known:
+                    raise BadGraph(f"node {name} uses {used!r:.100}, which no earlier "
+                                   "node defines")
+        known.add(name)
+    for output in graph["outputs"]:
+        if output not in known:
+            raise BadGraph(f"output {output!r:.100} is no node")
+
+
+def _is_name(text):
+    return isinstance(text, str) and text.isidentifier() and not keyword.iskeyword(text)
 
 
 class Reference:
@@ -168,7 +199,7 @@ class Reference:
                 continue
             try:
                 lines.append(self._line(node, scope, wide))
-            except (KeyError, AttributeError, TypeError) as error:
+            except (KeyError, AttributeError, TypeError, ValueError) as error:
                 raise BadGraph(f"node {node.get('name')}: {error}") from None
             if last.get(node["name"]):
                 lines.append(f"del {', '.join(last[node['name']])}")
@@ -204,6 +235,7 @@ class Reference:
         wide = bool(wide) and not is_kept
         args = [self._text(arg, wide) for arg in node["args"]]
         if node["target"] == "getitem":
+            int(args[1])
             return f"{node['name']} = {args[0]}[{args[1]}]"
         kwargs = [f"{k}={self._text(v, wide)}" for k, v in node["kwargs"].items()]
         operator = _operator(node["target"])
@@ -224,15 +256,17 @@ class Reference:
         if kind == "node":
             return value
         if kind == "float":
-            return f"({value})"
+            return f"({float(value)})"
         if kind == "device":
             return f"torch.device({str(self.device)!r})"
         if kind == "dtype":
             if wide and getattr(torch, value) in FLOATING:
                 value = "float64"
-            return f"torch.{value}"
-        if kind in ("layout", "memory_format"):
-            return f"torch.{value}"
+            return _attribute(value, torch.dtype)
+        if kind == "layout":
+            return _attribute(value, torch.layout)
+        if kind == "memory_format":
+            return _attribute(value, torch.memory_format)
         raise TypeError(f"argument of unknown kind {kind!r}")
 
 
@@ -247,8 +281,18 @@ def is_narrowing(node):
 
 def _operator(target):
     namespace, name, overload = target.split(".")
-    packet = getattr(getattr(torch.ops, namespace), name)
-    return getattr(packet, overload)
+    found = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+    # torch.ops has functions, too, which load a library or a module by its name.
+    if not isinstance(found, torch._ops.OpOverload) or target in REFUSED:
+        raise TypeError(f"{target} is no operator of tensors")
+    return found
+
+
+def _attribute(name, kind):
+    """torch's value of that kind, as source."""
+    if not isinstance(getattr(torch, name), kind):
+        raise TypeError(f"{name!r:.100} is no {kind.__name__}")
+    return f"torch.{name}"
 
 
 def names_in(args):

@@ -75,6 +75,6 @@ class CppKernels:
                     input=text, text=True, capture_output=True, check=False)
                 if done.returncode != 0:
                     raise RuntimeError("Inductor's kernels do not build: "
-                                       + done.stderr[:2000])
+                                       + "\n".join(done.stderr.splitlines()[:20]))
                 os.replace(made, path)  # whole or not at all
         return path

@@ -11,6 +11,7 @@ candidates' sandbox, and makes shared memory. The oracle asks by JSON lines
 
 import argparse
 import base64
+import fcntl
 import json
 import os
 import socket
@@ -24,10 +25,58 @@ from weft.judge.job_folders import JobFolders, NotStaged
 
 #: A request is a line: the largest holds a candidate's file.
 LINE_BYTES_MAX = 512 << 20
-#: Of the machine's free memory, for one piece of shared memory.
+#: Of the machine's free memory, for one piece of shared memory, and of all its memory,
+#: for those that are held at a time.
 MEMORY_SHARE_MAX = 0.5
+MEMORY_SUM_SHARE_MAX = 0.75
 
 Reply = dict[str, Any]
+
+
+class HeldMemory:
+    """What was made and is still open or mapped somewhere. A process that writes into a
+    descriptor fills memory that no count of its own sees."""
+
+    def __init__(self) -> None:
+        self._probes: list[tuple[int, int]] = []  # descriptor, bytes
+
+    def made(self, size_bytes: int) -> int:
+        """A descriptor of zeros, which counts until the last one of it is closed, and
+        the last mapping is gone."""
+        first = shared_memory.make_here(size_bytes)
+        try:
+            # The kernel counts what is opened by a path, and no memfd itself. Another
+            # open file asks for that count.
+            path = f"/proc/self/fd/{first}"
+            given = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            probe = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            os.close(first)
+        self._probes.append((probe, size_bytes))
+        return given
+
+    def make_room(self, size_bytes: int) -> None:
+        """MemoryError if so much more is too much."""
+        held = []
+        for probe, size in self._probes:
+            if _is_last(probe):
+                os.close(probe)
+            else:
+                held.append((probe, size))
+        self._probes = held
+        all_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if sum(size for _, size in held) + size_bytes > MEMORY_SUM_SHARE_MAX * all_bytes:
+            raise MemoryError
+
+
+def _is_last(probe: int) -> bool:
+    """Whether nobody else has the file open or mapped."""
+    try:
+        fcntl.fcntl(probe, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError:
+        return False
+    fcntl.fcntl(probe, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return True
 
 
 class Warden:
@@ -39,6 +88,7 @@ class Warden:
         self._prefix = prefix
         self._device = device
         self._zygote: ZygoteProcess | None = None
+        self._memory_held = HeldMemory()
         self._verbs: dict[str, Callable[[Reply], tuple[Reply, list[int]]]] = {
             "launch": self._launch,
             "is_alive": self._is_alive,
@@ -108,7 +158,8 @@ class Warden:
         pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if size_bytes > MEMORY_SHARE_MAX * pages:
             raise MemoryError
-        return {}, [shared_memory.make_here(size_bytes)]
+        self._memory_held.make_room(size_bytes)
+        return {}, [self._memory_held.made(size_bytes)]
 
 
 def serve(link: socket.socket, warden: Warden) -> None:

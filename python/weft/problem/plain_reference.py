@@ -29,6 +29,16 @@ _DUNDERS = frozenset({"__init__", "__call__", "__name__"})
 #: Of PyTorch's own functions, those that do more than compute.
 _NOT_PLAIN = frozenset({"from_file", "frombuffer", "set_", "map_", "map2_", "apply_",
                         "share_memory_", "register_hook", "apply"})
+#: A file that binds such a name anywhere could mean Python's own elsewhere.
+_NEVER_BOUND = frozenset({
+    "eval", "exec", "compile", "open", "getattr", "setattr", "delattr", "vars", "globals",
+    "locals", "dir", "breakpoint", "memoryview", "help", "exit", "quit", "type"})
+#: Whatever the file itself calls so: these reach files, frames or texts' attributes.
+_NEVER_READ = frozenset({
+    "from_file", "frombuffer", "share_memory_", "format", "format_map", "numpy",
+    "tofile", "dump", "ctypes", "untyped_storage", "gi_frame", "gi_code", "gi_yieldfrom",
+    "f_back", "f_builtins", "f_code", "f_globals", "f_locals", "tb_frame", "cr_frame",
+    "ag_frame"})
 _TORCH_PARTS = frozenset({
     "nn", "Tensor", "Size", "device", "dtype", "Generator", "no_grad", "inference_mode",
     "enable_grad", "manual_seed", "fft", "linalg", "special", "inf", "nan", "pi", "e",
@@ -97,12 +107,12 @@ def _collect(node: ast.AST, names: _Names) -> None:
     elif isinstance(node, ast.ImportFrom):
         _collect_from(node, names)
     elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        names.own.add(node.name)
+        _bind(node, node.name, names)
         names.attributes.add(node.name)
     elif isinstance(node, ast.arg):
-        names.own.add(node.arg)
+        _bind(node, node.arg, names)
     elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        names.own.add(node.id)
+        _bind(node, node.id, names)
         names.attributes.add(node.id)
     elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
         names.attributes.add(node.attr)
@@ -115,6 +125,12 @@ def _collect(node: ast.AST, names: _Names) -> None:
                 names.attributes.add(word.value)
 
 
+def _bind(node: ast.AST, name: str, names: _Names) -> None:
+    if name in _NEVER_BOUND:
+        raise _refused(node, f"names {name}")
+    names.own.add(name)
+
+
 def _collect_from(node: ast.ImportFrom, names: _Names) -> None:
     module = node.module or ""
     for one in node.names:
@@ -122,14 +138,26 @@ def _collect_from(node: ast.ImportFrom, names: _Names) -> None:
         whole = f"{module}.{one.name}"
         if node.level or one.name == "*":
             raise _refused(node, "imports by a star or a dot")
-        if module in _TYPING:
-            names.own.add(name)
+        if module in _TYPING and _is_type(module, one.name):
+            _bind(node, name, names)
         elif whole in _MODULES:
             names.modules[name] = whole
         elif module in _MODULES and is_plain_part(module, one.name):
-            names.own.add(name)
+            _bind(node, name, names)
         else:
             raise _refused(node, f"imports {whole}")
+
+
+def _is_type(module: str, name: str) -> bool:
+    """Whether it is a type to annotate with. Such a module has others, too: sys, and
+    functions that evaluate texts."""
+    import collections.abc
+    import typing
+
+    if module == "__future__":
+        return name == "annotations"
+    owner = typing if module == "typing" else collections.abc
+    return name in owner.__all__ and name[0].isupper()
 
 
 def _check_node(node: ast.AST, names: _Names, is_inner: bool) -> None:
@@ -161,8 +189,8 @@ def _check_name(node: ast.Name, names: _Names, is_inner: bool) -> None:
 def _check_attribute(node: ast.Attribute, names: _Names, is_inner: bool) -> None:
     module = _module_of(node.value, names)
     if module is None:
-        if not (node.attr in names.attributes or is_plain_method(node.attr)
-                ) or _is_hidden(node.attr):
+        is_known = node.attr in names.attributes or is_plain_method(node.attr)
+        if not is_known or node.attr in _NEVER_READ or _is_hidden(node.attr):
             raise _refused(node, f"uses the attribute {node.attr}")
         return
     if not isinstance(node.ctx, ast.Load):

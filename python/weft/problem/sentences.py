@@ -22,6 +22,28 @@ def whole_sentences(text: str, length_max: int) -> str:
     return taken
 
 
+def whole_lines(text: str, length_max: int) -> str:
+    """The first lines of `text`, as many as `length_max` characters hold; of a first
+    line that is longer, its first sentences. A sentence is cut only if it is longer
+    than `length_max` itself, between words, and the text says so."""
+    if len(text) <= length_max:
+        return text
+    lines = text.splitlines()
+    taken = ""
+    for line in lines:
+        if len(taken) + len(line) >= length_max:
+            break
+        taken += line + "\n"
+    if taken.strip():
+        return taken + "…"
+    first = next(line for line in lines if line.strip())
+    taken = whole_sentences(first, length_max)
+    if len(taken) <= length_max + 2:  # " …"
+        return taken
+    words = first[:length_max].rsplit(None, 1)[0]
+    return f"{words} … ({len(text) - len(words)} characters are left out)"
+
+
 def first_sentence(error: BaseException) -> str:
     """The first sentence of an exception's message; its class's name if empty."""
     return (whole_sentences(str(error), 0).removesuffix(" …")

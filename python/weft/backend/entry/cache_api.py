@@ -8,7 +8,7 @@ from weft.backend.searches import module_store
 
 
 def info():
-    """{"path", "entries", "bytes"} of the composed modules that are kept."""
+    """Returns {"path", "entries", "bytes"} of the stored modules."""
     size = sum(os.path.getsize(os.path.join(folder, name))
                for path in module_store.entries()
                for folder, _, names in os.walk(path) for name in names)
@@ -17,8 +17,8 @@ def info():
 
 
 def clear():
-    """Removes them; the number removed. What this process has loaded stays,
-    and so does the program's kernel library (docs/reference/kernel-library.md)."""
+    """Removes the stored modules and returns their number. Modules that this process has
+    loaded stay. So does the program's kernel library."""
     paths = module_store.entries()
     for path in paths:
         shutil.rmtree(path, ignore_errors=True)

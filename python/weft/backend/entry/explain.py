@@ -90,10 +90,10 @@ class Explanation(Shown):
 
 
 def explain(model=None, inputs=None, kwargs=None):
-    """The Explanation of all graphs that were compiled in this process; with a
-    model and its inputs or keyword arguments, of where Dynamo breaks its graph,
-    too. For a module that weft.optimize made, what became of its calls. Never
-    raises."""
+    """Explains all graphs that were compiled in this process.
+
+    With a model and its inputs or keyword arguments, also lists where Dynamo breaks its
+    graph. For a module of weft.optimize, counts its calls. Never raises."""
     breaks, notes = [], []
     if is_disabled():
         notes.append("WEFT_DISABLE is set: all is the framework's")

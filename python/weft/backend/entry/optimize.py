@@ -27,38 +27,33 @@ from weft.problem.problem import internal_error
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
              variants=0, cache=True, shapes_max=4, dynamic_batch=False,
              dynamic_dim=None, seeds="auto", replay_mb=0, fallback="auto"):
-    """(module, Report). The module returned is of the class of `module`, and
-    has the very same parameters, buffers and parts; its forward() takes the
-    kernels for inputs of the shapes, strides, dtypes and devices of `inputs`
-    (forward()'s arguments) without gradients, and is the module's own else. Given a
-    module that optimize() has made, it learns these inputs, too. If calls are not
-    faster by kernels, guards included, it is `module` itself.
+    """Searches for kernels and returns (module, Report). Blocks until the search is over.
 
-    The rule is torch.export's. Frozen: the control flow of this call, and what
-    forward() reads besides tensors (attributes, globals, random numbers of Python's).
-    Looked at in each call: the inputs' metadata, structure and numbers, the modules,
-    their modes, hooks that were added, and which tensors are parameters and buffers.
+    The returned module has the class of `module` and the same parameters, buffers and
+    parts. Its forward() uses the kernels for `inputs` (the arguments of forward()) of the
+    same shapes, strides, dtypes and devices, without gradients. Every other call is the
+    module's own. If calls are not faster, guards included, `module` itself is returned.
+    Given a module that optimize() made, it learns these inputs as well.
 
-    Inputs of other shapes, strides or dtypes that it is called with get kernels
-    of their own: captured at their second call, searched for in the background,
-    and so for `shapes_max` kinds of inputs at most, these ones included.
+    The module is frozen as torch.export freezes it: the control flow of this call, and
+    what forward() reads besides tensors (attributes, globals, Python's random numbers).
+    Each call checks the inputs' metadata, structure and numbers, the modules, their
+    modes and hooks, and which tensors are parameters and buffers.
 
-    With dynamic_batch there is one search for kernels of any batch: the first
-    dimension of the first tensor, and of each that has it as its first. With
-    dynamic_dim=1 (a sequence, say), or where torch._dynamo.mark_dynamic(x, 1) was
-    said of an input, it is another dimension; with dynamic_dim=(0, 1), or two
-    that are marked, kernels are for any two sizes. Where that cannot be, they are
-    for these sizes, and the report says why.
+    Other shapes, strides or dtypes are captured at their second call and searched in
+    the background, up to `shapes_max` kinds of inputs, including the first.
 
-    On a GPU, calls by kernels are one CUDA graph's, where that is faster and such
-    graphs keep no more than replay_mb MiB of its memory.
+    dynamic_batch=True: one search for any batch, which is the first dimension of the
+    first tensor, and of each tensor that has the same size there. dynamic_dim=1 names
+    another dimension, as torch._dynamo.mark_dynamic(x, 1) does; dynamic_dim=(0, 1) names
+    two. If that is not possible, kernels are for these sizes, and the report says why.
 
-    fallback="inductor", the default on a GPU: kernels also have to beat Inductor's
-    code for the graph, which computes calls where no kernel is faster and its calls
-    are faster than the module's own.
+    replay_mb: on a GPU, calls become CUDA graphs if that is faster, within so many MiB.
 
-    Blocks until the search is over. Nothing that goes wrong here is raised but
-    wrong arguments; the report says it."""
+    fallback="inductor" is the default on a GPU: kernels must also be faster than
+    Inductor's code for the graph. That code is used if it is faster than the module.
+
+    Raises only for wrong arguments. The report has every other failure."""
     module = getattr(module, "_orig_mod", module)
     if not isinstance(module, torch.nn.Module):
         raise TypeError("weft.optimize takes a torch.nn.Module, and got a "

@@ -17,8 +17,9 @@ FORMAT = 2
 
 
 def save(module, path):
-    """Writes the module, which weft.optimize() made, or a part of it. TypeError
-    if it did not: the file would have no kernels. OSError if it cannot be
+    """Writes a module of weft.optimize(), or one that contains it, to a file.
+
+    Raises TypeError if there is no such module, OSError if the file cannot be
     written."""
     from weft import __version__
 
@@ -38,8 +39,9 @@ def _told(module):
 
 
 def load(path):
-    """The module; ValueError if weft.save() of this format did not write the file, or
-    if it is not whole."""
+    """Reads a module that weft.save() wrote. It is a pickle: load only what you trust.
+
+    Raises ValueError if the file has another format or is incomplete."""
     if isinstance(path, (str, os.PathLike)):
         with open(path, "rb") as file:
             if not zipfile.is_zipfile(file):  # the end is what tells

@@ -59,7 +59,7 @@ class Status(Shown):
 
 
 def status() -> Status:
-    """The Status now. Raises nothing."""
+    """Returns the Status of all searches of this process. Never raises."""
     found = Status()
     for piece in all_pieces():
         found.calls += piece.calls
@@ -90,8 +90,8 @@ def status() -> Status:
 
 
 def wait(timeout: float | None = None) -> Status:
-    """Blocks until no search goes on without a call, or for `timeout` seconds; the
-    Status then. It makes no call: where one is needed, awaiting_call says so."""
+    """Blocks until no search can go on without a call of the model, or for `timeout`
+    seconds. Returns the Status; its awaiting_call counts graphs that need a call."""
     until = None if timeout is None else time.monotonic() + timeout
     while not (found := status()).is_over:
         left = INTERVAL_S if until is None else until - time.monotonic()
@@ -152,9 +152,10 @@ _has_lines = False
 
 def on_progress(callback: Callable[[Status], None] | None = None
                 ) -> Callable[[], None]:
-    """Has `callback` called with the Status, in a thread of weft's, whenever its
-    sentence changes; without one, a line is written to standard error. Returns the
-    function that ends this."""
+    """Calls `callback` with the Status whenever its sentence changes, in another thread.
+
+    Without a callback, writes a line to standard error. Returns the function that
+    ends this."""
     used = callback or _write_line
     _watch.add(used)
     return lambda: _watch.remove(used)

@@ -37,11 +37,11 @@ class Verdict:
 
 
 def verify(reference, candidate, inputs, seed=0, kwargs=None):
-    """The Verdict on `candidate`, called with copies of the same inputs and
-    keyword arguments. Both are afterwards what they were: buffers, attributes,
-    random states. What a call makes of buffers is held where both begin with the
-    same ones, by name and value. Gradients are not looked at. Raises what the
-    reference raises."""
+    """Compares `candidate` with `reference` on copies of the same inputs.
+
+    Returns a Verdict on results, inputs, and buffers that both have. Buffers, attributes
+    and random states are restored afterwards. Gradients are not compared. Raises what
+    the reference raises."""
     inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     inputs = inputs, dict(kwargs or {})
     framework = _results(reference, inputs, seed)

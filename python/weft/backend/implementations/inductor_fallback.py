@@ -10,6 +10,7 @@ import torch
 from weft.backend.implementations import first_result_check, select_implementation
 from weft.backend.options import log, told
 from weft.expect import tolerance
+from weft.problem import sentences
 
 #: Seconds that the reference of the first call's check may take.
 SECONDS_MAX = 5.0
@@ -47,7 +48,7 @@ class InductorFallback:
         log.info("%s", reason)
         piece = self._piece()
         if piece is not None:
-            piece.fallback_reason = reason[:1000]
+            piece.fallback_reason = sentences.whole_lines(reason, 1000)
         self._compiled = self._eager
 
     def _seen(self, results, arguments):

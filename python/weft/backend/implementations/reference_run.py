@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from weft.backend.implementations import reference_attention
 from weft.expect import tf32
+from weft.problem import sentences
 from weft.problem.widen import FLOATING, NARROW
 
 _aten = torch.ops.aten
@@ -102,8 +103,7 @@ def run(graph_module: torch.fx.GraphModule, arguments: Sequence[Any],
         except torch.OutOfMemoryError:
             raise NoReference("there is no room for it") from None
         except Exception as error:
-            first, *_ = (*str(error).strip().splitlines(), "")
-            raise NoReference(f"{type(error).__name__}: {first[:300]}") from None
+            raise NoReference(sentences.of_error(error, 300)) from None
     return list(found) if isinstance(found, (list, tuple)) else [found]
 
 

@@ -28,6 +28,7 @@ from weft.backend.implementations import composed_module
 from weft.backend.options import is_disabled, log
 from weft.backend.searches import module_store, search, weft_process, work_folders
 from weft.expect.perturbed_runs import NEAR
+from weft.shown_text import terminal_line
 
 #: Verdicts that say that kernels are not right. After any other nothing is
 #: known of them: the machine was too busy, or too small.
@@ -240,7 +241,8 @@ class _Task:
         try:
             found = json.loads(lines[-1])
             verdict = found["verdict"]
-            kind, reason = verdict["kind"], verdict["reason"]
+            kind, reason = (terminal_line(str(verdict[name]))
+                            for name in ("kind", "reason"))
             beyond = float(verdict.get("beyond", 0))
         except (ValueError, LookupError, TypeError):
             raise _NotJudged(said or f"weft eval ended with the code {code}"

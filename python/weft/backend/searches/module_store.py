@@ -16,6 +16,7 @@ import shutil
 import stat
 import tempfile
 import time
+import typing
 
 from weft.build import packages
 
@@ -24,6 +25,8 @@ FORMAT = 1
 ENTRIES_MAX = 512
 #: Between two looks whether another process has done with an entry.
 CLAIM_S = 0.5
+#: Failures that are older are of no program that still waits.
+FAILURE_S = 86_400.0
 FILES = ("problem.py", "model_new.py", "report.md", "result.json")
 
 
@@ -86,6 +89,39 @@ def keep(key, run, about):
             raise
     trim()
     return os.path.join(folder(), key)
+
+
+def keep_failure(key: str, **about: object) -> None:
+    """Keeps why a search found nothing, for the processes that wait for it. Without a
+    disk that can be written each of them searches."""
+    with contextlib.suppress(OSError):
+        os.makedirs(folder(), exist_ok=True)
+        made, name = tempfile.mkstemp(prefix=".failed-", dir=folder())
+        with os.fdopen(made, "w", encoding="utf-8") as file:
+            json.dump({"format": FORMAT, "stored": time.time(), **about}, file)
+        os.rename(name, _failure(key))
+    for old in glob.glob(os.path.join(glob.escape(folder()), ".failed-*")):
+        with contextlib.suppress(OSError):
+            if os.stat(old).st_mtime < time.time() - FAILURE_S:
+                os.unlink(old)
+
+
+def failure_of(key: str) -> dict[str, typing.Any] | None:
+    """What keep_failure() kept, or None. As of an entry, not what others wrote."""
+    try:
+        with open(_failure(key), encoding="utf-8") as file:
+            about = os.fstat(file.fileno())
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    is_own = about.st_uid == os.getuid() and not about.st_mode & (
+        stat.S_IWGRP | stat.S_IWOTH)
+    return found if is_own and isinstance(found, dict) and (
+        found.get("format") == FORMAT) else None
+
+
+def _failure(key: str) -> str:
+    return os.path.join(folder(), f".failed-{key}.json")
 
 
 def texts_of(path):

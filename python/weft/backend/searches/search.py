@@ -20,6 +20,7 @@ from weft.backend.searches import (
     work_folders,
 )
 from weft.backend.searches.search_ownership import Event
+from weft.shown_text import terminal_line
 
 #: Of the budget, for timing one kernel and the best one.
 TIMING_SHARE, FINAL_SHARE = 0.01, 0.03
@@ -125,9 +126,33 @@ def found(source: Source, options: Options, ends: Event | None = None,
     with search_ownership.turn(key_of(source, options), not may_search,
                                ends) as is_ours:
         outcome = known(source, options, since)
-        if outcome is None and not is_ours:
+        if outcome is not None:
+            return outcome
+        _raise_failure(key_of(source, options), options)
+        if not is_ours:
             raise SearchFailed(search_ownership.WORKER)
-        return outcome or searched()
+        try:
+            return searched()
+        except (SearchFailed, OneBatch) as error:
+            if not (ends and ends.is_set()):  # else it was not let end
+                module_store.keep_failure(
+                    key_of(source, options), reason=str(error),
+                    budget_s=options.budget_s,
+                    is_one_batch=isinstance(error, OneBatch))
+            raise
+
+
+def _raise_failure(key: str, options: Options) -> None:
+    """The failure of another process's search, which counts for all programs that were
+    under way at its end, unless this one has more time for a search."""
+    failure = module_store.failure_of(key)
+    if failure is None or failure.get("stored", 0) < search_ownership.BEGUN_S or (
+            failure.get("budget_s", 0) < options.budget_s):
+        return
+    reason = str(failure.get("reason", ""))
+    if failure.get("is_one_batch"):
+        raise OneBatch(reason)
+    raise SearchFailed(reason)
 
 
 def search(source, options, cancelled=None, spent_s: float = 0.0):
@@ -197,10 +222,11 @@ def _search(source, options, cancelled, folder, spent_s):
             result["summary"], *(one.get("reason", "") for one in result["subgraphs"])))
     if result is None or code != 0 and not (code == 1 and is_cut_short):
         raise SearchFailed(told or f"weft run ended with the code {code}")
-    reason = (at_user_lines(_why_none(result), source.text)
-              or _too_slow(result, options) if code == 0 else result["summary"])
+    # explain() and the log show both; a candidate's own words are in them.
+    summary = terminal_line(str(result["summary"]))
+    reason = (at_user_lines(terminal_line(_why_none(result)), source.text)
+              or _too_slow(result, options) if code == 0 else summary)
     shutil.copyfile(problem, os.path.join(run, "problem.py"))
-    summary = result["summary"]
     about = {"has_kernels": not reason, "summary": summary, "reason": reason,
              "seconds": round(seconds, 1), "budget_s": options.budget_s,
              "stored": time.time(),

@@ -1,7 +1,8 @@
 """Which process searches for a graph: one on this machine, and no worker process.
 
 Eight ranks of a job have the same graphs. The first that comes to a graph searches;
-the others wait for its end and take what it stored. A lock of the kernel's says who
+the others wait for its end and take what it stored, be it the reason of a failure.
+A lock of the kernel's says who
 searches. It is free when its owner is gone, however that ended.
 """
 
@@ -19,6 +20,8 @@ from weft.backend.searches import module_store
 
 #: Between two looks whether another process has ended its search.
 POLL_S = 0.25
+#: time.time() when this program began, as far as this package knows.
+BEGUN_S = time.time()
 WORKER = ("this is a worker process (forked, or of multiprocessing), which starts no "
           "search of its own: let the process that started it call the model first, "
           "or set the option worker_searches or WEFT_WORKER_SEARCHES=1")

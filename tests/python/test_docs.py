@@ -1,0 +1,113 @@
+"""The documentation: generated pages are up to date, links lead somewhere, settings and
+tutorial programs are real, and the site builds."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from weft_case import ROOT
+
+DOCS = os.path.join(ROOT, "docs")
+PAGES_OF_ROOT = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md",
+                 "THIRD_PARTY_LICENSES.md")
+WORDS_README_MAX = 500
+
+
+def pages() -> list[str]:
+    """Every page but the lab notes."""
+    found = [os.path.join(ROOT, name) for name in PAGES_OF_ROOT]
+    for folder, folders, names in os.walk(DOCS):
+        folders[:] = [name for name in folders if name != "experiments"]
+        found += [os.path.join(folder, name) for name in names if name.endswith(".md")]
+    return sorted(found)
+
+
+def text_of(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def anchors_of(text: str) -> set[str]:
+    """The fragments of a page's headings, as MkDocs and code hosts make them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        found.add(re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-"))
+    return found
+
+
+class Links(unittest.TestCase):
+    def test_every_link_leads_to_a_page_and_a_heading(self):
+        wrong = []
+        for page in pages():
+            for target in re.findall(r"\]\(([^)\s]+)\)", text_of(page)):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                path, _, fragment = target.partition("#")
+                path = os.path.normpath(os.path.join(os.path.dirname(page), path)) if (
+                    path) else page
+                if not os.path.exists(path):
+                    wrong.append((os.path.relpath(page, ROOT), target))
+                elif fragment and fragment not in anchors_of(text_of(path)):
+                    wrong.append((os.path.relpath(page, ROOT), target))
+        self.assertEqual(wrong, [])
+
+    def test_every_page_that_the_tree_names_exists(self):
+        named = subprocess.run(
+            ["git", "grep", "-ohE", r"\bdocs/[a-z/-]+\.md", "--", ":!docs/experiments"],
+            cwd=ROOT, capture_output=True, text=True, check=False)
+        if named.returncode > 1:
+            self.skipTest("no git checkout")
+        missing = {name for name in named.stdout.split()
+                   if not os.path.exists(os.path.join(ROOT, name))}
+        self.assertEqual(missing, set())
+
+
+    def test_every_file_that_a_page_names_exists(self):
+        folders = "actors|benchmarks|cmake|compiler|config|examples|messages|python|runtime|tests|tools"
+        missing = set()
+        for page in pages():
+            for name in re.findall(rf"`((?:{folders})/[\w./-]+)`", text_of(page)):
+                # "mine" is the reader's own, in the pages of development.
+                if "mine" not in name and not os.path.exists(os.path.join(ROOT, name)):
+                    missing.add((os.path.relpath(page, ROOT), name))
+        self.assertEqual(missing, set())
+
+
+class Pages(unittest.TestCase):
+    def test_generated_pages_are_up_to_date(self):
+        done = subprocess.run(
+            [sys.executable, os.path.join(ROOT, "tools", "docs"), "--check"],
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr +
+                         "write them again: .venv/bin/python tools/docs")
+
+    def test_the_readme_is_short(self):
+        words = text_of(os.path.join(ROOT, "README.md")).split()
+        self.assertLessEqual(len(words), WORDS_README_MAX)
+
+    def test_every_provider_setting_is_documented(self):
+        source = text_of(os.path.join(ROOT, "config", "llm_settings.cpp"))
+        page = text_of(os.path.join(DOCS, "reference", "settings.md"))
+        names = set(re.findall(r'{"([a-z_]+)",', source))
+        self.assertGreater(len(names), 10)
+        self.assertEqual({name for name in names if name not in page}, set())
+
+    def test_the_site_builds_without_a_warning(self):
+        if importlib.util.find_spec("material") is None:
+            self.skipTest("no mkdocs-material")
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet",
+                 "--site-dir", folder], cwd=ROOT, capture_output=True, text=True,
+                check=False)
+            self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+            self.assertTrue(os.path.exists(os.path.join(folder, "index.html")))
+
+
+if __name__ == "__main__":
+    unittest.main()
