@@ -46,7 +46,7 @@ struct JournalReader::Life {
             [make_role, role](const Address& address) {
               return address == role ? make_role(address) : nullptr;
             },
-            Replay::JournalReader::recorded) {}
+            Replay::ContentRule::recorded) {}
 
   Address role;
   ReadOnlyBlobs blobs;
@@ -178,7 +178,7 @@ Result<nlohmann::json> JournalReader::states(std::uint64_t seq) const {
   const auto now = moment(seq);
   if (!now) return std::unexpected(now.error());
   ReadOnlyBlobs blobs(journal_);
-  Replay replay(blobs, make_role_, Replay::JournalReader::recorded);
+  Replay replay(blobs, make_role_, Replay::ContentRule::recorded);
   bool fits = true;
   const auto read = journal_.read(1, [&](const Envelope& envelope) {
     fits = replay.feed(envelope);
