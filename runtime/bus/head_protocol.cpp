@@ -406,23 +406,23 @@ void HeadProtocol::lose(const std::string& name, const std::string& why,
                         bool politely, bool disk_full) {
   auto gone = nodes_.extract(name);
   Node& node = gone.mapped();
-  NodeGone gone{name, why, politely, disk_full, {}};
+  NodeGone loss{name, why, politely, disk_full, {}};
   auto& given_up = given_up_[name];
   for (auto& [id, work] : node.work) {
     where_.erase(id);
     if (work.is_answered) continue;  // the journal gets it all the same
     if (given_up.size() < kGivenUpMax) given_up.push_back(id);
     work.request.was_sent = work.is_sent;
-    gone.requests.push_back(std::move(work.request));
+    loss.requests.push_back(std::move(work.request));
   }
   if (given_up.empty() || politely) given_up_.erase(name);
   peers_.erase(node.peer);
   dirty_.erase(name);
   log("node " + name + " is lost: " + why +
-      (gone.requests.empty() ? ""
-                             : "; " + std::to_string(gone.requests.size()) +
+      (loss.requests.empty() ? ""
+                             : "; " + std::to_string(loss.requests.size()) +
                                    " requests go elsewhere"));
-  act(std::move(gone));
+  act(std::move(loss));
 }
 
 void HeadProtocol::finish(std::int64_t now_ms) {
