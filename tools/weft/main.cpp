@@ -14,6 +14,7 @@
 #include "tools/weft/commands.hpp"
 #include "tools/weft/config_command.hpp"
 #include "tools/weft/doctor_command.hpp"
+#include "tools/weft/earlier_flags.hpp"
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/export_command.hpp"
 #include "tools/weft/help.hpp"
@@ -636,7 +637,7 @@ int main(int argc, char** argv) {
           std::fprintf(stderr, "weft: %s\n", line.c_str());
         });
     std::ranges::reverse(words);  // CLI11 takes the last first
-    app.name(argv[0]).parse(std::move(words));
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     // CLI11 has exit codes of its own; wrong usage is 2 here.
     if (error.get_exit_code() == 0) return end(app.exit(error));  // --help
