@@ -637,6 +637,7 @@ int main(int argc, char** argv) {
           std::fprintf(stderr, "weft: %s\n", line.c_str());
         });
     std::ranges::reverse(words);  // CLI11 takes the last first
+    app.name(argv[0]);
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     // CLI11 has exit codes of its own; wrong usage is 2 here.
