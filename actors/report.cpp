@@ -410,11 +410,18 @@ std::string kernelbench_words(const Report& report) {
   return text;
 }
 
-/// One line for a summary; report.md has all of it.
-std::string first_words(const std::string& reason) {
-  constexpr std::size_t stored = 160;
+/// One line for a summary: whole sentences, at least one. report.md has all.
+std::string first_sentences(const std::string& reason) {
+  constexpr std::size_t kLengthMax = 160;
   const std::string line = reason.substr(0, reason.find('\n'));
-  return line.size() <= stored ? line : line.substr(0, stored) + " …";
+  if (line.size() <= kLengthMax) return line;
+  std::size_t end = std::string::npos;
+  for (auto at = line.find(". "); at != std::string::npos;
+       at = line.find(". ", at + 1)) {
+    if (end != std::string::npos && at >= kLengthMax) break;
+    end = at + 1;
+  }
+  return end == std::string::npos ? line : line.substr(0, end) + " …";
 }
 
 std::string verified_line(const Report& report) {
@@ -456,7 +463,7 @@ std::string unsupported_dtype(const Graph& model, const RunOptions& options) {
 std::string why_no_kernel(const Report& report) {
   if (!report.used.empty() || report.stand_ins > 0) return "";
   if (!report.rejected.empty()) {
-    return "not with our kernels (" + first_words(report.rejected) + ")";
+    return "not with our kernels (" + first_sentences(report.rejected) + ")";
   }
   if (!can_time(report.run.options, report.run.machine)) {
     return "without a kernel of ours";

@@ -15,6 +15,10 @@ namespace weft {
 Result<Settings> read_settings(const SettingsFiles& files,
                                std::vector<std::string>& remarks);
 
+/// Whether that file may set it: what changes the search alone, or only limits
+/// more. A setting that nobody has thought of yet may not lie there.
+bool may_lie_in_folder(std::string_view name, const Setting& setting);
+
 /// A limit that holds wherever it was set: the lowest of all counts.
 bool is_budget(std::string_view name);
 

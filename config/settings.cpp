@@ -104,23 +104,67 @@ Result<std::string> read_bytes(const fs::path& file) {
   return bytes;
 }
 
-/// Whether a file that came with somebody's files may set that: nothing that
-/// costs money, loosens a limit, or names files to read, to write or to send.
-bool may_lie_in_folder(std::string_view name, const Setting& setting) {
-  static constexpr std::string_view own[] = {
-      "run.llm",        "run.llm_groups",      "run.llm_fuses",
-      "run.rounds",     "run.samples",         "run.search",
-      "run.prompts",    "run.no_llm_cache",    "run.library",
-      "run.memory_gib", "run.capture_seconds", "run.call_seconds"};
-  if (name.starts_with("llm.")) return false;
-  if (std::ranges::find(own, name) != std::end(own)) return false;
-  if (name != "run.seeds") return true;
-  return std::ranges::none_of(setting.values, [](std::string_view value) {
-    return value.contains("llm");
-  });
+/// What costs money, loosens a limit, opens a port or a box, or names files to
+/// read, to write or to send.
+bool is_of_user(std::string_view name, const Setting& setting) {
+  static constexpr std::string_view own[] = {"run.llm",
+                                             "run.llm_groups",
+                                             "run.llm_fuses",
+                                             "run.rounds",
+                                             "run.samples",
+                                             "run.search",
+                                             "run.prompts",
+                                             "run.no_llm_cache",
+                                             "run.library",
+                                             "run.memory_gib",
+                                             "run.capture_seconds",
+                                             "run.call_seconds",
+                                             "run.listen",
+                                             "run.keys",
+                                             "run.no_local",
+                                             "run.node_seconds",
+                                             "run.sandbox",
+                                             "run.untrusted_problem"};
+  if (name.starts_with("llm.")) return true;
+  if (std::ranges::find(own, name) != std::end(own)) return true;
+  return name == "run.seeds" &&
+         std::ranges::any_of(setting.values, [](std::string_view value) {
+           return value.contains("llm");
+         });
 }
 
 }  // namespace
+
+bool may_lie_in_folder(std::string_view name, const Setting& setting) {
+  static constexpr std::string_view harmless[] = {
+      "run.accept",
+      "run.autotune_baseline",
+      "run.choice",
+      "run.device",
+      "run.devices",
+      "run.dynamic_batch",
+      "run.dynamic_dim",
+      "run.fast_sync",
+      "run.jobs",
+      "run.mode",
+      "run.final_timing_ms",
+      "run.no_extern",
+      "run.no_library",
+      "run.no_compile_baseline",
+      "run.precision",
+      "run.rounding",
+      "run.random_seed",
+      "run.seed",  // its earlier name
+      "run.seeds",
+      "run.target",
+      "run.timing_ms",
+      "run.train",
+      "run.variants"};
+  if (is_budget(name)) return true;  // the lowest counts
+  if (name == "run.untrusted_problem") return setting.shown() == "true";
+  return std::ranges::find(harmless, name) != std::end(harmless) &&
+         !is_of_user(name, setting);
+}
 
 std::string Setting::shown() const {
   std::string text;
@@ -205,7 +249,8 @@ Result<Settings> read_settings(const SettingsFiles& files,
     for (auto& [name, setting] : *settings) {
       // Who names the file himself trusts it.
       setting.from_folder = file == files.folder && file != files.named;
-      if (setting.from_folder && !may_lie_in_folder(name, setting)) {
+      if (setting.from_folder && is_of_user(name, setting) &&
+          !may_lie_in_folder(name, setting)) {
         remarks.push_back(setting.origin + ": " + name + " is ignored: " +
                           "this file may have come with somebody's files. "
                           "Set it in " +

@@ -11,7 +11,7 @@ import unittest
 import urllib.request
 
 from canaries import Canaries
-from made_journal import MadeJournal, MadeRun
+from made_journal import MadeJournal, MadeRun, forged
 from weft_case import WEFT, WeftCase, environment
 
 #: A text that would steer a terminal, forge a line, reorder one, and be mark-up.
@@ -50,26 +50,8 @@ class ForgedJournals(WeftCase):
         self.assertFalse(os.path.exists("/tmp/weft-canary-problem.py"))
         super().tearDown()
 
-    def forged(self, name, start=None, files=(), finished=True):
-        """A run directory with a journal whose checksums are right."""
-        folder = self.path(name)
-        journal = MadeJournal(folder)
-        begin = {"problem_name": "p.py", "problem": journal.blob("class Model: pass"),
-                 "options": {"target": "cpu"}, "machine": {"name": "m", "cores": 2},
-                 "weft_version": "0.1.0", "vocabulary": 2}
-        journal.say("user", "extractor", "RunStart", begin | (start or {}))
-        if files:
-            blob = journal.blob("forged")
-            asked = journal.say("composer", "port/files", "WriteFilesRequest", {
-                "effect": 1, "files": [{"path": path, "blob": blob}
-                                       for path in files]})
-            journal.say("port/files", "composer", "WriteFilesReply",
-                        {"effect": 1}, asked)
-        if finished:
-            journal.say("composer", "user", "RunFinished",
-                        {"exit_code": 0, "summary": "verified"})
-        journal.close()
-        return folder
+    def forged(self, name, *more, **named):
+        return forged(self.path(name), *more, **named)
 
     def ended(self, *words):
         """weft with these words, which ends by itself and in time."""
@@ -200,6 +182,9 @@ class HostileSettings(WeftCase):
         ('[run]\nprompts = "/etc"\n', "run.prompts"),
         ('[run]\nlibrary = "/tmp/weft-canary.db"\n', "run.library"),
         ("[run]\nmemory_gib = 4000\n", "run.memory_gib"),
+        ('[run]\nlisten = "tcp://127.0.0.1:1"\nkeys = "k"\n', "run.listen"),
+        ("[run]\nno_local = true\nnode_seconds = 9000\n", "run.no_local"),
+        ("[run]\nuntrusted_problem = false\n", "run.untrusted_problem"),
         ('[llm."\\u001b[31m\\nx"]\nmodel = "m"\n', "run.llm"),
     )
 
@@ -248,6 +233,29 @@ class HostileSettings(WeftCase):
         self.assertEqual(float(told["run.budget_usd"]), 2.0)
         self.assertEqual(told["run.budget_s"], "7")
         self.assertIn("lower budget", said)
+
+    def test_no_settings_file_switches_the_sandbox_off(self):
+        problem = self.write("p.py", "raise RuntimeError")
+        for folder in ("weft.toml", "home/weft/config.toml"):
+            with self.subTest(folder):
+                self.write(folder, '[run]\nsandbox = "none"\n')
+                done = self.weft("run", problem, "--out", self.path("run"),
+                                 XDG_CONFIG_HOME=self.path("home"))
+                if folder == "weft.toml":
+                    self.assertIn("run.sandbox is ignored", done.stderr)
+                    self.assertNotIn("lacks", done.stdout)
+                else:
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn("no setting run.sandbox", done.stderr)
+                os.remove(self.path(folder))
+
+    def test_a_folder_opens_no_port(self):
+        problem = self.write("p.py", "raise RuntimeError")
+        self.write("weft.toml", '[run]\nlisten = "tcp://127.0.0.1:5599"\n')
+        done = self.weft("run", problem, "--out", self.path("run"),
+                         XDG_CONFIG_HOME=self.path("home"))
+        self.assertIn("run.listen is ignored", done.stderr)
+        self.assertNotIn("listening", done.stdout)
 
     def test_harmless_settings_count(self):
         self.write("weft.toml", "[run]\nvariants = 3\n")

@@ -42,9 +42,16 @@ def without_docstring(text: str) -> str:
 
 class Tutorials(WeftCase):
     def environment(self) -> dict[str, str]:
-        return dict(os.environ, WEFT_BIN=WEFT, WEFT_LIBRARY="",
-                    WEFT_CACHE_DIR=self.path("cache"),
-                    PYTHONPATH=os.path.join(ROOT, "python"))
+        """That of a program beside the installed package, whether or not it is."""
+        os.makedirs(self.path("site/weft_kernels-0.dist-info"), exist_ok=True)
+        self.write("site/weft_kernels-0.dist-info/METADATA",
+                   "Metadata-Version: 2.1\nName: weft-kernels\nVersion: 0\n")
+        self.write("site/weft_kernels-0.dist-info/entry_points.txt",
+                   "[torch_dynamo_backends]\nweft = weft.backend:compile\n")
+        path = os.pathsep.join([os.path.join(ROOT, "python"), self.path("site"),
+                                *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+        return dict(os.environ, WEFT_BIN=WEFT, WEFT_LIBRARY="", PYTHONPATH=path,
+                    WEFT_CACHE_DIR=self.path("cache"))
 
     def test_the_first_kernel_is_the_example(self):
         [program] = programs_of("tutorials/first-kernel.md")

@@ -17,9 +17,10 @@ namespace {
 
 /// Flags that concern a single call of weft. Which Python runs is no setting
 /// either: a weft.toml that came with somebody's code could name any program.
-constexpr std::string_view kNoSettings[] = {"help",   "config",   "out",
-                                            "json",   "verbose",  "quiet",
-                                            "python", "describe", "yes"};
+/// Nor is the sandbox: only a flag or WEFT_SANDBOX_MODE turns it off.
+constexpr std::string_view kNoSettings[] = {
+    "help",  "config", "out",      "json", "verbose",
+    "quiet", "python", "describe", "yes",  "sandbox"};
 
 std::string setting_of(const CLI::Option& option) {
   std::string name = option.get_single_name();
@@ -177,6 +178,10 @@ void apply_settings(CLI::App& verb, const std::string& section,
     take_environment(loaded->settings, name, &process_environment);
     const auto found = loaded->settings.find(name);
     if (found == loaded->settings.end()) continue;
+    if (found->second.from_folder && !may_lie_in_folder(name, found->second)) {
+      reject(found->second.origin + ": " + name +
+             " may not be set by the current folder's file");
+    }
     if (is_lower_budget(*option, name, found->second)) {
       say_once({option->get_name() + ": " + found->second.origin +
                 " has a lower budget, " + found->second.shown() +

@@ -17,8 +17,8 @@ INLINE V highest() {
   using L = std::numeric_limits<element<V>>;
   return splat<element<V>>(L::has_infinity ? L::infinity() : L::max());
 }
-// A NaN on either side is the result, as in eager. Of equal numbers the first is:
-// eager's relu and clamp keep the sign of a zero.
+// A NaN on either side is the result, as in eager. Of equal numbers the first
+// is: eager's relu and clamp keep the sign of a zero.
 template <class V>
 INLINE V maximum(V a, V b) {
   return select(narrow(a >= b) | unordered(a), a, b);
