@@ -354,7 +354,7 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   const bool wants_kernelbench =
       (seeks_products || run_->options.accept != rule::weft) && !model.group &&
       !model.fuse && sizes_.empty();
-  if (wants_kernelbench) add_eager_contractions(*graph, *target, options, cut_);
+  if (wants_kernelbench) add_near_cut(*graph, *target, options, cut_);
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});
   if (model.group) return ask_grouping("", context);
   write_plan(context);

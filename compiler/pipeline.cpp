@@ -259,8 +259,8 @@ Plan partition_in_brief(const Graph& model, const Target& target,
   return plan;
 }
 
-void add_eager_contractions(const Graph& model, const Target& target,
-                            CutOptions cut, Plan& plan) {
+void add_near_cut(const Graph& model, const Target& target, CutOptions cut,
+                  Plan& plan) {
   if (cut.no_extern) return;
   cut.as_eager = true;
   cut.relays = false;

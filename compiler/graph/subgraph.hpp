@@ -108,8 +108,8 @@ Plan partition_in_brief(const Graph& model, const Target& target,
 
 /// Gives the plan of that model its near cut, where that leaves something to us
 /// and is no plan's only cut.
-void add_eager_contractions(const Graph& model, const Target& target,
-                            CutOptions cut, Plan& plan);
+void add_near_cut(const Graph& model, const Target& target, CutOptions cut,
+                  Plan& plan);
 
 /// A plan in which the model's growth, and that of each piece, is known: of the
 /// same model captured at several sizes, which must be cut alike. `sizes` are

@@ -12,7 +12,7 @@ namespace {
 Plan plan_with_eager_contractions() {
   const Target& target = *find_target("triton");
   Plan plan = partition(two_piece_graph(), target);
-  add_eager_contractions(two_piece_graph(), target, {}, plan);
+  add_near_cut(two_piece_graph(), target, {}, plan);
   return plan;
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("of products in TF32 and in float32 the first are the framework's") {
       if (node.name == "c") node.tf32 = has_tf32;
     }
     Plan plan = partition(builder.graph, target);
-    add_eager_contractions(builder.graph, target, {}, plan);
+    add_near_cut(builder.graph, target, {}, plan);
     REQUIRE(plan.near_cut.size() == 1);
     CHECK(extern_counts(plan.near_cut.front()).at("aten.mm.default") ==
           (has_tf32 ? 1 : 2));
@@ -91,11 +91,11 @@ TEST_CASE("of products in TF32 and in float32 the first are the framework's") {
 TEST_CASE("there is no near cut where it is the only one, or not allowed") {
   const Graph graph = two_piece_graph();
   Plan plan = partition(graph, *find_target("cpu"));
-  add_eager_contractions(graph, *find_target("cpu"), {}, plan);
+  add_near_cut(graph, *find_target("cpu"), {}, plan);
   CHECK(plan.near_cut.empty());
   const CutOptions no_extern{.no_extern = true};
   plan = partition(graph, *find_target("triton"), no_extern);
-  add_eager_contractions(graph, *find_target("triton"), no_extern, plan);
+  add_near_cut(graph, *find_target("triton"), no_extern, plan);
   CHECK(plan.near_cut.empty());
 }
 

@@ -162,7 +162,7 @@ TEST_CASE("with little time convolutions work in the layout of the model") {
 TEST_CASE("a convolution of the near cut works in the layout of the model") {
   const Graph graph = filtered({.channels = 256, .results = 256});
   Plan plan = partition(graph, *find_target("triton"));
-  add_eager_contractions(graph, *find_target("triton"), {}, plan);
+  add_near_cut(graph, *find_target("triton"), {}, plan);
   const auto layout_in = [](const Plan& cut) {
     const auto call =
         std::ranges::find(cut.model.nodes, "aten.convolution.default",
