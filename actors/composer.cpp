@@ -69,9 +69,9 @@ void Composer::begin(const Compose& compose, Context& context) {
   auto plan = parse_plan(*text);
   if (!plan) return give_up({"failed", plan.error().message}, context);
   const RunOptions& options = compose.run.options;
-  if (!plan->near_cut.empty())
-    eager_contractions_ = std::move(plan->near_cut.front());
-  plan->near_cut.clear();
+  if (!plan->eager_contractions_partition.empty())
+    eager_contractions_ = std::move(plan->eager_contractions_partition.front());
+  plan->eager_contractions_partition.clear();
   if (compose.ends_us > 0) {
     deadline_ = effects_.timer(
         std::max<std::int64_t>(0, left_ms(context)) + kLateMsMax, context);
@@ -85,7 +85,7 @@ void Composer::begin(const Compose& compose, Context& context) {
 
 /// Which are called without a kernel, too, as long as cuts are compared.
 bool Composer::has_stand_ins() const {
-  return trials_.is_open() && !plan_.stand_ins.empty();
+  return trials_.is_open() && !plan_.fused_attention_calls.empty();
 }
 
 /// All that won in the cut at hand.
@@ -167,8 +167,8 @@ void Composer::attempt(Context& context) {
   const Target* run_target = find_target(compose_->run.options.target);
   const auto text = compose_source(*problem, plan_, kernels,
                                    keeps_forward_ ? nullptr : run_target);
-  if (!text && !plan_.model.growth.sizes.empty() && stage_ == Stage::whole &&
-      !chosen_.empty()) {
+  if (!text && !plan_.model.symbolic_shapes.sizes.empty() &&
+      stage_ == Stage::whole && !chosen_.empty()) {
     return drop_some("no module for any batch: " + text.error().message,
                      context);
   }
@@ -181,7 +181,7 @@ void Composer::attempt(Context& context) {
   judged_.clear();
   sizes_.clear();
   if (!kernels.empty() && stage_ != Stage::seeking) {
-    judged_ = judged_sizes(plan_.model.growth.sizes);
+    judged_ = judged_sizes(plan_.model.symbolic_shapes.sizes);
   }
   check(source, context);
 }
@@ -262,7 +262,7 @@ void Composer::ended(const EffectResult& end, Context& context) {
   }
   if (end.failure && end.id == making_ && stage_ == Stage::whole &&
       trials_.is_open()) {
-    report_.notes.push_back("Of the cut with " + plan_.way + ": " +
+    report_.notes.push_back("Of the cut with " + plan_.label + ": " +
                             end.failure.message);
     if (go_on(context)) return;
   }
@@ -401,7 +401,7 @@ void Composer::take_all() {
   for (const SubgraphDone* result : chosen_) {
     report_.used.insert(result->subgraph);
   }
-  report_.stand_ins = keeps_forward_ ? 0 : plan_.stand_ins.size();
+  report_.stand_ins = keeps_forward_ ? 0 : plan_.fused_attention_calls.size();
 }
 
 void Composer::drop_some(const std::string& why, Context& context) {
@@ -410,7 +410,7 @@ void Composer::drop_some(const std::string& why, Context& context) {
     return probed(nullptr, context);
   }
   if (chosen_.empty()) {
-    report_.notes.push_back("Of the cut with " + plan_.way + ": " + why);
+    report_.notes.push_back("Of the cut with " + plan_.label + ": " + why);
     if (report_.rejected.empty()) report_.rejected = why;
     if (!go_on(context)) attempt(context);
     return;

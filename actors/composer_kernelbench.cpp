@@ -73,7 +73,7 @@ void Composer::report_kernels(const Plan& cut,
   for (const SubgraphDone* done : chosen) {
     kernelbench_module_.used.insert(done->subgraph);
   }
-  kernelbench_module_.stand_ins = cut.stand_ins.size();
+  kernelbench_module_.stand_ins = cut.fused_attention_calls.size();
   kernelbench_module_.externs = externs_without(cut, kernelbench_module_.used);
 }
 
@@ -85,7 +85,7 @@ void Composer::rank() {
     return verdict.max_error + verdict.framework_error;
   });
   within_ = 0;
-  outside_ = ranked_.size() + (plan_.stand_ins.empty() ? 0 : 1);
+  outside_ = ranked_.size() + (plan_.fused_attention_calls.empty() ? 0 : 1);
 }
 
 /// The framework's own forward() is near; with all kernels it is not.
@@ -98,7 +98,7 @@ void Composer::seek(Context& context) {
     return kernelbench_settled(context);
   keeps_forward_ = changes_ == 0;
   chosen_ = ranked_;
-  chosen_.resize(plan_.stand_ins.empty() || keeps_forward_ ? changes_
+  chosen_.resize(plan_.fused_attention_calls.empty() || keeps_forward_ ? changes_
                                                            : changes_ - 1);
   attempt(context);
 }

@@ -31,7 +31,7 @@ bool CutTrials::next() {
 
 void CutTrials::keep_model() {
   for (std::size_t i = 0; i < cuts_.size(); ++i) {
-    if (!cuts_[i].stand_ins.empty()) continue;
+    if (!cuts_[i].fused_attention_calls.empty()) continue;
     at_ = i;
     return;
   }
@@ -40,13 +40,10 @@ void CutTrials::keep_model() {
 void CutTrials::finished(CutTrial trial) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g us", trial.timing.candidate.median_us);
-  times_.push_back(cuts_[trial.cut].way + " " + text);
-  const bool passes_kernelbench = trial.verdict.kernelbench.outcome ==
-                                  kernelbench_outcome::within;
-  if (passes_kernelbench &&
-      (!best_kernelbench_ ||
-       is_faster(trial.timing, best_kernelbench_->timing))) {
-    best_kernelbench_ = trial;
+  times_.push_back(cuts_[trial.cut].label + " " + text);
+  const bool passes_kernelbench = trial.verdict.kernelbench.outcome == kernelbench_outcome::within;
+  if (passes_kernelbench && (!kernelbench_ || is_faster(trial.timing, kernelbench_->timing))) {
+    kernelbench_ = trial;
   }
   if (!best_ || is_faster(trial.timing, best_->timing)) {
     best_ = std::move(trial);
@@ -66,7 +63,7 @@ std::string CutTrials::summary() const {
     text += (&entry == &times_.front() ? " " : "; ") + entry;
   }
   return text +
-         (times_.empty() ? " none." : ". Taken: " + cuts_[at_].way + ".");
+         (times_.empty() ? " none." : ". Taken: " + cuts_[at_].label + ".");
 }
 
 }  // namespace weft

@@ -56,9 +56,10 @@ std::int64_t edge_bytes(const Graph& graph) {
 
 std::int64_t device_bytes(const Graph& graph) {
   std::int64_t edges = edge_bytes(graph);
-  if (graph.growth.grows()) {  // it is judged at larger sizes than its own
+  if (graph.symbolic_shapes
+          .is_symbolic()) {  // it is judged at larger sizes than its own
     const auto largest =
-        graph_at(graph, judged_sizes(graph.growth.sizes).back());
+        graph_at(graph, judged_sizes(graph.symbolic_shapes.sizes).back());
     if (largest) edges = edge_bytes(*largest);
   }
   return kCopies * edges + kContextsBytes;

@@ -313,7 +313,7 @@ void Dispatcher::hand_over(Context& context) {
     return;
   }
   is_composed_ = true;
-  over_ = plan_.near_cut.empty();
+  over_ = plan_.eager_contractions_partition.empty();
   Compose compose{dispatch_->plan, dispatch_->run, {}};
   if (search_until_us_ > 0) {
     compose.ends_us =
@@ -334,8 +334,8 @@ void Dispatcher::search_eager_contractions(const SearchEagerContractions& ask,
   if (!is_composed_) return;
   is_composed_ = false;
   summary_written_ = false;
-  eager_contractions_.emplace();
-  Plan added = plan_.near_cut.front();
+  kernelbench_.emplace();
+  Plan added = plan_.eager_contractions_partition.front();
   std::erase_if(added.subgraphs, [&](const Subgraph& subgraph) {
     return done_.contains(subgraph.id);
   });
@@ -427,11 +427,11 @@ void Dispatcher::keep_apart() {
   const RunStart& run = dispatch_->run;
   if (run.options.llm.edition < 2 || !can_time(run.options, run.machine))
     return;
-  plan_.way = kFusedByModel;
+  plan_.label = kFusedByModel;
   plan_.others = std::exchange(apart_.others, {});
   // If a chain grew, the first and the last cut are kept.
-  if (apart_.way == kFusedByModel) return;
-  if (apart_.way.empty()) apart_.way = "neighbours apart";
+  if (apart_.label == kFusedByModel) return;
+  if (apart_.label.empty()) apart_.label = "neighbours apart";
   std::erase_if(apart_.subgraphs, [&](const Subgraph& subgraph) {
     return std::ranges::find(apart_.placements, subgraph.id,
                              &Placement::subgraph) == apart_.placements.end();

@@ -45,7 +45,7 @@ CutOptions::Others others_of(const std::vector<std::string>& seeds) {
     return std::ranges::find(seeds, source) != seeds.end();
   };
   if (has("compiler")) {
-    return has("llm") ? CutOptions::Others::apart : CutOptions::Others::none;
+    return has("llm") ? CutOptions::Others::separate : CutOptions::Others::none;
   }
   return has("llm") || has("inductor") ? CutOptions::Others::fused
                                        : CutOptions::Others::none;
@@ -94,9 +94,9 @@ Result<Plan> plan_for_sizes(const std::map<Sizes, std::string>& blobs,
     if (!graph) return std::unexpected(graph.error());
     graphs.emplace(at, std::move(*graph));
   }
-  auto plan = in_ways
-                  ? partition_for_sizes_in_ways(graphs, sizes, target, options)
-                  : partition_for_sizes(graphs, sizes, target, options);
+  auto plan =
+      in_ways ? partition_candidates_for_sizes(graphs, sizes, target, options)
+              : partition_for_sizes(graphs, sizes, target, options);
   if (plan) return plan;
   return fail(plan.error().code,
               flag + ": " + plan.error().message +
@@ -258,7 +258,7 @@ void Extractor::capture_sizes(const std::string& graph_blob, Context& context) {
   if (!problem) return finish({"failed", problem.error().message}, context);
   sizes_ = std::move(*sizes);
   graphs_[sizes_] = graph_blob;
-  graph->growth.sizes = sizes_;
+  graph->symbolic_shapes.sizes = sizes_;
   samples_ = sizes_to_capture(*graph);
   std::vector<std::string> problems;
   for (const Sizes& sample : samples_) {
@@ -341,8 +341,9 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   } else if (!has_ways) {
     cut_ = partition(*graph, *target, options);
   } else {
-    cut_ = partition_in_ways(*graph, *target, options);
-    if (!has_time(cut_)) cut_ = partition_in_brief(*graph, *target, options);
+    cut_ = partition_candidates(*graph, *target, options);
+    if (!has_time(cut_))
+      cut_ = partition_for_short_run(*graph, *target, options);
   }
   if (has_ways && sizes_.empty() && wants_inductor_cut(*run_)) {
     Plan with = cut_;
@@ -354,7 +355,8 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   const bool wants_kernelbench =
       (seeks_products || run_->options.accept != rule::weft) && !model.group &&
       !model.fuse && sizes_.empty();
-  if (wants_kernelbench) add_near_cut(*graph, *target, options, cut_);
+  if (wants_kernelbench)
+    add_eager_contractions_partition(*graph, *target, options, cut_);
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});
   if (model.group) return ask_grouping("", context);
   write_plan(context);
@@ -421,9 +423,9 @@ void Extractor::take_proposal(Plan proposal) {
   const bool is_another = plan_to_json(compilers) != plan_to_json(cut_);
   if (!is_timed || !is_another) return;
   std::vector<Plan> others = std::exchange(compilers.others, {});
-  compilers.near_cut.clear();
-  if (compilers.way.empty()) compilers.way = "the compiler's cut";
-  cut_.way = "the language model's cut";
+  compilers.eager_contractions_partition.clear();
+  if (compilers.label.empty()) compilers.label = "the compiler's cut";
+  cut_.label = "the language model's cut";
   cut_.others = {std::move(compilers)};
   cut_.others.insert(cut_.others.end(), others.begin(), others.end());
 }

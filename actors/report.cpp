@@ -10,6 +10,8 @@
 #include "compiler/choices/choices.hpp"
 #include "compiler/compose/parts_source.hpp"
 #include "compiler/loops/scalar.hpp"
+#include "messages/csv_cell.hpp"
+#include "messages/protection.hpp"
 #include "messages/shown_text.hpp"
 
 namespace weft {
@@ -98,18 +100,19 @@ std::string machine_lines(const Report& report) {
   std::string text = "* Machine: " + markdown_line(machine.name) + ", " +
                      std::to_string(machine.cores) + " cores";
   for (const Gpu& gpu : machine.gpus) {
-    text += "; " + markdown_line(gpu.name) + " (" + gpu.arch + ", " +
+    text += "; " + markdown_line(gpu.name) + " (" +
+            markdown_line(gpu.arch) + ", " +
             std::to_string(gpu.sms) + " multiprocessors)";
   }
   if (copy_gbps(report.machine) > 0) {
     text += ", a copy moves " + number(copy_gbps(report.machine), "%.1f") +
             " GB/s (read and written)";
   }
-  text += "\n* weft " + report.run.weft_version;
+  text += "\n* weft " + markdown_line(report.run.weft_version);
   if (!report.machine.torch.empty()) {
-    text += ", PyTorch " + report.machine.torch;
+    text += ", PyTorch " + markdown_line(report.machine.torch);
   }
-  text += ", target " + report.run.options.target + ", seed " +
+  text += ", target " + markdown_line(report.run.options.target) + ", seed " +
           std::to_string(report.run.options.random_seed) + "\n";
   text +=
       "* Precision: " + precision_words(report.run.options.precision) + "\n";
@@ -117,7 +120,7 @@ std::string machine_lines(const Report& report) {
     text += "* Rounding: free, operators may be fused into one rounding\n";
   }
   for (const auto& [name, value] : report.run.options.choices) {
-    text += "* Choice overridden: " + name + " = " + choice_text(value) + "\n";
+    text += "* Choice overridden: " + markdown_line(name) + " = " + choice_text(value) + "\n";
   }
   if (!can_time(report.run.options, machine)) {
     text += std::string("* Speed: ") + kNotTimed +
@@ -125,7 +128,9 @@ std::string machine_lines(const Report& report) {
   }
   if (!machine.unprotected.empty()) {
     text += "* Protections that this machine does not give the sandbox:";
-    for (const std::string& layer : machine.unprotected) text += " " + layer;
+    for (const std::string& layer : machine.unprotected) {
+      text += " " + markdown_line(layer);
+    }
     text += "\n";
   }
   return text;
@@ -260,7 +265,7 @@ std::string whole_section(const Report& report) {
   const Verdict& verdict = report.verdict;
   const Timing& timing = report.timing;
   std::string text = "## The whole model\n\n";
-  text += "* Verdict: " + verdict_word(verdict);
+  text += "* Verdict: " + markdown_line(verdict_word(verdict));
   if (!verdict.reason.empty()) text += ": " + markdown_line(verdict.reason);
   text += "\n* Error against float64: " + number(verdict.max_error, "%.3g") +
           " (the framework's own " + number(verdict.framework_error, "%.3g") +
@@ -306,9 +311,10 @@ std::string subgraph_section(const Report& report, const Plan& plan) {
       "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const SubgraphDone& done : report.subgraphs) {
     const Timing& timing = done.best.timing;
-    text += "| " + done.subgraph + " | " + types[done.subgraph] + " | " +
-            std::to_string(counts[done.subgraph]) + " | " + done.outcome +
-            " | " + kernel_words(report, done) + " | " +
+    text += "| " + markdown_line(done.subgraph) + " | " +
+            markdown_line(types[done.subgraph]) + " | " +
+            std::to_string(counts[done.subgraph]) + " | " +
+            markdown_line(done.outcome) + " | " + kernel_words(report, done) + " | " +
             number(done.best.verdict.max_error, "%.2g") + " (" +
             number(done.best.verdict.framework_error, "%.2g") + ")" +
             shown_precision(done.best.verdict) + " | " +
@@ -322,7 +328,8 @@ std::string subgraph_section(const Report& report, const Plan& plan) {
   text += "\n";
   for (const SubgraphDone& done : report.subgraphs) {
     if (done.reason.empty()) continue;
-    text += "* " + done.subgraph + ": " + markdown_line(done.reason) + "\n";
+    text += "* " + markdown_line(done.subgraph) + ": " +
+            markdown_line(done.reason) + "\n";
   }
   return text + "\n";
 }
@@ -341,10 +348,10 @@ std::string extern_section(const Report& report, const Plan& plan) {
   text +=
       "\nOf these stand in for what the model writes out, which ModelNew "
       "does not run:\n\n";
-  for (const std::string& name : plan.stand_ins) {
+  for (const std::string& name : plan.fused_attention_calls) {
     const Node* call = plan.model.find(name);
     if (call == nullptr) continue;
-    text += "* " + call->target + " for the attention" +
+    text += "* " + markdown_line(call->target) + " for the attention" +
             (call->source.empty()
                  ? ""
                  : " that ends at " + markdown_line(call->source)) +
@@ -355,16 +362,6 @@ std::string extern_section(const Report& report, const Plan& plan) {
 
 /// Columns behind what was measured: where it is from, and what it took.
 constexpr std::size_t kLlmColumns = 9;
-
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + "\"";
-}
 
 std::string csv_times(const Times& times) {
   if (times.runs == 0) return ",,";
@@ -387,8 +384,10 @@ std::string csv_measured(const Verdict& verdict, const Timing& timing,
          "," + csv_speedup(timing.over_compile) + "," +
          std::to_string(timing.bytes_floor) + "," +
          number(bandwidth_share(timing, machine), "%.4f") + "," +
-         verdict.precision + "," + verdict.framework_precision + "," +
-         verdict.kernelbench.outcome + "," + verdict.kernelbench.compiled;
+         csv_cell(verdict.precision) + "," +
+         csv_cell(verdict.framework_precision) + "," +
+         csv_cell(verdict.kernelbench.outcome) + "," +
+         csv_cell(verdict.kernelbench.compiled);
 }
 
 /// "; near to eager", by KernelBench's own rule; empty where nobody asked.
@@ -498,12 +497,16 @@ std::string why_no_kernel(const Report& report) {
 }
 
 std::string summary_line(const Report& report) {
-  if (report.verdict.correct)
-    return verified_line(report) + kernelbench_words(report);
+  const std::string box =
+      has_no_sandbox(report.run.machine) ? "; without a sandbox" : "";
+  if (report.verdict.correct) {
+    return verified_line(report) + kernelbench_words(report) + box;
+  }
   return "not verified: " +
          (report.verdict.reason.empty()
               ? std::string("the composition was not checked")
-              : report.verdict.reason);
+              : report.verdict.reason) +
+         box;
 }
 
 std::string report_markdown(const Report& report, const Plan& plan) {
@@ -535,32 +538,33 @@ std::string results_csv(const Report& report, const Plan& plan) {
   int correct = 0;
   int rounds = 0;
   for (const SubgraphDone& done : report.subgraphs) {
-    text += done.subgraph + "," + csv_field(types[done.subgraph]) + "," +
-            std::to_string(counts[done.subgraph]) + "," + done.outcome + "," +
+    text += csv_cell(done.subgraph) + "," + csv_cell(types[done.subgraph]) +
+            "," + std::to_string(counts[done.subgraph]) + "," +
+            csv_cell(done.outcome) + "," +
             kernel_word(report, done) + "," +
-            csv_field(done.best.seed.variant) + "," +
+            csv_cell(done.best.seed.variant) + "," +
             csv_measured(done.best.verdict, done.best.timing, report.machine) +
-            "," + done.best.seed.origin + "," + std::to_string(done.seeds) +
+            "," + csv_cell(done.best.seed.origin) + "," + std::to_string(done.seeds) +
             "," + std::to_string(done.correct) + "," +
             csv_llm(done.llm.rounds, done.llm.spent) + "\n";
     seeds += done.seeds;
     correct += done.correct;
     rounds += done.llm.rounds;
   }
-  text += "model," + csv_field(report.run.problem_name) + ",1," +
-          verdict_word(report.verdict) + ",composed,," +
+  text += "model," + csv_cell(report.run.problem_name) + ",1," +
+          csv_cell(verdict_word(report.verdict)) + ",composed,," +
           csv_measured(report.verdict, report.timing, report.machine) + ",," +
           std::to_string(seeds) + "," + std::to_string(correct) + "," +
           csv_llm(rounds, llm_spent(report)) + "\n";
   if (report.kernelbench_module.composed) {
-    text += "kernelbench," + csv_field(report.run.problem_name) + ",1," +
-            verdict_word(report.kernelbench_module.verdict) + ",composed,," +
-            csv_measured(report.kernelbench_module.verdict,
-                         report.kernelbench_module.timing, report.machine) +
-            std::string(kLlmColumns, ',') + "\n";
+    text +=
+        "kernelbench," + csv_cell(report.run.problem_name) + ",1," +
+        csv_cell(verdict_word(report.kernelbench_module.verdict)) + ",composed,," +
+        csv_measured(report.kernelbench_module.verdict, report.kernelbench_module.timing, report.machine) +
+        std::string(kLlmColumns, ',') + "\n";
   }
   for (const auto& [name, count] : extern_counts(plan)) {
-    text += "extern," + csv_field(name) + "," + std::to_string(count) +
+    text += "extern," + csv_cell(name) + "," + std::to_string(count) +
             ",,framework" + std::string(24 + kLlmColumns, ',') + "\n";
   }
   return text;

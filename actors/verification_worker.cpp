@@ -173,8 +173,8 @@ bool VerificationWorker::check_another_size(Context& context) {
   const auto text = context.blobs().get(work_->graph);
   const auto graph =
       text ? parse_graph(*text) : Result<Graph>(std::unexpected(text.error()));
-  if (!graph || !graph->growth.grows()) return false;
-  if (sizes_.empty()) judged_ = judged_sizes(graph->growth.sizes);
+  if (!graph || !graph->symbolic_shapes.is_symbolic()) return false;
+  if (sizes_.empty()) judged_ = judged_sizes(graph->symbolic_shapes.sizes);
   if (judged_.empty()) return false;
   sizes_ = judged_.front();
   judged_.erase(judged_.begin());

@@ -10,7 +10,7 @@
 
 #include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
-#include "compiler/graph/growth.hpp"
+#include "compiler/graph/symbolic_shapes.hpp"
 
 namespace weft {
 

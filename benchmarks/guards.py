@@ -67,7 +67,7 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     # Played kernels are not faster, and shall be taken all the same.
-    timing_rounds.choose = lambda framework, kernels, *_: timing_rounds.Choice(
+    timing_rounds.select_fastest = lambda framework, kernels, *_: timing_rounds.Choice(
         kernels or framework)
     print(f"{'parameters':>10} {'party':14} {'us a call':>10}")
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():

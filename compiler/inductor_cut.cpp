@@ -29,8 +29,8 @@ void add_inductor_cut(const Graph& model, const Target& target, CutOptions cut,
       std::ranges::any_of(plan.others, is_known)) {
     return;
   }
-  whole.way = kInductorsFusion;
-  if (plan.way.empty()) plan.way = kOurFusion;
+  whole.label = kInductorsFusion;
+  if (plan.label.empty()) plan.label = kOurFusion;
   plan.others.push_back(std::move(whole));
 }
 

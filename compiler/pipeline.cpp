@@ -31,14 +31,14 @@ Graph with_precision(Graph graph, const std::string& precision) {
 Graph simplified(const Graph& model, const CutOptions& cut) {
   Graph graph = join_written_pieces(
       eliminate_common_subexpressions(eliminate_dead_code(model)));
-  return cut.as_eager ? graph : einsum_by_pairs(graph);
+  return cut.eager_contractions ? graph : einsum_by_pairs(graph);
 }
 
-/// Whether the call stays the framework's own: of TF32's rounding or a sum's
+/// Whether the call stays PyTorch's own: of TF32's rounding or a sum's
 /// order only that makes the same.
-std::function<bool(const Node&)> kept_as_eager(const Graph& graph,
-                                               const CutOptions& cut) {
-  if (!cut.as_eager) return [](const Node&) { return false; };
+std::function<bool(const Node&)> keeps_eager_contraction(
+    const Graph& graph, const CutOptions& cut) {
+  if (!cut.eager_contractions) return [](const Node&) { return false; };
   const Graph marked = with_precision(graph, cut.precision);
   const bool has_tf32 = std::ranges::any_of(marked.nodes, &Node::tf32);
   return [has_tf32](const Node& call) {
@@ -61,30 +61,31 @@ bool others_can(const Node& call) {
 
 /// The cut along what the target lowers and what others may write kernels for.
 Plan cut_along(const Graph& graph, const Lowerable& lowerable,
-               const CutOptions& cut, std::set<std::string> apart) {
+               const CutOptions& cut, std::set<std::string> no_fuse_set) {
   if (cut.others == CutOptions::Others::none) {
-    return partition(graph, lowerable, apart, cut.choices.fusion);
+    return partition(graph, lowerable, no_fuse_set, cut.choices.fusion);
   }
-  std::set<std::string> theirs;
+  std::set<std::string> hand_written;
   for (const Node& node : graph.nodes) {
     if (node.target == "getitem") {
       // What is read of several results stays with the call that gives them.
       for_each_ref(node, [&](const std::string& tuple) {
-        if (theirs.contains(tuple) && apart.contains(tuple)) {
-          apart.insert(node.name);
+        if (hand_written.contains(tuple) && no_fuse_set.contains(tuple)) {
+          no_fuse_set.insert(node.name);
         }
       });
     }
     if (!others_can(node) || lowerable(graph, node)) continue;
-    theirs.insert(node.name);
-    if (cut.others == CutOptions::Others::apart) apart.insert(node.name);
+    hand_written.insert(node.name);
+    if (cut.others == CutOptions::Others::separate)
+      no_fuse_set.insert(node.name);
   }
   return partition(
       graph,
       [&](const Graph& whole, const Node& call) {
-        return theirs.contains(call.name) || lowerable(whole, call);
+        return hand_written.contains(call.name) || lowerable(whole, call);
       },
-      apart, cut.choices.fusion);
+      no_fuse_set, cut.choices.fusion);
 }
 
 /// The captured graph, with attention as the cut wants it.
@@ -92,16 +93,17 @@ FusedAttention with_attention(const Graph& model, const CutOptions& cut) {
   using Attention = CutOptions::Attention;
   Graph graph = simplified(model, cut);
   if (cut.attention == Attention::written) return {std::move(graph), {}, false};
-  return fuse_attention(graph, cut.attention == Attention::told
-                                   ? AttentionMasks::told
-                                   : AttentionMasks::given);
+  return fuse_attention(graph, cut.attention == Attention::causal_flag
+                                   ? AttentionMasks::causal_flag
+                                   : AttentionMasks::explicit_mask);
 }
 
 /// The graph as a GPU's target cuts it, but for the layout that the library's
 /// convolutions work in.
 Graph prepared(Graph graph, const Lowerable& lowerable, const CutOptions& cut) {
   graph = with_precision(std::move(graph), cut.precision);
-  if (!cut.no_extern && !cut.as_eager) graph = convolve_forward(graph);
+  if (!cut.no_extern && !cut.eager_contractions)
+    graph = transposed_to_forward_convolution(graph);
   return separate_bias(std::move(graph), lowerable);
 }
 
@@ -113,30 +115,32 @@ Relaid relaid(const Graph& graph, const Lowerable& lowerable,
 
 /// What timing would have to decide.
 struct Questions {
-  bool whose = false;   ///< ours or the library's
-  bool layout = false;  ///< the library's channels last, or as captured
+  bool contraction = false;  ///< ours or the library's
+  bool layout = false;       ///< the library's channels last, or as captured
 };
 
 Questions questions_of(const Graph& model, const Target& target,
                        const CutOptions& cut) {
   Questions open;
   if (!target.on_gpu || cut.no_extern) return open;
-  CutOptions ours = cut, library = cut;
-  ours.contested = CutOptions::Contested::ours;
-  library.contested = CutOptions::Contested::library;
+  CutOptions generated = cut, vendor = cut;
+  generated.undecided = CutOptions::Undecided::generated;
+  vendor.undecided = CutOptions::Undecided::vendor;
   const auto lowerable = [&](const Graph& graph, const Node& call) {
-    return target.can_lower(graph, call, library);
+    return target.can_lower(graph, call, vendor);
   };
   const Graph graph =
-      prepared(with_attention(model, cut).graph, lowerable, library);
+      prepared(with_attention(model, cut).graph, lowerable, vendor);
   for (const Node& node : graph.nodes) {
-    open.whose = open.whose || (whose(graph, node, cut) == Whose::contested &&
-                                target.can_lower(graph, node, ours));
+    open.contraction =
+        open.contraction ||
+        (choose_contraction(graph, node, cut) == ContractionChoice::undecided &&
+         target.can_lower(graph, node, generated));
   }
-  const Relaid moved = relaid(graph, lowerable, library);
+  const Relaid moved = relaid(graph, lowerable, vendor);
   for (const auto& [name, bytes] : moved.copied_bytes) {
     open.layout = open.layout ||
-                  layout_is_contested(graph, *graph.find(name), bytes, cut);
+                  layout_is_undecided(graph, *graph.find(name), bytes, cut);
   }
   return open;
 }
@@ -150,30 +154,30 @@ bool are_alike(const Plan& a, const Plan& b) {
 void add_attention(const Graph& model, const Target& target, CutOptions cut,
                    Plan& plan) {
   using Attention = CutOptions::Attention;
-  cut.attention = Attention::told;
+  cut.attention = Attention::causal_flag;
   const FusedAttention fused = with_attention(model, cut);
   if (cut.no_extern || fused.calls.empty()) return;
   const auto cuts_max =
       plan.others.size() +
       static_cast<std::size_t>(cut.choices.contraction.attention_cuts_max);
-  const auto add = [&](const std::string& way) {
+  const auto add = [&](const std::string& label) {
     if (plan.others.size() >= cuts_max) return;
     Plan other = partition(model, target, cut);
-    other.way = way;
+    other.label = label;
     plan.others.push_back(std::move(other));
   };
-  const std::string one = kInOneCall;
-  if (questions_of(model, target, cut).whose) {
-    cut.contested = CutOptions::Contested::ours;
-    add(one + ", " + kOurContractions);
-    cut.contested = CutOptions::Contested::library;
-    add(one + ", " + kLibrarysContractions);
+  const std::string label_of_call = kInOneCall;
+  if (questions_of(model, target, cut).contraction) {
+    cut.undecided = CutOptions::Undecided::generated;
+    add(label_of_call + ", " + kOurContractions);
+    cut.undecided = CutOptions::Undecided::vendor;
+    add(label_of_call + ", " + kLibrarysContractions);
   } else {
-    add(one);
+    add(label_of_call);
   }
-  cut.attention = Attention::given;
-  if (fused.has_causal) add(one + ", masks given");
-  if (plan.way.empty()) plan.way = kAsWritten;
+  cut.attention = Attention::explicit_mask;
+  if (fused.has_causal) add(label_of_call + ", masks given");
+  if (plan.label.empty()) plan.label = kAsWritten;
 }
 
 }  // namespace
@@ -181,61 +185,62 @@ void add_attention(const Graph& model, const Target& target, CutOptions cut,
 Plan partition(const Graph& model, const Target& target,
                const CutOptions& cut) {
   FusedAttention start = with_attention(model, cut);
-  const auto is_kept = kept_as_eager(start.graph, cut);
+  const auto stays_eager = keeps_eager_contraction(start.graph, cut);
   const auto lowerable = [&](const Graph& graph, const Node& call) {
     const auto side = cut.sides.find(call.name);
-    const bool is_theirs = side != cut.sides.end() && !side->second;
-    return !is_theirs && !is_kept(call) && target.can_lower(graph, call, cut);
+    const bool is_vendor = side != cut.sides.end() && !side->second;
+    return !is_vendor && !stays_eager(call) &&
+           target.can_lower(graph, call, cut);
   };
   Plan plan;
   if (target.on_gpu) {
     const Relaid moved = relaid(
         prepared(std::move(start.graph), lowerable, cut), lowerable, cut);
     plan = cut_along(eliminate_dead_code(moved.graph), lowerable, cut,
-                     moved.apart);
+                     moved.no_fuse_set);
   } else {
     plan = cut_along(with_precision(std::move(start.graph), "strict"),
                      lowerable, cut, {});
   }
-  plan.stand_ins = std::move(start.calls);
+  plan.fused_attention_calls = std::move(start.calls);
   return plan;
 }
 
-Plan partition_in_ways(const Graph& model, const Target& target,
-                       CutOptions cut) {
-  const CutOptions usual = cut;
+Plan partition_candidates(const Graph& model, const Target& target,
+                          CutOptions cut) {
+  const CutOptions original = cut;
   const Questions open = questions_of(model, target, cut);
-  if (open.whose) cut.contested = CutOptions::Contested::ours;
+  if (open.contraction) cut.undecided = CutOptions::Undecided::generated;
   Plan plan = partition(model, target, cut);
-  const auto add = [&](const std::string& way) {
+  const auto add = [&](const std::string& label) {
     Plan other = partition(model, target, cut);
     const bool is_known = are_alike(other, plan) ||
-                          std::ranges::any_of(plan.others, [&](Plan one) {
-                            one.way.clear();
-                            return are_alike(one, other);
+                          std::ranges::any_of(plan.others, [&](Plan earlier) {
+                            earlier.label.clear();
+                            return are_alike(earlier, other);
                           });
-    const auto ways_max =
+    const auto candidates_max =
         static_cast<std::size_t>(cut.choices.contraction.cuts_max);
     if (is_known || other.placements.empty() ||
-        plan.others.size() + 1 >= ways_max) {
+        plan.others.size() + 1 >= candidates_max) {
       return;
     }
-    other.way = way;
+    other.label = label;
     plan.others.push_back(std::move(other));
   };
-  cut.contested = CutOptions::Contested::library;
-  if (open.whose) add(kLibrarysContractions);
+  cut.undecided = CutOptions::Undecided::vendor;
+  if (open.contraction) add(kLibrarysContractions);
   cut.relays = false;
   if (open.layout) add("the library's contractions in their captured layout");
   if (!plan.others.empty()) {
-    plan.way = open.whose ? kOurContractions
-                          : "the library's contractions channels last";
+    plan.label = open.contraction ? kOurContractions
+                                  : "the library's contractions channels last";
   }
-  add_attention(model, target, usual, plan);
+  add_attention(model, target, original, plan);
   // Where only another has pieces it is the first. One that asks for another
   // operator is no stand-in for the model as it is written.
   if (plan.others.empty() || !plan.placements.empty() ||
-      !plan.others.front().stand_ins.empty()) {
+      !plan.others.front().fused_attention_calls.empty()) {
     return plan;
   }
   std::vector<Plan> others = std::move(plan.others);
@@ -245,31 +250,31 @@ Plan partition_in_ways(const Graph& model, const Target& target,
   return plan;
 }
 
-Plan partition_in_brief(const Graph& model, const Target& target,
-                        CutOptions cut) {
+Plan partition_for_short_run(const Graph& model, const Target& target,
+                             CutOptions cut) {
   cut.relays = false;
   Plan written = partition(model, target, cut);
   if (cut.no_extern) return written;
-  cut.attention = CutOptions::Attention::told;
+  cut.attention = CutOptions::Attention::causal_flag;
   Plan plan = partition(model, target, cut);
-  if (plan.stand_ins.empty()) return written;
-  plan.way = kInOneCall;
-  written.way = kAsWritten;
+  if (plan.fused_attention_calls.empty()) return written;
+  plan.label = kInOneCall;
+  written.label = kAsWritten;
   plan.others = {std::move(written)};
   return plan;
 }
 
-void add_near_cut(const Graph& model, const Target& target, CutOptions cut,
-                  Plan& plan) {
+void add_eager_contractions_partition(const Graph& model, const Target& target,
+                                      CutOptions cut, Plan& plan) {
   if (cut.no_extern) return;
-  cut.as_eager = true;
+  cut.eager_contractions = true;
   cut.relays = false;
   cut.others = CutOptions::Others::none;
-  Plan near = partition(model, target, cut);
-  if (near.placements.empty()) return;
-  if (plan.others.empty() && are_alike(near, plan)) return;
-  near.way = "the framework's own products";
-  plan.near_cut = {std::move(near)};
+  Plan eager = partition(model, target, cut);
+  if (eager.placements.empty()) return;
+  if (plan.others.empty() && are_alike(eager, plan)) return;
+  eager.label = "the framework's own products";
+  plan.eager_contractions_partition = {std::move(eager)};
 }
 
 std::vector<Subgraph> all_subgraphs(const Plan& plan) {

@@ -26,28 +26,29 @@ std::size_t piece_of(const Plan& plan, std::size_t placement) {
   return static_cast<std::size_t>(found - plan.subgraphs.begin());
 }
 
-Result<void> are_cut_alike(const Plan& one, const Plan& other) {
-  if (one.placements.size() != other.placements.size() ||
-      one.subgraphs.size() != other.subgraphs.size()) {
+Result<void> are_cut_alike(const Plan& plan, const Plan& other) {
+  if (plan.placements.size() != other.placements.size() ||
+      plan.subgraphs.size() != other.subgraphs.size()) {
     return cut_otherwise("into another number of pieces");
   }
-  for (std::size_t i = 0; i < one.placements.size(); ++i) {
-    const Placement& a = one.placements[i];
+  for (std::size_t i = 0; i < plan.placements.size(); ++i) {
+    const Placement& a = plan.placements[i];
     const Placement& b = other.placements[i];
     if (a.nodes != b.nodes || a.inputs != b.inputs || a.outputs != b.outputs ||
-        piece_of(one, i) != piece_of(other, i)) {
+        piece_of(plan, i) != piece_of(other, i)) {
       return cut_otherwise("at " + a.nodes.front());
     }
   }
   return {};
 }
 
-/// What grows in the graph that `of` takes of each plan.
+/// What is symbolic in the graph that `of` takes of each plan.
 template <typename Of>
-Result<Growth> growth(const Plans& plans, const Sizes& sizes, const Of& of) {
+Result<SymbolicShapes> fit_shapes(const Plans& plans, const Sizes& sizes,
+                                  const Of& of) {
   std::map<Sizes, Graph> graphs;
   for (const auto& [at, plan] : plans) graphs.emplace(at, of(plan));
-  return growth_of(graphs, sizes);
+  return fit_symbolic_shapes(graphs, sizes);
 }
 
 Plans plans_at(const std::map<Sizes, Graph>& models, const Target& target,
@@ -63,26 +64,26 @@ Plans plans_at(const std::map<Sizes, Graph>& models, const Target& target,
 /// far as the call alone tells.
 bool has_any_size(const Plans& plans, const std::string& name) {
   std::vector<std::pair<Sizes, std::int64_t>> elements;
-  std::vector<Graph> alone;
+  std::vector<Graph> single_calls;
   for (const auto& [sizes, plan] : plans) {
     const Node* call = plan.model.find(name);
     if (call == nullptr) return false;
-    auto graph = call_alone(plan.model, *call);
+    auto graph = single_call_graph(plan.model, *call);
     if (!graph) return false;
     for (const Node& node : graph->nodes) {
       const bool is_result = node.kind == NodeKind::call && !node.is_tuple;
       if (is_result) graph->outputs.push_back(node.name);
     }
-    alone.push_back(std::move(*graph));
+    single_calls.push_back(std::move(*graph));
     if (call->values.empty() || !call->values[0]) continue;
     elements.emplace_back(sizes, element_count(*call->values[0]));
   }
   // A size's cube is no such number, nor the first one's square of two.
-  return (elements.empty() || multiple_of_sizes(elements)) &&
-         !place_growing(alone.front(), alone.back());
+  return (elements.empty() || fit_polynomial(elements)) &&
+         !positions_are_symbolic(single_calls.front(), single_calls.back());
 }
 
-/// Whose calls are at every size: the framework's where ours would not be for
+/// Whose calls are at every size: PyTorch's where ours would not be for
 /// any, and sums of products as what they take at that size tells.
 std::map<std::string, bool> sides_of(const Plans& plans, const Sizes& sizes) {
   std::map<std::string, bool> sides;
@@ -107,16 +108,18 @@ std::map<std::string, bool> sides_of(const Plans& plans, const Sizes& sizes) {
 void name_anew(Plan& plan) {
   std::map<std::string, std::string> taken;
   for (Subgraph& subgraph : plan.subgraphs) {
-    const Growth& growth = subgraph.graph.growth;
-    if (growth.sizes.empty()) {
+    const SymbolicShapes& symbolic_shapes = subgraph.graph.symbolic_shapes;
+    if (symbolic_shapes.sizes.empty()) {
       taken[subgraph.id] = subgraph.signature;
       continue;
     }
     const std::string before = subgraph.id;
-    subgraph.signature += "for any " + numbers_text(growth.sizes) + ":";
-    for (const auto& [pointer, per] : growth.per) {
-      subgraph.signature += " " + pointer + " by " +
-                            numbers_text(list_of(per, growth.sizes.size()));
+    subgraph.signature +=
+        "for any " + numbers_text(symbolic_shapes.sizes) + ":";
+    for (const auto& [pointer, coefficients] : symbolic_shapes.coefficients) {
+      subgraph.signature +=
+          " " + pointer + " by " +
+          numbers_text(list_of(coefficients, symbolic_shapes.sizes.size()));
     }
     subgraph.signature += "\n";
     subgraph.id = fresh_id(subgraph.signature, taken);
@@ -142,33 +145,35 @@ Result<Plan> partition_for_sizes(const std::map<Sizes, Graph>& models,
       return std::unexpected(alike.error());
     }
   }
-  const auto whole =
-      growth(plans, sizes, [](const Plan& one) { return one.model; });
+  const auto whole = fit_shapes(plans, sizes, [](const Plan& plan_at_size) {
+    return plan_at_size.model;
+  });
   if (!whole) return std::unexpected(whole.error());
-  plan.model.growth = *whole;
+  plan.model.symbolic_shapes = *whole;
   for (std::size_t i = 0; i < plan.subgraphs.size(); ++i) {
-    const auto piece = growth(
-        plans, sizes, [&](const Plan& one) { return one.subgraphs[i].graph; });
+    const auto piece = fit_shapes(plans, sizes, [&](const Plan& plan_at_size) {
+      return plan_at_size.subgraphs[i].graph;
+    });
     if (!piece) return std::unexpected(piece.error());
-    if (piece->grows()) plan.subgraphs[i].graph.growth = *piece;
+    if (piece->is_symbolic()) plan.subgraphs[i].graph.symbolic_shapes = *piece;
   }
   name_anew(plan);
   return plan;
 }
 
-Result<Plan> partition_for_sizes_in_ways(const std::map<Sizes, Graph>& models,
-                                         const Sizes& sizes,
-                                         const Target& target, CutOptions cut) {
+Result<Plan> partition_candidates_for_sizes(
+    const std::map<Sizes, Graph>& models, const Sizes& sizes,
+    const Target& target, CutOptions cut) {
   auto plan = partition_for_sizes(models, sizes, target, cut);
   if (!plan || !target.on_gpu) return plan;
-  cut.contested = CutOptions::Contested::library;
+  cut.undecided = CutOptions::Undecided::vendor;
   auto other = partition_for_sizes(models, sizes, target, cut);
   if (!other || other->placements.empty() ||
       plan_to_json(*other) == plan_to_json(*plan)) {
     return plan;
   }
-  plan->way = kOurContractions;
-  other->way = kLibrarysContractions;
+  plan->label = kOurContractions;
+  other->label = kLibrarysContractions;
   plan->others.push_back(std::move(*other));
   return plan;
 }

@@ -60,9 +60,10 @@ Result<std::vector<TargetSource>> generate_sources(
   Error error;
   for (const std::string_view name : members) {
     const Target& member = *find_target(name);
-    auto own = member.takes_any_size || !subgraph.graph.growth.grows()
-                   ? member.generate(subgraph, machine, options)
-                   : std::vector<KernelSource>();
+    auto own =
+        member.takes_any_size || !subgraph.graph.symbolic_shapes.is_symbolic()
+            ? member.generate(subgraph, machine, options)
+            : std::vector<KernelSource>();
     if (!own) error = own.error();
     all.push_back(own ? std::move(*own) : std::vector<KernelSource>());
   }

@@ -10,7 +10,7 @@ namespace weft {
 
 const std::vector<Target>& targets();
 
-/// One candidate and whose it is.
+/// One candidate and its target.
 struct TargetSource {
   std::string_view target;
   KernelSource kernel;

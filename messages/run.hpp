@@ -108,7 +108,7 @@ struct RunOptions {
   /// Which one: a SymbolicDim's.
   int dynamic_input = -1;
   int dynamic_dim = 0;
-  /// And further ones, each a symbol of its own (compiler/graph/growth.hpp).
+  /// And further ones, each a symbol (compiler/graph/symbolic_shapes.hpp).
   std::vector<SymbolicDim> dynamic_more{};
   WEFT_FIELDS(target, seeds, jobs, variants_max, capture_ms, call_ms,
               memory_bytes, timing_ms, final_timing_ms, compile_baseline,

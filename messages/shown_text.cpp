@@ -96,8 +96,13 @@ std::string terminal_paragraph(std::string_view text) {
 std::string markdown_line(std::string_view text) {
   std::string out;
   for (const char c : safe(text, " ", " ")) {
-    // Backslashes only where one would hide what follows it.
-    if (c == '`' || c == '<' || c == '|') out += '\\';
+    // Backslashes only where one would hide what follows it. Those of the text
+    // itself are doubled there: one of them would hide ours.
+    if (c == '`' || c == '<' || c == '|') {
+      const auto last = out.find_last_not_of('\\');
+      const auto from = last == std::string::npos ? 0 : last + 1;
+      out.append(out.size() - from + 1, '\\');
+    }
     if (c == '(' && out.ends_with(']')) out += '\\';
     out += c;
   }

@@ -61,7 +61,8 @@ Result<std::string> answer_form(const Seed& seed, const Graph& graph,
                                 const LlmOptions& options, Blobs& blobs) {
   const auto source = blobs.get(seed.source);
   if (!source) return source;
-  if (seed.target != cpu_target().name || graph.growth.grows()) return source;
+  if (seed.target != cpu_target().name || graph.symbolic_shapes.is_symbolic())
+    return source;
   const auto text = template_text("kernel_cpu", options, blobs);
   if (!text) return text;
   return filled(*text, around_cpu(*source, graph));

@@ -6,6 +6,7 @@
 
 #include "actors/llm/calls.hpp"
 #include "actors/llm/search.hpp"
+#include "messages/shown_text.hpp"
 
 namespace weft {
 namespace {
@@ -23,9 +24,9 @@ std::string seconds(std::int64_t ms) {
 /// One candidate and, below it and further in, what came of it.
 std::string branch(const std::vector<LlmTry>& tries, const LlmTry& llm_try,
                    const std::string& indent) {
-  std::string text = indent + llm_try.id + "  " + llm_try.kind;
-  if (llm_try.median_us > 0)
-    text += ", " + number(llm_try.median_us, "%.1f us");
+  std::string text =
+      indent + terminal_line(one.id) + "  " + terminal_line(one.kind);
+  if (one.median_us > 0) text += ", " + number(one.median_us, "%.1f us");
   text += "\n";
   for (const LlmTry& child : tries) {
     if (child.parent == llm_try.id && child.round > llm_try.round) {
@@ -38,11 +39,12 @@ std::string branch(const std::vector<LlmTry>& tries, const LlmTry& llm_try,
 std::string tree(const SubgraphDone& done) {
   const std::vector<LlmTry>& tries = done.llm.tries;
   if (tries.empty()) return "";
-  std::string text = "\nWhat came of what for " + done.subgraph + ":\n\n";
-  for (const LlmTry& llm_try : tries) {
-    const auto parent = std::ranges::find(tries, llm_try.parent, &LlmTry::id);
-    if (llm_try.parent.empty() || parent == tries.end()) {
-      text += branch(tries, llm_try, "    ");
+  std::string text = "\nWhat came of what for " +
+                     markdown_line(done.subgraph) + ":\n\n";
+  for (const LlmTry& one : tries) {
+    const auto parent = std::ranges::find(tries, one.parent, &LlmTry::id);
+    if (one.parent.empty() || parent == tries.end()) {
+      text += branch(tries, one, "    ");
     }
   }
   return text;
@@ -53,17 +55,19 @@ std::string tree(const SubgraphDone& done) {
 std::string llm_section(const Report& report) {
   const LlmOptions& options = report.run.options.llm;
   if (options.name.empty()) return "";
-  std::string text = "\n## Language model: " + options.name +
+  std::string text = "\n## Language model: " + markdown_line(options.name) +
                      "\n\n| id | rounds | calls (cached) | tokens | cost | "
                      "waited | why it ended "
                      "|\n|---|---|---|---|---|---|---|\n";
   for (const SubgraphDone& done : report.subgraphs) {
     const LlmSpent& spent = done.llm.spent;
-    text += "| " + done.subgraph + " | " + std::to_string(done.llm.rounds) +
-            " | " + std::to_string(spent.calls) + " (" +
+    text += "| " + markdown_line(done.subgraph) + " | " +
+            std::to_string(done.llm.rounds) + " | " +
+            std::to_string(spent.calls) + " (" +
             std::to_string(spent.from_cache) + ") | " +
             std::to_string(spent.tokens) + " | " + dollars(spent.micro_usd) +
-            " | " + seconds(spent.waited_ms) + " | " + done.llm.note + " |\n";
+            " | " + seconds(spent.waited_ms) + " | " +
+            markdown_line(done.llm.note) + " |\n";
   }
   const LlmSpent all = llm_spent(report);
   text += "\nIn all: " + std::to_string(all.calls) + " calls, " +
@@ -78,9 +82,11 @@ std::string llm_section(const Report& report) {
   }
   text += ".\n";
   if (!options.prompts_folder.empty()) {
-    text += "\nPrompts of the user's own, from " + options.prompts_folder + ":";
-    for (const PromptOverride& prompt : options.prompts)
-      text += " " + prompt.prompt;
+    text += "\nPrompts of the user's own, from " +
+            markdown_line(options.prompts_folder) + ":";
+    for (const PromptOverride& one : options.prompts) {
+      text += " " + markdown_line(one.name);
+    }
     text += ".\n";
   }
   for (const SubgraphDone& done : report.subgraphs) text += tree(done);

@@ -37,7 +37,7 @@ nlohmann::json to_state(const KernelBenchModule& kernelbench_module) {
 nlohmann::json CutTrials::describe() const {
   auto cuts = nlohmann::json::array();
   for (const Plan& cut : cuts_) {
-    cuts.push_back({{"way", cut.way}, {"subgraphs", subgraph_ids(cut)}});
+    cuts.push_back({{"way", cut.label}, {"subgraphs", subgraph_ids(cut)}});
   }
   return {{"cuts", std::move(cuts)},
           {"at", at_},

@@ -26,20 +26,20 @@ void visit_all(Choices& choices, const VisitChoice& visit) {
 }
 
 NamedChoice named(const ChoiceRow& row, ChoiceField field) {
-  NamedChoice one{std::string(row.name),
-                  std::string(row.unit),
-                  std::string(row.source),
-                  0,
-                  row.bounds.least,
-                  row.bounds.most,
-                  true};
+  NamedChoice choice{std::string(row.name),
+                     std::string(row.unit),
+                     std::string(row.source),
+                     0,
+                     row.bounds.least,
+                     row.bounds.most,
+                     true};
   std::visit(
       [&]<class Value>(Value* value) {
-        one.value = static_cast<double>(*value);
-        one.is_whole = std::is_integral_v<Value>;
+        choice.value = static_cast<double>(*value);
+        choice.is_whole = std::is_integral_v<Value>;
       },
       field);
-  return one;
+  return choice;
 }
 
 /// Why the choice cannot have that value; empty: it can.
@@ -55,13 +55,13 @@ std::string fault_of(const NamedChoice& choice, double value) {
 }
 
 /// Letters to add, take away or change (Levenshtein's distance).
-std::size_t distance(std::string_view one, std::string_view other) {
+std::size_t distance(std::string_view typed, std::string_view other) {
   std::vector<std::size_t> row(other.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < one.size(); ++i) {
+  for (std::size_t i = 0; i < typed.size(); ++i) {
     std::size_t diagonal = row[0]++;
     for (std::size_t j = 0; j < other.size(); ++j) {
-      const std::size_t changed = diagonal + (one[i] != other[j]);
+      const std::size_t changed = diagonal + (typed[i] != other[j]);
       diagonal = row[j + 1];
       row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
     }
@@ -72,8 +72,8 @@ std::size_t distance(std::string_view one, std::string_view other) {
 std::string unknown(std::string_view name) {
   std::vector<NamedChoice> all = list_choices();
   // A part of a name is nearer to it than letters that happen to be alike.
-  const auto far = [&](const NamedChoice& one) {
-    return one.name.contains(name) ? 0 : distance(one.name, name);
+  const auto far = [&](const NamedChoice& choice) {
+    return choice.name.contains(name) ? 0 : distance(choice.name, name);
   };
   std::ranges::stable_sort(all, {}, far);
   std::string text =
@@ -95,9 +95,9 @@ Result<Choices> choices_with(const std::map<std::string, double>& values) {
     if (found == open.end()) return;
     const double given = found->second;
     open.erase(found);
-    const std::string one = fault_of(named(row, field), given);
-    if (!one.empty()) {
-      fault = one;
+    const std::string reason = fault_of(named(row, field), given);
+    if (!reason.empty()) {
+      fault = reason;
       return;
     }
     std::visit(

@@ -44,8 +44,8 @@ double cost_us(const Work& work, const DeviceRates& rates,
   return std::max(memory_us, arithmetic_us) + work.launches * rates.launch_us;
 }
 
-bool cannot_win(const TimeRange& one, const TimeRange& other) {
-  return one.least_us > other.most_us;
+bool cannot_win(const TimeRange& candidate, const TimeRange& other) {
+  return candidate.least_us > other.most_us;
 }
 
 // A block reaches what one multiprocessor can, and no multiprocessor has two

@@ -50,13 +50,13 @@ struct TimeRange {
   double most_us = 0;
 };
 
-/// Whether `one` is slower than `other` even if all goes well for it, and
+/// Whether `candidate` is slower than `other` even if all goes well for it, and
 /// nothing for the other. What does not is worth timing.
-bool cannot_win(const TimeRange& one, const TimeRange& other);
+bool cannot_win(const TimeRange& candidate, const TimeRange& other);
 
 /// Whether rows of so many bytes, which a block each could walk, are walked
-/// sooner where all multiprocessors split each, and a second kernel folds what
-/// they leave.
+/// sooner where all multiprocessors split each, and a second kernel reduces
+/// what they leave.
 bool splits_rows(double row_bytes, std::int64_t rows, const DeviceRates& rates);
 
 }  // namespace weft

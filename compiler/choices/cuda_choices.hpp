@@ -1,30 +1,29 @@
-// What the `cuda` target decides by speed alone: how the threads of a GPU share
-// rows, columns and windows. Nothing that a result depends on. Measured on an
-// H200 on the day that each field says; which of a source's variants
-// (cuda_variants.hpp) is fastest is timed.
+// Speed-only constants of the `cuda` target: how the threads of a GPU divide
+// rows, columns and windows. Measured on an H200 on the date of each field.
+// Which variant of a source (cuda_variants.hpp) is fastest is benchmarked.
 #pragma once
 
 #include <cstdint>
 
 namespace weft {
 
-/// Folds along rows, and down columns.
+/// Reductions along rows, and down columns.
 struct CudaRowChoices {
   /// Vector loads of a row that a thread takes where several threads share a
   /// short one. 2026-11-21.
   int short_row_vectors_per_thread = 4;
-  /// A split fold: blocks for each multiprocessor, and vector loads of a thread
-  /// at least. 2026-11-21.
+  /// A split reduction: blocks for each multiprocessor, and vector loads of a
+  /// thread at least. 2026-11-21.
   std::int64_t split_blocks_per_sm = 4;
   std::int64_t split_vectors_min = 4;
   /// Rows that are not persistent: blocks for each multiprocessor.
   std::int64_t walk_blocks_per_sm = 2;
-  /// Down columns, several threads share a point until a multiprocessor has so
-  /// much of the threads that it can keep. 2026-11-21.
+  /// Down columns, several threads share a point until a multiprocessor has
+  /// this fraction of the threads that it can keep. 2026-11-21.
   std::int64_t resident_threads_divisor = 2;
   int column_threads_per_point_max = 16;
   /// One multiprocessor in so many is in a group that no cluster fills. An H200
-  /// has room for 15 clusters of 8 blocks on its 132. 2026-11-21.
+  /// runs 15 clusters of 8 blocks at a time on its 132. 2026-11-21.
   std::int64_t sms_per_lost_sm = 11;
   /// Unaligned rows (`cuda_row_begin`): shorter ones lose more at their ends
   /// than vector loads gain. 2026-11-21.
@@ -44,11 +43,11 @@ struct CudaStreamChoices {
   /// 2026-11-25: group norm of 8 MB rows from 4620 to 3740 us.
   std::int64_t prefetched_vectors = 12;
   /// A row takes a third of a block's shared memory, so that later rows fit
-  /// while it waits for other blocks' partials; a quarter where the fold takes
-  /// exponentials, which need more warps. 2026-11-25.
+  /// while it waits for other blocks' partials. A row whose reduction takes
+  /// exponentials needs more warps and takes a quarter. 2026-11-25.
   std::int64_t rows_in_memory = 3;
   std::int64_t rows_in_memory_of_exponentials = 4;
-  /// Chunks of a row that shared memory has room for, at least.
+  /// Chunks of a row that fit in shared memory, at least.
   std::int64_t chunks_min = 8;
   /// Down columns: rows of a chunk that fit, at least, and multiprocessors that
   /// have a matrix in the last wave, at least. 2026-11-22.

@@ -17,10 +17,11 @@ struct CudaVariant {
   bool rings = true;           ///< longer rows are persistent in shared memory
   int cluster_min = 1;         ///< blocks for a row that needs several
   int ring_threads = 1024;     ///< where a block has a multiprocessor
-  bool fuses_folds = true;     ///< two folds of the same values share one walk
-  bool clusters = true;        ///< else blocks combine partials through memory
-  bool windows = true;         ///< kept in registers (cuda/windows.hpp)
-  bool streams = false;        ///< long rows are warp-specialised (stream.cpp)
+  bool fuses_reductions =
+      true;              ///< two reductions of the same values share one walk
+  bool clusters = true;  ///< else blocks combine partials through memory
+  bool windows = true;   ///< kept in registers (cuda/windows.hpp)
+  bool streams = false;  ///< long rows are warp-specialised (stream.cpp)
 };
 
 struct NamedCudaVariant {

@@ -1,5 +1,4 @@
-// What the cut of a model into subgraphs decides by speed alone. Nothing that a
-// result depends on.
+// Speed-only constants of the partition of a model into subgraphs.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +13,8 @@ struct FusionChoices {
   /// Below so many elements a convolution takes less time than copies of its
   /// image and result into another layout. H200, 2026-11-21.
   std::int64_t channels_last_elements_min = 1 << 16;
-  /// So many different regions that differ in nothing but where they read are
-  /// a loop over time. 2026-11-23 (recurrent models of KernelBench's level 3).
+  /// So many regions that differ only in where they read are the steps of a
+  /// loop over time. 2026-11-23 (recurrent models of KernelBench's level 3).
   std::size_t loop_steps_min = 4;
   /// Where such a read is not aligned it has to be copied: in loops of so many
   /// steps, and of so many bytes at most, that is cheaper than a subgraph for

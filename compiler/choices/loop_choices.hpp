@@ -1,5 +1,5 @@
-// What the scheduler decides by speed alone: which stages share a loop nest,
-// and when windows are folded together. Nothing that a result depends on.
+// Speed-only constants of the scheduler: which stages share a loop nest, and
+// when windows are reduced together.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct LoopChoices {
   /// Neighbours in memory that are worth reading together. A GPU's memory is
   /// read in sectors of 32 bytes (CUDA's programming guide): eight float32.
   std::int64_t coalesced_elements = 8;
-  /// Points for each core, below which a fold's own elements are split among
-  /// cores: two keep a processor's cores busy to the end …
+  /// Points for each core, below which the reduced elements are divided among
+  /// cores. Two points keep a processor's cores busy to the end …
   std::int64_t points_per_core_min = 2;
   /// … a GPU's multiprocessor wants several to wait for memory in turn.
   /// Rule of thumb, 2026-11-22.
@@ -27,8 +27,8 @@ struct LoopChoices {
   /// A pool's window: a row of it is shorter than a vector. 2026-11-21.
   std::int64_t window_row_elements_max = 8;
 
-  /// Unroll and jam. An accumulator for each of the windows that are folded
-  /// together: more of them spill registers. H200, 2026-11-22.
+  /// Unroll and jam. Windows that are reduced together need an accumulator
+  /// each; more of them spill registers. H200, 2026-11-22.
   std::int64_t jam_windows_max = 8;
   /// Of what windows read one by one, jammed ones read so much at most; with
   /// less to share the code is only longer. H200, 2026-11-22.

@@ -1,14 +1,14 @@
-// What the `triton` target decides by speed alone: tiles, and how many programs
-// share a fold or a product. Nothing that a result depends on. Measured on an
-// H200 on the day that each field says; which of a source's variants
-// (triton_variants.hpp) is fastest is timed.
+// Speed-only constants of the `triton` target: tiles, and how many programs
+// share a reduction or a product. Measured on an H200 on the date of each
+// field. Which variant of a source (triton_variants.hpp) is fastest is
+// benchmarked.
 #pragma once
 
 #include <cstdint>
 
 namespace weft {
 
-/// Folds, scans and elementwise work.
+/// Reductions, scans and elementwise work.
 struct TritonNestChoices {
   /// Elements of a window that are worth a load of their own each, and up to
   /// which its loop is unrolled. 2026-11-21.
@@ -22,7 +22,7 @@ struct TritonNestChoices {
   /// and points that are read together. 2026-11-21.
   std::int64_t column_steps = 32;
   std::int64_t column_points = 32;
-  /// … of which each thread folds a piece at least so long. 2026-11-21.
+  /// … of which each thread reduces at least so many. 2026-11-21.
   int column_elements_per_thread_min = 16;
   /// Points along the last dimension from which on these stay in one program.
   std::int64_t coalesced_points_min = 16;
@@ -34,7 +34,7 @@ struct TritonNestChoices {
   /// 2026-11-22.
   std::int64_t interior_tiles_min = 3;
   std::int64_t interior_points_min = 128;
-  /// Split folds: coalesced points of a program, and programs for each
+  /// Split reductions: coalesced points of a program, and programs for each
   /// multiprocessor. Short pieces of memory want more loads in flight than
   /// rows. 2026-11-21: 184, 160 and 138 us with 4, 16 and 32 programs.
   std::int64_t split_column_points = 64;
@@ -44,23 +44,23 @@ struct TritonNestChoices {
 
 /// Products and convolutions on the matrix units.
 struct TritonProductChoices {
-  /// Thinner products are folds like others: padded to the units' smallest
-  /// tile of 16 they would be zeros by half. 2026-11-21.
+  /// Thinner products are ordinary reductions: padded to the units' smallest
+  /// tile of 16, half of them would be zeros. 2026-11-21.
   std::int64_t rows_min = 16;
   std::int64_t columns_min = 8;
   std::int64_t folded_min = 8;
   /// Rows of tiles that are walked together, so that their columns stay in the
   /// cache (as in Triton's tutorial). 2026-11-21.
   std::int64_t tiles_together = 8;
-  /// With fewer tiles than multiprocessors, programs split a sum of at least so
-  /// many steps, into shares of so many at least, for so many programs a
-  /// multiprocessor. 2026-11-21.
+  /// Split-k. With fewer tiles than multiprocessors, programs divide a sum of
+  /// at least so many steps, each taking at least so many, up to so many
+  /// programs a multiprocessor. 2026-11-21.
   std::int64_t split_steps_min = 16;
   std::int64_t share_steps_min = 8;
   std::int64_t split_programs_per_sm = 2;
-  /// Exact products from factors that are split beforehand, which is a pass
-  /// over each: where each element is used often enough, and in scratch of so
-  /// many bytes at most. 2026-11-21.
+  /// TF32x3 split. Factors of exact products are split in a pass of their own
+  /// if each element is used often enough, and in scratch memory of so many
+  /// bytes at most. 2026-11-21.
   std::int64_t presplit_extent_min = 256;
   std::int64_t presplit_folded_min = 64;
   std::int64_t presplit_bytes_max = std::int64_t{4} << 30;

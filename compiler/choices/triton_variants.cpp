@@ -34,17 +34,17 @@ std::vector<TritonVariant> triton_variants(bool of_halves) {
   };
   const auto dot = [](TritonVariant* v, std::int64_t rows, std::int64_t columns,
                       int warps, int stages) {
-    v->dot_rows = rows;
-    v->dot_columns = columns;
+    v->block_m = rows;
+    v->block_n = columns;
     v->dot_warps = warps;
     v->dot_stages = stages;
     return v;
   };
   auto* first = dot(add(1024, 16384, 8, true), 128, 128, 8, 3);
-  first->presplits = first->jams = first->fits = true;
+  first->splits_factors = first->jams = first->fits = true;
   dot(add(4096, 32768, 16, false), 128, 128, 4, 3);
   auto* exact = dot(add(8192, 8192, 16, false), 64, 128, 4, 4);
-  exact->presplits = exact->exact = true;
+  exact->splits_factors = exact->exact = true;
   dot(add(512, 4096, 4, true), 128, 64, 4, 4)->gathered = 16;
   dot(add(2048, 65536, 32, false), 128, 256, 8, 3);
   dot(add(1024, 8192, 4, true), 128, 128, 8, 4)->exact = true;

@@ -12,17 +12,18 @@ struct TritonVariant {
   std::int64_t row_max = 16384;  ///< longer rows are read again in each pass
   int per_thread = 16;           ///< elements of a tile for each thread,
   int row_per_thread = 16;       ///< and of a row that a program keeps
-  std::int64_t dot_rows = 128;   ///< of a product: its tile,
-  std::int64_t dot_columns = 128;
-  std::int64_t dot_folded = 32;  ///< and how much of the sum at a time
-  std::int64_t gathered = 32;    ///< the same, where loads are gathered
-  bool fits = false;             ///< … but of float32, as its size calls for
+  std::int64_t block_m = 128;    ///< of a product: its tile,
+  std::int64_t block_n = 128;
+  std::int64_t block_k = 32;   ///< and how much of the sum at a time
+  std::int64_t gathered = 32;  ///< the same, where loads are gathered
+  bool fits = false;           ///< … but of float32, as its size calls for
   int dot_warps = 8;
-  int dot_stages = 3;      ///< software pipeline's stages, at most
-  bool presplits = false;  ///< a kernel splits factors of exact products first
-  bool exact = false;      ///< products keep float32's bits
-  bool windows = true;     ///< few inner elements are loaded one by one
-  bool jams = false;       ///< … and those of overlapping windows together
+  int dot_stages = 3;  ///< software pipeline's stages, at most
+  bool splits_factors =
+      false;            ///< a kernel splits factors of exact products first
+  bool exact = false;   ///< products keep float32's bits
+  bool windows = true;  ///< few inner elements are loaded one by one
+  bool jams = false;    ///< … and those of overlapping windows together
 };
 
 /// The one expected to be fastest first. `of_halves`: for a graph whose large

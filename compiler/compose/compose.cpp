@@ -83,8 +83,9 @@ Result<std::string> compose_source(
   for (const Subgraph& subgraph : plan.subgraphs) {
     if (kernels.contains(subgraph.id)) used.insert(subgraph.id);
   }
-  const bool has_stand_ins = target != nullptr && !plan.stand_ins.empty();
-  if (used.empty() && !has_stand_ins) return rename_model(problem_source);
+  const bool has_fused_attention =
+      target != nullptr && !plan.fused_attention_calls.empty();
+  if (used.empty() && !has_fused_attention) return rename_model(problem_source);
 
   const auto problem = split_problem(problem_source);
   if (!problem) return std::unexpected(problem.error());

@@ -1,4 +1,4 @@
-// Weaves verified kernels back into one module: the text of model_new.py.
+// Composes verified kernels into one module: the text of model_new.py.
 #pragma once
 
 #include <map>
@@ -10,22 +10,23 @@
 
 namespace weft {
 
-/// A kernel that won: its text and what builds and loads it.
+/// A selected kernel: its text and what builds and loads it.
 struct ComposedKernel {
   std::string source;
   std::string variant;
   const Target* target;  ///< never null
 };
 
-/// model_new.py: the problem file's text with `Model` made into `ModelNew`
-/// (constructor, parameters and their order untouched), and a forward() that
+/// model_new.py: the problem file's text with `Model` renamed to `ModelNew`
+/// (constructor, parameters and their order unchanged) and a forward() that
 /// runs the plan: kernels where `kernels` (by subgraph id) has one, ATen calls
-/// elsewhere. Self-contained: embeds the C++ sources, builds them on first
-/// import into a per-user cache, needs only torch and g++. Inputs of another
-/// shape or dtype than captured, and a model whose parts have changed, go to
-/// the original forward, kept as `forward_reference`. With no kernels at all,
-/// forward() is the original's, unless the run's target is given: then the
-/// plan's stand-ins, if it has any, are called without a kernel, too.
+/// elsewhere. The module is self-contained: it embeds the C++ sources, builds
+/// them on first import into a per-user cache, and needs only torch and g++.
+///
+/// Inputs of another shape or dtype than captured, and a model whose modules
+/// have changed, go to the original forward, kept as `forward_reference`.
+/// Without kernels, forward() is the original's. If the run's target is given,
+/// the plan's fused-attention calls are used even without a kernel.
 Result<std::string> compose_source(
     std::string_view problem_source, const Plan& plan,
     const std::map<std::string, ComposedKernel>& kernels,

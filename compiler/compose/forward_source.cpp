@@ -89,7 +89,7 @@ class ForwardWriter {
     }
     const std::vector<Condition> all = conditions();
     std::vector<std::string> codes;
-    for (const Condition& one : all) codes.push_back(one.code);
+    for (const Condition& condition : all) codes.push_back(condition.code);
     text += in + "if not (" + joined(codes, "\n" + in + "        and ") +
             "):\n" + in + "    return " +
             pass_on_text(original, all, in + "        ") + "(" + passed_on() +
@@ -106,7 +106,7 @@ class ForwardWriter {
                  target_.loader.device_condition);
     if (!read_.empty())
       fits += modules() + std::string(embedded::compiler_compose_python_state);
-    if (!plan_.model.growth.sizes.empty())
+    if (!plan_.model.symbolic_shapes.sizes.empty())
       fits += embedded::compiler_compose_python_size_of;
     return {operators() + pass_on_source() + fits +
                 parts_source(plan_.model.parts) + gradient_functions(),
@@ -227,7 +227,7 @@ class ForwardWriter {
   std::vector<Condition> conditions() {
     std::vector<Condition> all;
     for (const std::string_view name :
-         python_sizes(plan_.model.growth.sizes.size())) {
+         python_sizes(plan_.model.symbolic_shapes.sizes.size())) {
       all.push_back({std::string(name) + " > 0",
                      "the argument that has the batch is no tensor, or empty"});
     }
@@ -237,8 +237,8 @@ class ForwardWriter {
                          problem_.self + ".training",
                      "its kernels are for " + captured + " mode"});
     }
-    for (auto& one : argument_conditions(plan_.model, problem_)) {
-      all.push_back(std::move(one));
+    for (auto& condition : argument_conditions(plan_.model, problem_)) {
+      all.push_back(std::move(condition));
     }
     if (!read_.empty()) {
       all.push_back({prefix_ + "state is not None",
@@ -338,16 +338,16 @@ class ForwardWriter {
   }
 
   void plan_steps() {
-    std::map<std::string, const Placement*> placed;
+    std::map<std::string, const Placement*> placement_of;
     for (const Placement& placement : plan_.placements) {
       if (!kernels_.contains(placement.subgraph)) continue;
-      for (const auto& name : placement.nodes) placed[name] = &placement;
+      for (const auto& name : placement.nodes) placement_of[name] = &placement;
     }
     std::set<const Placement*> done;
     for (const Node& node : plan_.model.nodes) {
       if (node.kind != NodeKind::call) continue;
-      const auto found = placed.find(node.name);
-      if (found == placed.end()) {
+      const auto found = placement_of.find(node.name);
+      if (found == placement_of.end()) {
         if (const Mutation* counted = counted_by(node)) {
           counters_[python_value(node.args[1])].push_back(counted);
           counted_.insert(counted);
@@ -484,9 +484,9 @@ class ForwardWriter {
       return nullptr;
     }
     const auto found =
-        std::ranges::find_if(model.mutations, [&](const Mutation& one) {
-          return !one.is_input && one.node == call.name &&
-                 one.target == buffer->target;
+        std::ranges::find_if(model.mutations, [&](const Mutation& mutation) {
+          return !mutation.is_input && mutation.node == call.name &&
+                 mutation.target == buffer->target;
         });
     const auto count =
         std::ranges::count(model.mutations, call.name, &Mutation::node);

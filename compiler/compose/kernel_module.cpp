@@ -44,8 +44,8 @@ std::string size_lines(const Graph& graph) {
 
 /// What a call takes after its tensors.
 void append_sizes(const Graph& graph, std::vector<std::string>& arguments) {
-  if (!graph.growth.grows()) return;
-  const auto names = python_sizes(graph.growth.sizes.size());
+  if (!graph.symbolic_shapes.is_symbolic()) return;
+  const auto names = python_sizes(graph.symbolic_shapes.sizes.size());
   arguments.insert(arguments.end(), names.begin(), names.end());
 }
 
@@ -65,7 +65,8 @@ std::string restride_source() {
 }
 
 std::string opening_lines(const Graph& graph, const std::string& name) {
-  std::string body = graph.growth.grows() ? size_lines(graph) : "";
+  std::string body =
+      graph.symbolic_shapes.is_symbolic() ? size_lines(graph) : "";
   for (const std::string& input : input_names(graph)) {
     const TensorType& type = tensor_type(graph, input);
     const std::string stride = python_tuple(type.stride);
@@ -114,7 +115,7 @@ std::string kernel_function_source(const Graph& graph, const std::string& name,
   const std::size_t tensors = addresses.size();
   append_sizes(graph, addresses);
   std::string counts = std::to_string(tensors);
-  if (graph.growth.grows()) {
+  if (graph.symbolic_shapes.is_symbolic()) {
     counts += ", " + std::to_string(addresses.size() - tensors);
   }
   return call + " = _weft_open(" + python_text_block(cpp_source) + ", " +

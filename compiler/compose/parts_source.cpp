@@ -55,13 +55,13 @@ constexpr std::string_view kTable =
 std::string parts_source(const std::vector<Part>& parts) {
   if (parts.empty()) return "";
   std::string text(kTable);
-  std::map<std::string, std::size_t> places;
+  std::map<std::string, std::size_t> row_of;
   for (const Part& part : parts) {
     const auto dot = part.module.rfind('.');
     const std::string above =
         dot == std::string::npos ? "" : part.module.substr(0, dot);
-    text += row(part, places.empty() ? 0 : places.at(above));
-    places.emplace(part.module, places.size());
+    text += row(part, row_of.empty() ? 0 : row_of.at(above));
+    row_of.emplace(part.module, row_of.size());
   }
   return text + ")\n" +
          std::string(embedded::compiler_compose_python_as_captured);

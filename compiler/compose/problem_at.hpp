@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/graph/growth.hpp"
+#include "compiler/graph/symbolic_shapes.hpp"
 #include "messages/run.hpp"
 
 namespace weft {

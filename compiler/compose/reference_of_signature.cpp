@@ -93,8 +93,8 @@ bool read_return(std::string_view line, Read& read) {
     }
   }
   return !read.outputs.empty() &&
-         std::ranges::all_of(read.outputs, [&](const std::string& one) {
-           return read.types.contains(one);
+         std::ranges::all_of(read.outputs, [&](const std::string& output) {
+           return read.types.contains(output);
          });
 }
 

@@ -25,13 +25,13 @@ std::string size_lines(
   const auto sources = size_sources(graph);
   if (!sources) return "";
   std::string text;
-  const auto names = python_sizes(graph.growth.sizes.size());
+  const auto names = python_sizes(graph.symbolic_shapes.sizes.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     const SizeSource& source = (*sources)[i];
     text += in + std::string(names[i]) + " = " +
             (source.node.empty()
                  ? "1"
-                 : dim(source) + " // " + std::to_string(source.per)) +
+                 : dim(source) + " // " + std::to_string(source.divisor)) +
             "\n";
   }
   return text;
@@ -61,8 +61,8 @@ Result<std::vector<KernelSource>> sources_for_sizes(
       if (found != sources.end()) texts[sizes] = found->text;
     }
     if (texts.size() != all.size()) continue;
-    auto text =
-        common_text(texts, kernel_sizes(subgraph.graph.growth.sizes.size()));
+    auto text = common_text(
+        texts, kernel_sizes(subgraph.graph.symbolic_shapes.sizes.size()));
     if (text) {
       common.push_back({first.variant, std::move(*text)});
     } else {
@@ -76,14 +76,14 @@ Result<std::vector<KernelSource>> sources_for_sizes(
 Result<std::string> python_for_sizes(
     const Graph& graph,
     const std::function<Result<std::string>(const Sizes&)>& print) {
-  if (graph.growth.sizes.empty()) return print({});
+  if (graph.symbolic_shapes.sizes.empty()) return print({});
   std::map<Sizes, std::string> texts;
   for (const Sizes& sizes : sample_sizes(graph)) {
     auto text = print(sizes);
     if (!text) return text;
     texts[sizes] = std::move(*text);
   }
-  return common_text(texts, python_sizes(graph.growth.sizes.size()));
+  return common_text(texts, python_sizes(graph.symbolic_shapes.sizes.size()));
 }
 
 }  // namespace weft

@@ -1,8 +1,8 @@
-// Code for any sizes of a model: what is printed for some of them, less what
-// they have not in common. So a code generator knows extents that are numbers,
-// and where it goes by more of one than how long a loop is (whether it is a
-// multiple of a vector, or a row fits a cache), the texts differ and there is
-// none.
+// Code for any sizes of a model: the common text of what is generated for
+// several sizes. The code generator sees extents that are numbers. If a
+// decision depends on a symbolic extent in more than a loop's length (whether
+// it is a multiple of a vector, or a row fits a cache), the texts differ and
+// there is no code.
 #pragma once
 
 #include <functional>
@@ -12,27 +12,26 @@
 
 namespace weft {
 
-/// The sizes' names, as a kernel's last parameters and in Python, of so many
-/// symbols.
+/// Names of the sizes as a kernel's last parameters, and in Python.
 std::span<const std::string_view> kernel_sizes(std::size_t symbols);
 std::span<const std::string_view> python_sizes(std::size_t symbols);
 
-/// Lines of Python, indented by `in`, that set those variables; `dim` gives the
-/// text of a dimension that is read. "" where no tensor of the graph shows one.
+/// Lines of Python, indented by `in`, that set those variables. `dim` gives the
+/// text of a dimension that is read. "" if no tensor of the graph shows a size.
 std::string size_lines(
     const Graph& graph, const std::string& in,
     const std::function<std::string(const SizeSource&)>& dim);
 
-/// Those variants of a subgraph that grows whose texts, printed by `generate`
-/// for each of its samples (the graph at it, which grows still), have one
-/// text in common. An error if none has.
+/// Variants of a symbolic subgraph whose texts, generated for each of its
+/// samples (the still symbolic graph at that size), have a common text. An
+/// error if no variant has.
 Result<std::vector<KernelSource>> sources_for_sizes(
     const Subgraph& subgraph,
     const std::function<Result<std::vector<KernelSource>>(const Subgraph&)>&
         generate);
 
-/// The same of Python, which `print` gives for sizes of that graph, and which
-/// finds the sizes in variables. Where nothing grows, it is printed once.
+/// The same for Python, which `print` gives for sizes of that graph, and which
+/// reads the sizes from variables. If nothing is symbolic, it is printed once.
 Result<std::string> python_for_sizes(
     const Graph& graph,
     const std::function<Result<std::string>(const Sizes&)>& print);

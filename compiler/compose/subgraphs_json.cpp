@@ -73,11 +73,11 @@ std::string where_text(const Json& lines) {
 
 Json item_of(const Plan& plan, const Subgraph& subgraph) {
   const Graph& graph = subgraph.graph;
-  std::vector<const Placement*> placed;
+  std::vector<const Placement*> own_placements;
   for (const Placement& placement : plan.placements) {
-    if (placement.subgraph == subgraph.id) placed.push_back(&placement);
+    if (placement.subgraph == subgraph.id) own_placements.push_back(&placement);
   }
-  const Placement& first = *placed.front();
+  const Placement& first = *own_placements.front();
   Json inputs = Json::array();
   Json weights = Json::object();
   Json all_inputs = Json::array();
@@ -96,7 +96,7 @@ Json item_of(const Plan& plan, const Subgraph& subgraph) {
     outputs.push_back(type_value(tensor_type(graph, name)));
   }
   Json placements = Json::array();
-  for (const Placement* placement : placed) {
+  for (const Placement* placement : own_placements) {
     placements.push_back(Json{{"nodes", placement->nodes},
                               {"inputs", placement->inputs},
                               {"outputs", placement->outputs},
@@ -112,7 +112,7 @@ Json item_of(const Plan& plan, const Subgraph& subgraph) {
       {"output_shape", outputs.front()["shape"]},
       {"weights_fused", nullptr},
       {"weights_original", weights.empty() ? Json() : weights},
-      {"count", placed.size()},
+      {"count", own_placements.size()},
       {"where", where_text(placements.front()["lines"])},
       {"source",
        {{"module", "Model"},

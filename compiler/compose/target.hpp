@@ -1,6 +1,6 @@
-// A target, what kernels are built for, as data: its code generator, its build,
-// and the Python that loads what was built. docs/development/adding-a-target.md
-// says how to add one.
+// A target (what kernels are built for) as data: its code generator, its build,
+// and the Python that loads what was built. docs/development/adding-a-target.md says how to
+// add one.
 #pragma once
 
 #include <string>
@@ -30,8 +30,8 @@ struct BuildTools {
 /// What a user may choose of a code generator.
 struct GenerateOptions {
   int variants_max = 6;
-  /// What stands between two operators is not rounded as the framework rounds
-  /// it (--rounding free).
+  /// Intermediate values between two operators are not rounded as PyTorch
+  /// rounds them (--rounding free).
   bool free_rounding = false;
   Choices choices{};  ///< what is decided by speed alone
 };
@@ -64,8 +64,8 @@ struct Target {
   bool needs_nvrtc = false;
   /// Its build asks the GPU, where there is one, what it is.
   bool build_needs_gpu = false;
-  /// It has code for a graph that grows (compiler/graph/growth.hpp): one kernel
-  /// for any batch.
+  /// The target has code for a symbolic graph
+  /// (compiler/graph/symbolic_shapes.hpp): one kernel for any batch.
   bool takes_any_size = false;
   /// What a run can be for (--target); else its kernels come from elsewhere.
   bool is_for_runs = true;
@@ -73,7 +73,8 @@ struct Target {
   /// each has code for; the rest of this entry says how models are cut.
   std::vector<std::string_view> members;
 
-  /// Whether this call is ours; else it stays the framework's.
+  /// True if the target has a kernel for this call and should use it; otherwise
+  /// the call stays PyTorch's.
   bool (*can_lower)(const Graph& graph, const Node& call,
                     const CutOptions& cut) = nullptr;
   /// Variants of one subgraph, the one expected to be fastest first.

@@ -6,7 +6,7 @@
 #include "compiler/compose/sized_sources.hpp"
 #include "compiler/cpu/print.hpp"
 #include "compiler/fusion/lowerable.hpp"
-#include "compiler/loops/growing.hpp"
+#include "compiler/loops/symbolic_loops.hpp"
 #include "compiler/lowering/any_size.hpp"
 #include "compiler/lowering/lower.hpp"
 
@@ -54,27 +54,30 @@ struct Named {
 
 /// `large`: it writes more than caches hold.
 std::vector<Named> variants_for(bool large, const LoopFacts& facts) {
-  const int lanes = std::max(4, facts.vector_bytes / 4);
-  const std::string width = "vec" + std::to_string(lanes);
+  const int vector_width = std::max(4, facts.vector_bytes / 4);
+  const std::string width = "vec" + std::to_string(vector_width);
   std::vector<Named> list;
   const auto add = [&](std::string name, int unroll, std::int64_t block,
                        bool stream) {
-    list.push_back({width + name, {lanes, unroll, block, false, stream}});
+    list.push_back(
+        {width + name, {vector_width, unroll, block, false, stream}});
   };
-  list.push_back({width + " unroll4 keep", {lanes, 4, 8192, true, false}});
+  list.push_back(
+      {width + " unroll4 keep", {vector_width, 4, 8192, true, false}});
   add(" unroll4", 4, 8192, false);
   if (large) add(" unroll4 stream", 4, 8192, true);
   add(" unroll2 block256", 2, 256, false);
   if (large) add(" unroll2 block256 stream", 2, 256, true);
   add(" unroll8 block64", 8, 64, false);
-  if (lanes > 8) list.push_back({"vec8 unroll4", {8, 4, 8192, false, false}});
+  if (vector_width > 8)
+    list.push_back({"vec8 unroll4", {8, 4, 8192, false, false}});
   return list;
 }
 
-/// `usual`: of a graph that grows, its schedule at the size by which loops are
+/// `usual`: of a symbolic graph, its schedule at the size by which loops are
 /// laid out. `large`: of a graph at that.
 Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
-                                              const Schedule* usual, bool large,
+                                              const Schedule* hint, bool large,
                                               const LoopFacts& facts,
                                               int variants_max,
                                               const LoweringOptions& options) {
@@ -84,19 +87,20 @@ Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
     if (static_cast<int>(sources.size()) >= variants_max) break;
     Result<Program> program = lower(subgraph.graph, options);
     if (!program) return std::unexpected(program.error());
-    Schedule plan = schedule(std::move(*program), facts, usual);
-    if (usual != nullptr) {
-      auto growing = growing_variables(plan, *usual);
-      if (!growing) {
+    Schedule plan = schedule(std::move(*program), facts, hint);
+    if (hint != nullptr) {
+      auto found = find_symbolic_loops(plan, *hint);
+      if (!found) {
         return fail(ErrorCode::wrong_input,
                     "no code for any size: its loops are others at another");
       }
-      plan.growing = std::move(*growing);
+      plan.symbolic_loops = std::move(*found);
     }
     CpuVariant rounded = variant;
     rounded.free_rounding = options.free_rounding;
-    const Growth& growth = subgraph.graph.growth;
-    rounded.symbols = growth.grows() ? growth.sizes.size() : 0;
+    const SymbolicShapes& symbolic_shapes = subgraph.graph.symbolic_shapes;
+    rounded.symbols =
+        symbolic_shapes.is_symbolic() ? symbolic_shapes.sizes.size() : 0;
     std::string text = print_cpu(plan, rounded, facts, "");
     if (!seen.insert(text).second) continue;
     sources.push_back({name, title_text(subgraph, name) + text});
@@ -119,7 +123,7 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
   options.choices = facts.choices.lowering;
   options.choices.single_pass_elements =
       facts.l2_bytes / facts.choices.cpu.two_pass_l2_divisor;
-  options.for_sizes = subgraph.graph.growth.grows();
+  options.for_sizes = subgraph.graph.symbolic_shapes.is_symbolic();
   if (!options.for_sizes) {
     return generate_at(subgraph, nullptr, writes_much(subgraph.graph, facts),
                        facts, variants_max, options);
@@ -127,13 +131,13 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
   if (auto same = check_any_size(subgraph.graph, options); !same) {
     return std::unexpected(same.error());
   }
-  const auto graph = usual_graph(subgraph.graph);
+  const auto graph = hint_graph(subgraph.graph);
   if (!graph) return std::unexpected(graph.error());
   auto program = lower(*graph, options);
   if (!program) return std::unexpected(program.error());
-  const Schedule usual = schedule(std::move(*program), facts);
+  const Schedule hint = schedule(std::move(*program), facts);
   return sources_for_sizes(subgraph, [&](const Subgraph& at) {
-    return generate_at(at, &usual, writes_much(*graph, facts), facts,
+    return generate_at(at, &hint, writes_much(*graph, facts), facts,
                        variants_max, options);
   });
 }

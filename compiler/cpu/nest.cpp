@@ -6,7 +6,7 @@ namespace weft {
 
 // In rows the last inner loop runs over vectors; in columns all are plain.
 std::size_t NestPrinter::plain_loops(const Pass& pass) const {
-  if (nest_.columns) return pass.inner.size();
+  if (nest_.outer_reduction) return pass.inner.size();
   return pass.inner.empty() ? 0 : pass.inner.size() - 1;
 }
 
@@ -21,7 +21,7 @@ std::size_t NestPrinter::level_of(const Pass& pass, ExprId id) const {
   for (const ExprId e : program().arena.reachable({id})) {
     const Scalar& node = program().arena[e];
     const bool at_hand = node.op == ScalarOp::load && node.index.empty();
-    if ((at_hand && nest_.columns) || is_scanned(node)) {
+    if ((at_hand && nest_.outer_reduction) || is_scanned(node)) {
       level = vector_level(pass);
     }
     for (const Index& index : node.index) {
@@ -29,7 +29,8 @@ std::size_t NestPrinter::level_of(const Pass& pass, ExprId id) const {
         if (index.uses(pass.inner[i].id)) level = std::max(level, i + 1);
       }
       const bool of_tile = tiled != nullptr && index.uses(tiled->id);
-      if (of_tile || (nest_.columns && index.uses(nest_.outer.back().id))) {
+      if (of_tile ||
+          (nest_.outer_reduction && index.uses(nest_.outer.back().id))) {
         level = vector_level(pass);
       }
     }
@@ -61,7 +62,7 @@ std::vector<ExprId> NestPrinter::expressions(const Pass& pass) const {
 PrintScope NestPrinter::scope_of(const Pass& pass) const {
   PrintScope scope;
   scope.plan = &plan_;
-  if (nest_.columns) {
+  if (nest_.outer_reduction) {
     scope.vector_variable = nest_.outer.back().id;
   } else if (!pass.inner.empty()) {
     scope.vector_variable = pass.inner.back().id;
@@ -83,15 +84,16 @@ void NestPrinter::emit(const Pass& pass, PrintScope& scope, std::size_t level) {
                         (node.op == ScalarOp::load && node.index.empty());
     if (silent || scope.names.contains(id)) continue;
     if (!vectors && level_of(pass, id) != level) continue;
-    const std::string place = "kept" + text(id) + " + " + kept_at(pass).text();
+    const std::string address =
+        "kept" + text(id) + " + " + cache_index(pass).text();
     const std::string value = stored_.contains(id)
-                                  ? "load(" + place + ", lanes)"
+                                  ? "load(" + address + ", lanes)"
                                   : expression_text(scope, id, vectors);
     scope.names[id] = "x" + text(id);
     out_.line("const " + vector_type(node.dtype) + " x" + text(id) + " = " +
               value + ";");
-    if (kept_.contains(id) && !stored_.contains(id)) {
-      out_.line("store<float, false>(" + place + ", x" + text(id) +
+    if (cached_.contains(id) && !stored_.contains(id)) {
+      out_.line("store<float, false>(" + address + ", x" + text(id) +
                 ", lanes);");
     }
   }
@@ -106,10 +108,12 @@ std::string NestPrinter::upper_bound(const Pass& pass,
   return nest_.split && depth == 0 ? "to" : text(pass.inner[depth].extent);
 }
 
-// One step of each fold; `local`: into the copies that print_group() keeps.
+// One step of each reduction; `local`: into the copies that print_group()
+// keeps.
 void NestPrinter::step(const Pass& pass, const PrintScope& scope, bool local) {
-  for (const Stage* stage : pass.folding()) {
-    std::string into = acc(*stage) + (nest_.columns ? "[at]" : "[slot]");
+  for (const Stage* stage : pass.reductions()) {
+    std::string into =
+        acc(*stage) + (nest_.outer_reduction ? "[at]" : "[slot]");
     if (local) into = "k" + text(id(*stage));
     std::string call =
         into + ".step(lanes, " + operand_text(scope, stage->value);
@@ -121,7 +125,7 @@ void NestPrinter::step(const Pass& pass, const PrintScope& scope, bool local) {
 }
 
 void NestPrinter::print_body(const Pass& pass, PrintScope scope) {
-  if (nest_.columns) {
+  if (nest_.outer_reduction) {
     out_.line("const int64_t at = (" + name(nest_.outer.back()) +
               " - first) / W;");
     out_.line("(void)at;");
@@ -130,8 +134,8 @@ void NestPrinter::print_body(const Pass& pass, PrintScope scope) {
   emit(pass, scope, vector_level(pass));
   step(pass, scope, false);
   for (const Stage* stage : pass.stages) {
-    if (stage->adds) print_add(*stage, scope);
-    if (!stage->stores()) continue;
+    if (stage->is_add) print_add(*stage, scope);
+    if (!stage->is_store()) continue;
     out_.line(store_text(scope, program().buffers[stage->output].name,
                          stage->offset, operand_text(scope, stage->value)));
   }
@@ -143,7 +147,7 @@ void NestPrinter::print_group(const Pass& pass, PrintScope scope, LoopVar row) {
   const std::string rows = text(variant_.unroll);
   out_.line("const int64_t at = (" + name(nest_.outer.back()) +
             " - first) / W;");
-  for (const Stage* stage : pass.folding()) {
+  for (const Stage* stage : pass.reductions()) {
     out_.line("auto k" + text(id(*stage)) + " = " + acc(*stage) + "[at];");
   }
   out_.line("#pragma GCC unroll " + rows);
@@ -152,7 +156,7 @@ void NestPrinter::print_group(const Pass& pass, PrintScope scope, LoopVar row) {
   emit(pass, scope, vector_level(pass));
   step(pass, scope, true);
   out_.close();
-  for (const Stage* stage : pass.folding()) {
+  for (const Stage* stage : pass.reductions()) {
     out_.line(acc(*stage) + "[at] = k" + text(id(*stage)) + ";");
   }
 }
@@ -172,7 +176,7 @@ void NestPrinter::print_vectors(const Pass& pass, PrintScope scope,
   std::string from = "first";
   std::string to = "last";
   bool pieces = false;
-  if (!nest_.columns) {
+  if (!nest_.outer_reduction) {
     const std::size_t depth = pass.inner.size() - 1;
     from = lower_bound(depth);
     to = upper_bound(pass, depth);
@@ -251,7 +255,7 @@ void NestPrinter::print_loops(const Pass& pass, const PrintScope& outer,
 
 // What every row of a column needs alike is computed once for the block.
 void NestPrinter::hoist_columns(const Pass& pass, PrintScope& scope) {
-  if (!nest_.columns || usual(pass.inner) < 4) return;
+  if (!nest_.outer_reduction || size_hint(pass.inner) < 4) return;
   std::set<ExprId> wanted;
   const auto all = expressions(pass);
   for (const ExprId id : all) {
@@ -298,9 +302,10 @@ void NestPrinter::print_pass(const Pass& pass) {
     notes += (notes.empty() ? "// " : "; ") + stage->note;
   }
   out_.line(notes);
-  const bool totals = pass.folds() && needs_totals(pass);
+  const bool totals = pass.has_reductions() && needs_totals(pass);
   // Of columns the accumulators are read again by later passes.
-  if (pass.folds() && (!totals || nest_.columns)) declare(pass, false);
+  if (pass.has_reductions() && (!totals || nest_.outer_reduction))
+    declare(pass, false);
   if (totals) declare(pass, true);
   if (pass.scan() != nullptr) declare_scan(*pass.scan());
   out_.open("");
@@ -308,9 +313,9 @@ void NestPrinter::print_pass(const Pass& pass) {
   hoist_columns(pass, scope);
   print_loops(pass, scope, 0);
   out_.close();
-  if (pass.folds()) finish(pass);
+  if (pass.has_reductions()) finish(pass);
   for (const ExprId id : expressions(pass)) {
-    if (kept_.contains(id)) stored_.insert(id);
+    if (cached_.contains(id)) stored_.insert(id);
   }
 }
 
@@ -320,9 +325,9 @@ void NestPrinter::print() {
   if (nest_.split) {
     print_split();
   } else {
-    choose_kept();
+    choose_cached();
     open_points(nest_.parallel);
-    for (const ExprId id : kept_) {
+    for (const ExprId id : cached_) {
       out_.line("alignas(64) float kept" + text(id) + "[" +
                 text(extent_of(nest_.stages.front().inner)) + "];");
     }

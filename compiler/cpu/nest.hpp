@@ -8,8 +8,8 @@
 
 #include "compiler/cpu/print.hpp"
 #include "compiler/cpu/scalar.hpp"
-#include "compiler/loops/growing.hpp"
 #include "compiler/loops/pass.hpp"
+#include "compiler/loops/symbolic_loops.hpp"
 #include "compiler/text/count.hpp"
 #include "compiler/text/number_text.hpp"
 #include "compiler/text/writer.hpp"
@@ -31,7 +31,7 @@ class NestPrinter {
   std::string acc(const Stage& s) const { return "a" + text(id(s)); }
   std::string sum(const Stage& s) const { return "t" + text(id(s)); }
   std::int64_t vectors() const {
-    return (block_ + variant_.lanes - 1) / variant_.lanes;
+    return (block_ + variant_.vector_width - 1) / variant_.vector_width;
   }
 
   /// The pieces of that size in an extent.
@@ -39,13 +39,13 @@ class NestPrinter {
     return parts_of(extent, size, variant_.for_sizes(), "/");
   }
   /// The elements by which loops over the variables are laid out.
-  std::int64_t usual(const std::vector<LoopVar>& variables) const {
-    return usual_extent(plan_, variables);
+  std::int64_t size_hint(const std::vector<LoopVar>& variables) const {
+    return weft::size_hint(plan_, variables);
   }
   void choose_block();
   bool blocks_outside() const;
-  void choose_kept();
-  Index kept_at(const Pass& pass) const;
+  void choose_cached();
+  Index cache_index(const Pass& pass) const;
   const LoopVar* tile_variable() const;
   bool is_turned(const Scalar& load, LoopVar row) const;
   void print_tile(const Pass& pass, PrintScope scope, LoopVar row);
@@ -94,7 +94,7 @@ class NestPrinter {
   const LoopFacts& facts_;
   Writer& out_;
   std::int64_t block_ = 1;
-  std::set<ExprId> kept_;    ///< values of one pass that a later one needs
+  std::set<ExprId> cached_;  ///< values of one pass that a later one needs
   std::set<ExprId> stored_;  ///< those that a pass has put away by now
 };
 

@@ -6,23 +6,23 @@
 namespace weft {
 
 void NestPrinter::choose_block() {
-  if (!nest_.columns) return;
-  const std::int64_t lanes = variant_.lanes;
+  if (!nest_.outer_reduction) return;
+  const std::int64_t vector_width = variant_.vector_width;
   const std::int64_t extent = nest_.outer.back().extent;
   const CpuChoices& choices = facts_.choices.cpu;
   std::int64_t block = variant_.block;
-  if (!nest_.stages.front().stores()) {
+  if (!nest_.stages.front().is_store()) {
     block = std::min(block, choices.fold_columns_max);
     std::int64_t rows = 1;
     for (const Stage& stage : nest_.stages) {
-      rows = std::max(rows, usual(stage.inner));
+      rows = std::max(rows, size_hint(stage.inner));
     }
     // Rows that several passes walk stay in cache; one pass wants long pieces
     // of each row, but a block for every thread.
     const bool again = passes_of(program(), nest_).size() > 1;
     const std::int64_t fits =
         again ? facts_.l2_bytes / choices.columns_l2_divisor / (4 * rows)
-              : usual({nest_.outer.back()}) / (2 * facts_.cores);
+              : size_hint({nest_.outer.back()}) / (2 * facts_.cores);
     block = std::clamp<std::int64_t>(
         fits, std::min(choices.fold_columns_min, block), block);
   } else if (blocks_outside()) {
@@ -30,13 +30,13 @@ void NestPrinter::choose_block() {
   }
   // Of another size there may be more of them.
   if (!variant_.for_sizes()) block = std::min(block, extent);
-  block_ = (block + lanes - 1) / lanes * lanes;
+  block_ = (block + vector_width - 1) / vector_width * vector_width;
 }
 
 // Whether the loop over blocks goes outside the other points: where something
 // is read across its grain, the next row finds the block's lines in cache.
 bool NestPrinter::blocks_outside() const {
-  if (!nest_.columns || !nest_.stages.front().stores()) return false;
+  if (!nest_.outer_reduction || !nest_.stages.front().is_store()) return false;
   const int v = nest_.outer.back().id;
   for (const Stage& stage : nest_.stages) {
     for (const ExprId id : program().arena.reachable({stage.value})) {
@@ -50,14 +50,16 @@ bool NestPrinter::blocks_outside() const {
 
 // The loop over points, which the threads share.
 void NestPrinter::open_points(bool parallel) {
-  const std::int64_t extent = nest_.columns ? nest_.outer.back().extent : 1;
+  const std::int64_t extent =
+      nest_.outer_reduction ? nest_.outer.back().extent : 1;
   const Count blocks = parts(extent, block_);
-  const std::size_t plain = nest_.outer.size() - (nest_.columns ? 1 : 0);
+  const std::size_t plain =
+      nest_.outer.size() - (nest_.outer_reduction ? 1 : 0);
   const LoopVar* tiled = tile_variable();
   // Of the tiled variable, a point is W values.
   const auto count = [&](LoopVar v) {
     return parts(v.extent,
-                 tiled != nullptr && v == *tiled ? variant_.lanes : 1);
+                 tiled != nullptr && v == *tiled ? variant_.vector_width : 1);
   };
   Count points = blocks;
   for (std::size_t i = 0; i < plain; ++i)
@@ -80,7 +82,7 @@ void NestPrinter::open_points(bool parallel) {
       out_.line("const int64_t " + name(variable) + " = " + value + ";");
     }
   }
-  if (!nest_.columns) return;
+  if (!nest_.outer_reduction) return;
   std::string block = outside ? "p / " + below.text : "p % " + blocks.text;
   if (blocks.is_one) block = "0";
   out_.line("const int64_t first = " + block + " * " + text(block_) + ";");

@@ -18,16 +18,18 @@ bool NestPrinter::is_turned(const Scalar& load, LoopVar row) const {
 
 // The outer variable along which tiles are W long, or null.
 const LoopVar* NestPrinter::tile_variable() const {
-  if (!nest_.columns || nest_.split || nest_.stages.size() != 1) return nullptr;
+  if (!nest_.outer_reduction || nest_.split || nest_.stages.size() != 1)
+    return nullptr;
   const Stage& stage = nest_.stages.front();
-  if (!stage.stores() || !stage.inner.empty()) return nullptr;
+  if (!stage.is_store() || !stage.inner.empty()) return nullptr;
   const LoopVar lane = nest_.outer.back();
-  if (stage.offset.coefficient(lane.id) != 1 || lane.extent < variant_.lanes) {
+  if (stage.offset.coefficient(lane.id) != 1 ||
+      lane.extent < variant_.vector_width) {
     return nullptr;
   }
   for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
     const LoopVar& row = nest_.outer[i];
-    if (row.extent < variant_.lanes / 2) continue;
+    if (row.extent < variant_.vector_width / 2) continue;
     for (const ExprId id : program().arena.reachable({stage.value})) {
       if (is_turned(program().arena[id], row)) return &row;
     }

@@ -32,7 +32,7 @@ bool checks_indices(const Schedule& plan) {
   for (const Nest& nest : plan.nests) {
     for (const Stage& stage : nest.stages) {
       roots.push_back(stage.value);
-      if (stage.adds) roots.push_back(stage.position);
+      if (stage.is_add) roots.push_back(stage.position);
     }
   }
   const auto all = plan.program.arena.reachable(roots);
@@ -68,7 +68,7 @@ std::string print_cpu(const Schedule& plan, const CpuVariant& variant,
   if (checks) out.line("outside_found = outside;");
   out.close();
   return title +
-         cpu_prelude(variant.lanes, variant.stream_stores,
+         cpu_prelude(variant.vector_width, variant.stream_stores,
                      variant.free_rounding) +
          "\n" + (checks ? std::string(kOutside) : "") + out.str();
 }

@@ -10,8 +10,8 @@ namespace weft {
 
 /// What distinguishes the variants of one kernel.
 struct CpuVariant {
-  int lanes = 8;               ///< elements in a vector
-  int unroll = 4;              ///< independent accumulators in a fold
+  int vector_width = 8;        ///< elements in a vector
+  int unroll = 4;              ///< independent accumulators in a reduction
   std::int64_t block = 8192;   ///< columns that a thread walks at a time
   bool keep_values = false;    ///< dear values are kept for the next pass
   bool stream_stores = false;  ///< full vectors go past the cache

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "compiler/graph/growth.hpp"
+#include "compiler/graph/symbolic_shapes.hpp"
 #include "compiler/loops/scalar_functions.hpp"
 
 namespace weft {
@@ -61,21 +61,22 @@ std::string guarded_text(const PrintScope& scope, const Scalar& node,
                          bool vectors) {
   const std::string from = scope.plan->program.buffers[node.buffer].name + ", ";
   const std::string guard = operand_text(scope, node.guard());
-  const std::string lanes = vectors ? "lanes" : "Part{1}";
+  const std::string active_lanes = vectors ? "lanes" : "Part{1}";
   const Index& index = node.index[0];
   const bool varies = vectors && index.uses(scope.vector_variable);
-  if (node.placed) {
-    const std::string place = operand_text(scope, node.place());
+  if (node.is_indirect) {
+    const std::string indirect_offset =
+        operand_text(scope, node.indirect_offset());
     const std::string base =
         varies ? lane_lambda(scope, index)
                : "[=](int64_t) { return " + index.text() + "; }";
     // All lanes: outside of the loop over vectors it is read for that loop.
     return "gather_where(" + from + (vectors ? "lanes" : "Full{}") + ", " +
-           guard + ", " + base + ", " + place + ")";
+           guard + ", " + base + ", " + indirect_offset + ")";
   }
   if (!varies) {
-    return "broadcast_where(" + from + index.text() + ", " + lanes + ", " +
-           guard + ")";
+    return "broadcast_where(" + from + index.text() + ", " + active_lanes +
+           ", " + guard + ")";
   }
   if (is_contiguous(scope, index)) {
     return "load_where(" + from + index.text() + ", lanes, " + guard + ")";
@@ -123,19 +124,19 @@ std::string cast_text(DType to, DType from, const std::string& value) {
   return "convert<" + vector_type(to) + ">(" + value + ")";
 }
 
-/// Whether the number is as large at any size: one that grows is no smaller
+/// Whether the number is as large at any size: a symbolic one is no smaller
 /// than the samples that code is printed at.
 bool is_fixed(const PrintScope& scope, std::int64_t number) {
-  return scope.plan->growing.empty() || std::abs(number) < kSampleMin;
+  return scope.plan->symbolic_loops.empty() || std::abs(number) < kSampleMin;
 }
 
 bool is_fixed(const PrintScope& scope, const Index& index) {
   std::map<int, LoopVar> variables;
   index.collect(variables);
   return is_fixed(scope, index.offset()) &&
-         std::ranges::none_of(variables, [&](const auto& one) {
-           return scope.plan->growing.contains(one.first) ||
-                  !is_fixed(scope, index.coefficient(one.first));
+         std::ranges::none_of(variables, [&](const auto& variable) {
+           return scope.plan->symbolic_loops.contains(variable.first) ||
+                  !is_fixed(scope, index.coefficient(variable.first));
          });
 }
 
@@ -285,38 +286,40 @@ std::string store_text(const PrintScope& scope, const std::string& pointer,
 }
 
 std::string add_text(const PrintScope& scope, const std::string& pointer,
-                     const Index& offset, const std::string& place, bool is_one,
-                     const std::string& value) {
+                     const Index& offset, const std::string& indirect_offset,
+                     bool is_one, const std::string& value) {
   if (is_one && is_contiguous(scope, offset)) {
-    return "add_row(" + pointer + " + " + offset.text() + ", " + place + ", " +
-           value + ", lanes);";
+    return "add_row(" + pointer + " + " + offset.text() + ", " +
+           indirect_offset + ", " + value + ", lanes);";
   }
   const std::string at = offset.uses(scope.vector_variable)
                              ? lane_lambda(scope, offset)
                              : "[=](int64_t) { return " + offset.text() + "; }";
-  return "add_lanes(" + pointer + ", " + place + ", " + value + ", lanes, " +
-         at + ");";
+  return "add_lanes(" + pointer + ", " + indirect_offset + ", " + value +
+         ", lanes, " + at + ");";
 }
 
 std::string reducer(const Program& program, const Stage& stage) {
   const DType dtype = program.arena[stage.value].dtype;
   const std::string type = "<" + vector_type(dtype) + ">";
   const bool truth = dtype == DType::boolean;
-  if (stage.scans) {
-    return (stage.fold == Fold::sum ? "RunningSum" : "RunningProduct") + type;
+  if (stage.is_scan) {
+    return (stage.reduction == Reduction::sum ? "RunningSum"
+                                              : "RunningProduct") +
+           type;
   }
-  switch (stage.fold) {
-    case Fold::sum:
+  switch (stage.reduction) {
+    case Reduction::sum:
       return "Sum" + type;
-    case Fold::prod:
+    case Reduction::prod:
       return "Product" + type;
-    case Fold::max:
+    case Reduction::max:
       return (truth ? "Any" : "Max") + type;
-    case Fold::min:
+    case Reduction::min:
       return (truth ? "All" : "Min") + type;
-    case Fold::argmax:
+    case Reduction::argmax:
       return "ArgMax" + type;
-    case Fold::argmin:
+    case Reduction::argmin:
       break;
   }
   return "ArgMin" + type;

@@ -34,10 +34,10 @@ std::string store_text(const PrintScope& scope, const std::string& pointer,
 /// Statement that adds lanes of `value` to elements of `pointer`: at `offset`
 /// moved by `place`, which all lanes share if it `is_one`.
 std::string add_text(const PrintScope& scope, const std::string& pointer,
-                     const Index& offset, const std::string& place, bool is_one,
-                     const std::string& value);
+                     const Index& offset, const std::string& indirect_offset,
+                     bool is_one, const std::string& value);
 
-/// The prelude's type that folds what the stage computes.
+/// The prelude's type that reduces what the stage computes.
 std::string reducer(const Program& program, const Stage& stage);
 
 }  // namespace weft

@@ -19,7 +19,7 @@ Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
   return generate_cpu(subgraph, facts, options.variants_max, lowering);
 }
 
-/// There is nothing that has code and is left to the framework even so.
+/// There is nothing that has code and is left to PyTorch even so.
 bool takes(const Graph& graph, const Node& call, const CutOptions&) {
   return can_lower(graph, call);
 }

@@ -43,10 +43,11 @@ LoweringOptions lowering_options(const CudaVariant& variant,
   return options;
 }
 
-/// Whether a fold reads its elements several times over: overlapping windows.
-bool folds_windows(const Program& program, const Nest& nest) {
+/// Whether a reduction reads its elements several times over: overlapping
+/// windows.
+bool reduces_windows(const Program& program, const Nest& nest) {
   for (const Stage& stage : nest.stages) {
-    if (!stage.folds || stage.inner.empty()) continue;
+    if (!stage.is_reduction || stage.inner.empty()) continue;
     const std::int64_t reads = extent_of(nest.outer) * extent_of(stage.inner);
     for (const ExprId id : program.arena.reachable({stage.value})) {
       const Scalar& node = program.arena[id];
@@ -54,7 +55,7 @@ bool folds_windows(const Program& program, const Nest& nest) {
       const Buffer& read = program.buffers[node.buffer];
       if (elements_of(node.index[0]) == reads &&
           reads > 2 * elements_of(read)) {
-        return nest.columns;
+        return nest.outer_reduction;
       }
     }
   }
@@ -71,7 +72,7 @@ bool has_halves(const Graph& graph) {
 
 /// All results are halves, and what is a little off leaves them a little off: a
 /// quotient that is not quite 1 would be far off where it is rounded down.
-bool may_be_coarse(const Graph& graph) {
+bool may_approximate(const Graph& graph) {
   static const std::set<std::string_view> smooth = {
       "_softmax",   "_log_softmax",
       "exp",        "sigmoid",
@@ -122,8 +123,8 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
   CudaModule module;
   module.free_rounding = free_rounding;
   if (has_halves(graph)) module.sections.insert("halves");
-  module.coarse = may_be_coarse(graph);
-  if (module.coarse) module.sections.insert("coarse");
+  module.approximate = may_approximate(graph);
+  if (module.approximate) module.sections.insert("coarse");
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];
     module.scratch.push_back(
@@ -131,7 +132,7 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
   }
   // Threads walk windows alike in all variants; Triton's may win there.
   module.varies = plan.nests.size() != 1 ||
-                  !folds_windows(plan.program, plan.nests.front());
+                  !reduces_windows(plan.program, plan.nests.front());
   for (const Nest& nest : plan.nests) {
     CudaNest(plan, nest, variant, facts, module).print();
   }
@@ -155,9 +156,9 @@ Result<std::vector<KernelSource>> generate_cuda(
   const auto variants = cuda_variants();
   const auto keep = worth_keeping(
       subgraph.graph,
-      [&](const std::set<std::string>& kept) {
+      [&](const std::set<std::string>& materialized) {
         return schedule_of(subgraph.graph, variants.front().variant, facts,
-                           options.free_rounding, kept);
+                           options.free_rounding, materialized);
       },
       facts.rates, facts.choices.lowering);
   for (const auto& [name, variant] : variants) {

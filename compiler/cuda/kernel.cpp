@@ -21,11 +21,14 @@ std::string indented(const std::string& lines) {
 }  // namespace
 
 CudaKernel::CudaKernel(const Program& program, CudaModule& module, int lane,
-                       int lanes, bool wide)
-    : program_(program), module_(module), lane_(lane), lanes_(lanes) {
+                       int vector_width, bool wide)
+    : program_(program),
+      module_(module),
+      lane_(lane),
+      vector_width_(vector_width) {
   scope_.program = &program;
   scope_.helpers = &module.helpers;
-  scope_.place_type = wide ? "long long" : "int";
+  scope_.index_type = wide ? "long long" : "int";
 }
 
 void CudaKernel::declare(const std::vector<LoopVar>& variables,
@@ -37,7 +40,7 @@ void CudaKernel::declare(const std::vector<LoopVar>& variables,
     std::string text = position;
     if (stride > 1) text += " / " + std::to_string(stride);
     if (i > 0) text += " % " + std::to_string(v.extent);
-    out_.line("const " + place_type() + " " + name + " = " + text + ";");
+    out_.line("const " + index_type() + " " + name + " = " + text + ";");
     scope_.variables[v.id] = name;
     stride *= v.extent;
   }
@@ -63,14 +66,14 @@ bool CudaKernel::depends_on_inner(ExprId id) const {
 }
 
 bool CudaKernel::depends_on_lane(ExprId id) const {
-  if (lanes_ == 1) return false;
+  if (vector_width_ == 1) return false;
   for (const ExprId each : program_.arena.reachable({id})) {
     const Scalar& node = program_.arena[each];
     const bool at_hand = node.op == ScalarOp::load && node.index.empty();
     if (at_hand && lane_results_.contains(node.buffer)) return true;
     for (const Index& index : node.index) {
       const bool moves = lane_distance_ == 1
-                             ? step_along(index, lane_, lanes_) != 0
+                             ? step_along(index, lane_, vector_width_) != 0
                              : index.uses(lane_);
       if (moves) return true;
     }
@@ -79,13 +82,13 @@ bool CudaKernel::depends_on_lane(ExprId id) const {
 }
 
 bool CudaKernel::is_vector_access(const Index& index) const {
-  return lane_distance_ == 1 && step_along(index, lane_, lanes_) == 1 &&
-         (!shifted_.empty() || is_aligned(index, lane_, lanes_));
+  return lane_distance_ == 1 && step_along(index, lane_, vector_width_) == 1 &&
+         (!shifted_.empty() || is_aligned(index, lane_, vector_width_));
 }
 
 bool CudaKernel::is_vector_load(ExprId id) const {
   const Scalar& node = program_.arena[id];
-  return node.op == ScalarOp::load && !node.guarded && !node.placed &&
+  return node.op == ScalarOp::load && !node.guarded && !node.is_indirect &&
          node.index.size() == 1 && is_vector_access(node.index[0]) &&
          !scope_.at_hand.contains(id);
 }
@@ -114,7 +117,7 @@ std::string CudaKernel::text_of(ExprId id) const {
 }
 
 void CudaKernel::set_shares(ExprId power, int sum) {
-  if (module_.coarse || program_.arena[power].dtype != DType::f32) return;
+  if (module_.approximate || program_.arena[power].dtype != DType::f32) return;
   shares_[power] = sum;
 }
 
@@ -139,9 +142,9 @@ void CudaKernel::invert_divisors(const std::vector<ExprId>& roots) {
         depends_on_inner(divisor) || depends_on_lane(divisor)) {
       continue;
     }
-    need(module_.coarse   ? "coarse_quotient"
-         : is_share(node) ? "share"
-                          : "quotient");
+    need(module_.approximate ? "coarse_quotient"
+         : is_share(node)    ? "share"
+                             : "quotient");
     if (inverses_.contains(divisor)) continue;
     const std::string name = "d" + std::to_string(divisor);
     out_.line("const Divisor " + name + " = divisor(" + operand(divisor) +
@@ -150,10 +153,10 @@ void CudaKernel::invert_divisors(const std::vector<ExprId>& roots) {
   }
 }
 
-std::string CudaKernel::load_call(const std::string& place) const {
-  const std::string count = std::to_string(lanes_);
-  if (shifted_.empty()) return "load_vector<" + count + ">(" + place + ")";
-  return "load_masked<" + count + ">(" + place + ", r, " + shifted_ + ")";
+std::string CudaKernel::load_call(const std::string& position) const {
+  const std::string count = std::to_string(vector_width_);
+  if (shifted_.empty()) return "load_vector<" + count + ">(" + position + ")";
+  return "load_masked<" + count + ">(" + position + ", r, " + shifted_ + ")";
 }
 
 std::string CudaKernel::if_lane_inside() const {
@@ -171,9 +174,9 @@ void CudaKernel::compute(const std::vector<ExprId>& roots, bool points_only) {
     const auto found = persistent_.find(id);
     if (found != persistent_.end()) {
       scope_.names[id] = found->second + ".at" + at_lane();
-    } else if (lanes_ > 1 && is_vector_load(id)) {
+    } else if (vector_width_ > 1 && is_vector_load(id)) {
       used_.insert(node.buffer);
-      const std::string count = std::to_string(lanes_);
+      const std::string count = std::to_string(vector_width_);
       const std::string name = "q" + std::to_string(id);
       out_.line("const Vector<" + cuda_type(node.dtype) + ", " + count + "> " +
                 name + " = " +
@@ -189,19 +192,19 @@ void CudaKernel::compute(const std::vector<ExprId>& roots, bool points_only) {
 }
 
 void CudaKernel::open_lanes() {
-  if (lanes_ == 1) return;
+  if (vector_width_ == 1) return;
   out_.line("#pragma unroll");
-  out_.open("for (int l = 0; l < " + std::to_string(lanes_) + "; ++l)");
+  out_.open("for (int l = 0; l < " + std::to_string(vector_width_) + "; ++l)");
   lane_text_ = scope_.variables[lane_];
   if (lane_distance_ == 1) {
     scope_.variables[lane_] = "(" + lane_text_ + " + l)";
     return;
   }
-  const std::string place =
+  const std::string position =
       lane_text_ + " + l * " + std::to_string(lane_distance_);
-  out_.line("const bool inside = " + place + " < " + std::to_string(lane_end_) +
-            ";");
-  out_.line("const int column = inside ? " + place + " : 0;");
+  out_.line("const bool inside = " + position + " < " +
+            std::to_string(lane_end_) + ";");
+  out_.line("const int column = inside ? " + position + " : 0;");
   scope_.variables[lane_] = "column";
 }
 
@@ -215,7 +218,7 @@ void CudaKernel::compute_lanes(const std::vector<ExprId>& roots) {
 }
 
 void CudaKernel::close_lanes() {
-  if (lanes_ == 1) return;
+  if (vector_width_ == 1) return;
   scope_.variables[lane_] = lane_text_;
   out_.close();
 }

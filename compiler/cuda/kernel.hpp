@@ -1,9 +1,10 @@
-// One CUDA kernel under construction: its lines, the buffers that it takes, and
-// the expressions that have names so far.
+// One CUDA kernel under construction: its lines, its buffers, and the
+// expressions that have names so far.
 //
-// A thread takes `lanes` consecutive values of one loop variable at a time:
-// contiguous accesses become vector loads and stores, the rest is computed in
-// an unrolled loop over `l`. What is the same for all lanes stands before it.
+// A thread takes `vector_width` consecutive values (lanes) of one loop variable
+// at a time. Contiguous accesses become vector loads and stores; everything
+// else is computed in an unrolled loop over `l`. Values that are the same for
+// all lanes are computed before that loop.
 #pragma once
 
 #include <cstdint>
@@ -51,23 +52,23 @@ struct CudaModule {
   std::set<std::string> helpers;
   std::set<std::string> sections;  ///< of the prelude
   bool varies = true;              ///< variants of it are worth trying
-  bool coarse = false;             ///< functions need no more than 16 bits
+  bool approximate = false;        ///< functions need no more than 16 bits
   bool free_rounding = false;      ///< see LoweringOptions
-  bool streams = false;  ///< rows go through shared memory (cuda_stream.cpp)
+  bool streams = false;  ///< rows go through shared memory (stream.cpp)
 };
 
 class CudaKernel {
  public:
   /// `lane`: the loop variable that lanes count, -1 for none.
-  CudaKernel(const Program& program, CudaModule& module, int lane, int lanes,
-             bool wide);
+  CudaKernel(const Program& program, CudaModule& module, int lane,
+             int vector_width, bool wide);
   CudaKernel(const CudaKernel&) = delete;
 
   Writer& out() { return out_; }
-  int lanes() const { return lanes_; }
+  int vector_width() const { return vector_width_; }
   /// "[l]", or "[0]" where there is one lane.
-  std::string at_lane() const { return lanes_ > 1 ? "[l]" : "[0]"; }
-  const std::string& place_type() const { return scope_.place_type; }
+  std::string at_lane() const { return vector_width_ > 1 ? "[l]" : "[0]"; }
+  const std::string& index_type() const { return scope_.index_type; }
 
   /// Declares the variables, whose product counts `position`.
   void declare(const std::vector<LoopVar>& variables,
@@ -80,17 +81,17 @@ class CudaKernel {
   /// outside of their loop.
   void expect_inner(const std::vector<LoopVar>& variables);
 
-  /// Prints what the expressions need and is the same for all lanes (and
-  /// vectors are read); with `points_only`, what does not depend on inner
+  /// Prints what the expressions need and is the same for all lanes (including
+  /// vector loads). With `points_only`, prints what does not depend on inner
   /// variables.
   void compute(const std::vector<ExprId>& roots, bool points_only);
-  /// Lanes may lie before or behind the row: `first`, that of lane 0, is known
-  /// as "r", and the row ends at `end`. Contiguous accesses count as aligned
-  /// then, whatever their index says.
+  /// Lanes may lie before or behind the row: `first`, the position of lane 0,
+  /// is known as "r", and the row ends at `end`. Contiguous accesses count as
+  /// aligned then, whatever their index says.
   void set_shifted(std::string end) { shifted_ = std::move(end); }
-  /// Lanes lie so far apart, and those from `end` on do not exist: in the loop
-  /// over lanes `inside` says so, and `column` is always one that does. Nothing
-  /// is a vector access.
+  /// Lanes lie `distance` elements apart, and lanes from `end` on do not exist:
+  /// in the loop over lanes, `inside` says so, and `column` is always a lane
+  /// that exists. No access is a vector access.
   void set_far_lanes(std::int64_t distance, std::int64_t end) {
     lane_distance_ = distance;
     lane_end_ = end;
@@ -102,8 +103,8 @@ class CudaKernel {
   void compute_lanes(const std::vector<ExprId>& roots);
   void close_lanes();
 
-  /// From here on that is known: `power` is an exponential of what is not
-  /// above 0, and that buffer has the sum of all of them, at least 1.
+  /// From here on, `power` is known to be an exponential of something not above
+  /// 0, and the buffer `sum` to be the sum of all of them, at least 1.
   void set_shares(ExprId power, int sum);
 
   /// Names that a block of lines introduced end with it.
@@ -126,7 +127,7 @@ class CudaKernel {
   bool is_vector_access(const Index& index) const;
   bool is_vector_load(ExprId id) const;
   /// The call that reads a vector there.
-  std::string load_call(const std::string& place) const;
+  std::string load_call(const std::string& address) const;
   /// `by_lane`: it is another for each lane; `inner`: it depends on inner
   /// variables.
   void set_result(int buffer, const std::string& text, bool by_lane,
@@ -147,9 +148,9 @@ class CudaKernel {
   /// A parameter that is no buffer of the program: its type, and scratch.
   void use(const std::string& type, const std::string& scratch);
   void need(const std::string& section) { module_.sections.insert(section); }
-  /// Exponentials of what is not above 0; a coarse one serves as well.
+  /// Exponentials of what is not above 0; an approximate one serves as well.
   void need_exp_below() {
-    if (!module_.coarse) need("exp_below");
+    if (!module_.approximate) need("exp_below");
   }
 
   /// Adds the kernel and its launch to the module.
@@ -170,7 +171,7 @@ class CudaKernel {
   CudaScope scope_;
   Writer out_;
   int lane_;
-  int lanes_;
+  int vector_width_;
   std::string shifted_;  ///< where rows end; empty: every lane exists
   std::string lane_text_;
   std::int64_t lane_distance_ = 1;

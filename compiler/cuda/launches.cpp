@@ -12,16 +12,17 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kBegin = "/* launches\n";
 constexpr std::string_view kEnd = "\n*/\n";
 
-Json launch_json(const CudaLaunch& one,
+Json launch_json(const CudaLaunch& kernel_launch,
                  const std::map<std::string, std::string>& scratch) {
-  Json launch = {{"function", one.kernel},
-                 {"grid", {one.blocks, 1, 1}},
-                 {"threads", one.threads}};
-  if (one.shared_bytes > 0) launch["shared_bytes"] = one.shared_bytes;
-  if (one.cluster > 1) launch["cluster"] = one.cluster;
-  if (one.cooperative) launch["cooperative"] = true;
+  Json launch = {{"function", kernel_launch.kernel},
+                 {"grid", {kernel_launch.blocks, 1, 1}},
+                 {"threads", kernel_launch.threads}};
+  if (kernel_launch.shared_bytes > 0)
+    launch["shared_bytes"] = kernel_launch.shared_bytes;
+  if (kernel_launch.cluster > 1) launch["cluster"] = kernel_launch.cluster;
+  if (kernel_launch.cooperative) launch["cooperative"] = true;
   launch["arguments"] = Json::array();
-  for (const std::string& name : one.arguments) {
+  for (const std::string& name : kernel_launch.arguments) {
     const auto found = scratch.find(name);
     launch["arguments"].push_back(found == scratch.end() ? name
                                                          : found->second);
@@ -49,14 +50,14 @@ Span find_comment(std::string_view source) {
 std::string launches_comment(const CudaModule& module) {
   std::map<std::string, std::string> names;
   Json scratch = Json::array();
-  for (const CudaScratch& one : module.scratch) {
-    names[one.name] = "s" + std::to_string(names.size());
-    scratch.push_back(one.bytes);
+  for (const CudaScratch& buffer : module.scratch) {
+    names[buffer.name] = "s" + std::to_string(names.size());
+    scratch.push_back(buffer.bytes);
   }
   std::string launches;  // a line each
-  for (const CudaLaunch& one : module.launches) {
+  for (const CudaLaunch& launch : module.launches) {
     launches +=
-        (launches.empty() ? "  " : ",\n  ") + launch_json(one, names).dump();
+        (launches.empty() ? "  " : ",\n  ") + launch_json(launch, names).dump();
   }
   return std::string(kBegin) + "{\"scratch\": " + scratch.dump() +
          ", \"launches\": [\n" + launches + "]}" + std::string(kEnd);
@@ -69,15 +70,15 @@ Result<std::string> launches_in(std::string_view source) {
                 "the source launches nothing: it has no comment "
                 "'/* launches' at its top");
   }
-  const auto told = nlohmann::json::parse(
+  const auto parsed = nlohmann::json::parse(
       source.substr(found.json, found.json_end - found.json), nullptr, false);
-  if (!told.is_object() || !told.contains("launches") ||
-      told["launches"].empty()) {
+  if (!parsed.is_object() || !parsed.contains("launches") ||
+      parsed["launches"].empty()) {
     return fail(ErrorCode::wrong_input,
                 "the source's comment 'launches' is no JSON that launches "
                 "anything (docs/explanation/code-generation.md)");
   }
-  return told.dump();
+  return parsed.dump();
 }
 
 std::string without_launches(std::string_view source) {

@@ -25,13 +25,13 @@ CudaNest::CudaNest(const Schedule& plan, const Nest& nest,
       module_(module),
       passes_(passes_of(plan.program, nest)),
       wide_(needs_wide(plan.program, nest)) {
-  fuse_folds();
+  fuse_reductions();
 }
 
-// Fuses softmax's two folds, or a norm's, into one walk. That saves a read of a
-// row in memory, or a barrier of one on chip.
-void CudaNest::fuse_folds() {
-  if (nest_.split || !variant_.fuses_folds) return;
+// Fuses softmax's two reductions, or a norm's, into one walk. That saves a read
+// of a row in memory, or a barrier of one on chip.
+void CudaNest::fuse_reductions() {
+  if (nest_.split || !variant_.fuses_reductions) return;
   for (std::size_t i = 0; i + 1 < passes_.size(); ++i) {
     const Pass& sum = passes_[i + 1];
     if (sum.stages.size() != 1 || sum.inner.empty() ||
@@ -40,8 +40,8 @@ void CudaNest::fuse_folds() {
     }
     for (const Stage* stage : passes_[i].stages) {
       // In columns each lane is a point of its own, and never closed.
-      if (nest_.columns && stage->fold == Fold::sum) continue;
-      if (!can_fuse_folds(program(), *stage, *sum.stages[0])) continue;
+      if (nest_.outer_reduction && stage->reduction == Reduction::sum) continue;
+      if (!can_fuse_reductions(program(), *stage, *sum.stages[0])) continue;
       companions_[stage] = sum.stages[0];
       passes_.erase(passes_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
       break;
@@ -50,11 +50,11 @@ void CudaNest::fuse_folds() {
 }
 
 // In columns each lane is a point of its own, and never closed.
-CudaFold CudaNest::fold_of(const Stage& stage) const {
+CudaReduction CudaNest::reduction_of(const Stage& stage) const {
   const auto found = companions_.find(&stage);
   return {program(), stage,
           found == companions_.end() ? nullptr : found->second,
-          !shape_.columns};
+          !kernel_plan_.outer_reduction};
 }
 
 void CudaNest::print() {
@@ -67,17 +67,18 @@ void CudaNest::print() {
     const auto windows = find_windows(plan_, nest_, passes_, facts_);
     if (windows) return print_windows(*windows);
   }
-  shape_ = cuda_shape(plan_, nest_, passes_, variant_, facts_);
-  if (shape_.persistence == Persistence::stream) {
-    return shape_.columns ? print_streamed_columns() : print_streamed();
+  kernel_plan_ = plan_kernel(plan_, nest_, passes_, variant_, facts_);
+  if (kernel_plan_.persistence == Persistence::stream) {
+    return kernel_plan_.outer_reduction ? print_streamed_columns()
+                                        : print_streamed();
   }
-  if (shape_.combine == Combine::grid) clear_counters();
+  if (kernel_plan_.combine == Combine::grid) clear_counters();
   print_rows();
-  if (shape_.combine == Combine::parts) print_merge();
+  if (kernel_plan_.combine == Combine::parts) print_merge();
 }
 
-std::string CudaNest::partial_name(const CudaFold& fold) const {
-  return "part" + std::to_string(fold.stage().results[0]);
+std::string CudaNest::partial_name(const CudaReduction& reduction) const {
+  return "part" + std::to_string(reduction.stage().results[0]);
 }
 
 }  // namespace weft

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda/fold.hpp"
-#include "compiler/cuda/shape.hpp"
+#include "compiler/cuda/launch_planner.hpp"
+#include "compiler/cuda/reduction.hpp"
 #include "compiler/cuda/stencil_tile.hpp"
 #include "compiler/cuda/windows.hpp"
 #include "compiler/loops/integers.hpp"
@@ -43,13 +43,14 @@ class CudaNest {
   std::string row_end() const;
   void declare_shift(CudaKernel& kernel);
   /// Declares `r`: which inner element a thread has in that step.
-  void declare_place(CudaKernel& kernel, const std::string& step);
+  void declare_row_index(CudaKernel& kernel, const std::string& step);
   void print_pass(CudaKernel& kernel, const Pass& pass);
   void print_steps(CudaKernel& kernel, const Pass& pass,
-                   const std::vector<CudaFold>& folds);
+                   const std::vector<CudaReduction>& reductions);
   void print_tile(CudaKernel& kernel, const Pass& pass,
-                  const std::vector<CudaFold>& folds, bool persistent);
-  void conclude(CudaKernel& kernel, const CudaFold& fold);
+                  const std::vector<CudaReduction>& reductions,
+                  bool persistent);
+  void conclude(CudaKernel& kernel, const CudaReduction& reduction);
 
   // points.cpp
   void print_points(CudaKernel& kernel, const Pass& pass);
@@ -61,7 +62,7 @@ class CudaNest {
                      const std::vector<const Stage*>& stores,
                      const std::string& condition);
   void spill(CudaKernel& kernel, const Stage& stage);
-  void spill_all(CudaKernel& kernel, const CudaFold& fold);
+  void spill_all(CudaKernel& kernel, const CudaReduction& reduction);
 
   // persistent.cpp
   bool is_persistent(const Pass& pass) const;
@@ -82,14 +83,15 @@ class CudaNest {
 
   // stream.cpp
   void print_streamed();
-  void open_stream(CudaKernel& kernel, const CudaFold& fold);
+  void open_stream(CudaKernel& kernel, const CudaReduction& reduction);
   void open_stream_rows(CudaKernel& kernel);
   void open_stream_warps(CudaKernel& kernel, int first_warp);
   int first_store_warp() const;
   void read_stream(CudaKernel& kernel);
-  void fold_stream(CudaKernel& kernel, const CudaFold& fold);
-  void fold_chunks(CudaKernel& kernel, const Pass& pass, const CudaFold& fold);
-  void store_stream(CudaKernel& kernel, const CudaFold& fold);
+  void fold_stream(CudaKernel& kernel, const CudaReduction& reduction);
+  void fold_chunks(CudaKernel& kernel, const Pass& pass,
+                   const CudaReduction& reduction);
+  void store_stream(CudaKernel& kernel, const CudaReduction& reduction);
   void declare_chunks(CudaKernel& kernel, std::int64_t vectors);
   void read_chunk(CudaKernel& kernel, const std::string& vector);
 
@@ -97,16 +99,17 @@ class CudaNest {
   void print_streamed_columns();
   void open_matrices(CudaKernel& kernel, const std::vector<LoopVar>& matrices);
   void read_rows(CudaKernel& kernel, const Pass& pass, const std::string& slot);
-  void fold_rows(CudaKernel& kernel, const Pass& pass, const CudaFold& fold,
-                 const std::string& slot);
+  void fold_rows(CudaKernel& kernel, const Pass& pass,
+                 const CudaReduction& reduction, const std::string& slot);
 
   // scan.cpp
   void print_scan(CudaKernel& kernel, const Pass& pass);
   void print_scan_tile(CudaKernel& kernel, const Pass& pass,
-                       const CudaFold& fold, const std::string& before);
+                       const CudaReduction& reduction,
+                       const std::string& before);
 
   // split.cpp
-  void store_partial(CudaKernel& kernel, const CudaFold& fold);
+  void store_partial(CudaKernel& kernel, const CudaReduction& reduction);
   void print_merge();
 
   // nest_windows.cpp
@@ -115,18 +118,18 @@ class CudaNest {
   // nest_stencil_tile.cpp
   void print_stencil_tile(const CudaStencilTile& tile);
 
-  // team.cpp
+  // cooperative_group.cpp
   /// A kernel that makes memory for `count` of that type, all zero.
   void print_clearing(const std::string& type, const std::string& name,
                       std::int64_t count, std::int64_t bytes);
   void clear_counters();
-  void open_team(CudaKernel& kernel);
-  std::string team_partial(CudaKernel& kernel, const CudaFold& fold);
+  void open_cooperative_group(CudaKernel& kernel);
+  std::string group_partial(CudaKernel& kernel, const CudaReduction& reduction);
 
   const Program& program() const { return plan_.program; }
-  void fuse_folds();
-  CudaFold fold_of(const Stage& stage) const;
-  std::string partial_name(const CudaFold& fold) const;
+  void fuse_reductions();
+  CudaReduction reduction_of(const Stage& stage) const;
+  std::string partial_name(const CudaReduction& reduction) const;
 
   const Schedule& plan_;
   const Nest& nest_;
@@ -134,9 +137,9 @@ class CudaNest {
   const GpuFacts& facts_;
   CudaModule& module_;
   std::vector<Pass> passes_;
-  /// Folds that are fused with others, in one walk.
+  /// Reductions that are fused with others, in one walk.
   std::map<const Stage*, const Stage*> companions_;
-  CudaShape shape_;
+  KernelPlan kernel_plan_;
   bool wide_ = false;
   bool ragged_ = false;  ///< some threads have no point: `inside` says which
   std::string count_name_;

@@ -13,11 +13,11 @@ class StencilTileText {
         points_(passes.back()),
         program_(program),
         it_(tile),
-        fold_(program, *passes.front().stages.front()),
+        reduction_(program, *passes.front().stages.front()),
         kernel_(kernel),
         out_(kernel.out()) {
     kernel.need("stencil");
-    fold_.need(kernel);
+    reduction_.need(kernel);
   }
 
   std::int64_t print() {
@@ -34,14 +34,14 @@ class StencilTileText {
  private:
   bool reaches() const { return it_.left + it_.right > 0; }
   std::string partial() const {
-    return "PartialVector<" + fold_.reducer() + ", " +
+    return "PartialVector<" + reduction_.reducer() + ", " +
            (reaches() ? "true" : "false") + ">";
   }
-  std::int64_t kept() const { return it_.plane.extent - it_.fresh; }
+  std::int64_t kept_planes() const { return it_.plane.extent - it_.fresh; }
   std::string last() const { return text(it_.walked.extent - 1); }
   /// That window of the walk, or the last that there is.
   std::string window(const std::string& step) const {
-    return "min(begin + " + step + ", (" + kernel_.place_type() + ")" + last() +
+    return "min(begin + " + step + ", (" + kernel_.index_type() + ")" + last() +
            ")";
   }
   bool is_ragged() const { return it_.walked.extent % it_.walk != 0; }
@@ -55,10 +55,10 @@ class StencilTileText {
     };
     std::int64_t points = 1;
     for (const LoopVar& v : nest_.outer) points *= count(v);
-    const std::string place = "const " + kernel_.place_type() + " ";
-    const std::string counts = "const unsigned " + kernel_.place_type() + " ";
+    const std::string constant = "const " + kernel_.index_type() + " ";
+    const std::string counts = "const unsigned " + kernel_.index_type() + " ";
     out_.line(counts + "point = blockIdx.x * " + text(kBlockThreads) +
-              (kernel_.place_type() == "int" ? "u" : "ull") +
+              (kernel_.index_type() == "int" ? "u" : "ull") +
               " + threadIdx.x;");
     out_.line("// All threads take part: shuffles read from each.");
     out_.line("const bool inside = point < " + text(points) + ";");
@@ -73,8 +73,8 @@ class StencilTileText {
       const std::string called = v == it_.lane     ? "vector"
                                  : v == it_.walked ? "begin"
                                                    : name_of(v);
-      out_.line((v == it_.lane ? "const int " : place) + called + " = " + at +
-                ";");
+      out_.line((v == it_.lane ? "const int " : constant) + called + " = " +
+                at + ";");
       kernel_.set_variable(v, called);
       stride *= count(v);
     }
@@ -86,12 +86,12 @@ class StencilTileText {
     return points;
   }
 
-  // Folds a plane of a window for the thread's four elements.
+  // Reductions a plane of a window for the thread's four elements.
   void print_plane() {
     const auto names = kernel_.names();
-    const std::string place = kernel_.place_type() + " ";
-    out_.open("const auto across = [&](" + place + name_of(it_.walked) + ", " +
-              place + name_of(it_.plane) + ")");
+    const std::string parameter = kernel_.index_type() + " ";
+    out_.open("const auto across = [&](" + parameter + name_of(it_.walked) +
+              ", " + parameter + name_of(it_.plane) + ")");
     kernel_.set_variable(it_.walked, name_of(it_.walked));
     kernel_.set_variable(it_.plane, name_of(it_.plane));
     out_.line(partial() + " partial;");
@@ -128,10 +128,10 @@ class StencilTileText {
 
   void begin_walk() {
     out_.line("// Planes that windows share with those before.");
-    out_.line(partial() + " kept[" + text(kept()) + "][" + text(it_.distance) +
-              "];");
+    out_.line(partial() + " kept[" + text(kept_planes()) + "][" +
+              text(it_.distance) + "];");
     out_.line("#pragma unroll");
-    out_.open("for (int k = 0; k < " + text(kept()) + "; ++k)");
+    out_.open("for (int k = 0; k < " + text(kept_planes()) + "; ++k)");
     out_.line("#pragma unroll");
     out_.open("for (int i = 0; i < " + text(it_.distance) + "; ++i)");
     out_.line("kept[k][i] = across(" + window("i") + ", k);");
@@ -139,7 +139,7 @@ class StencilTileText {
     out_.close();
     out_.line("#pragma unroll 1");
     out_.open("for (int step = 0; step < " + text(it_.walk) + "; ++step)");
-    out_.line("const " + kernel_.place_type() + " " + name_of(it_.walked) +
+    out_.line("const " + kernel_.index_type() + " " + name_of(it_.walked) +
               " = " + (is_ragged() ? window("step") : "begin + step") + ";");
     kernel_.set_variable(it_.walked, name_of(it_.walked));
   }
@@ -151,11 +151,11 @@ class StencilTileText {
     out_.line("#pragma unroll");
     out_.open("for (int k = 0; k < " + fresh + "; ++k)");
     out_.line("fresh[k] = across(" + name_of(it_.walked) + ", k + " +
-              text(kept()) + ");");
+              text(kept_planes()) + ");");
     out_.line("all.fold(fresh[k]);");
     out_.close();
     // The planes slide: a later window knows each by a lower number.
-    for (std::int64_t k = 0; k < kept(); ++k) {
+    for (std::int64_t k = 0; k < kept_planes(); ++k) {
       const std::string queue = "kept[" + text(k) + "]";
       out_.line("all.fold(" + queue + "[0]);");
       if (it_.distance > 1) {
@@ -165,39 +165,41 @@ class StencilTileText {
       }
       const std::int64_t other = k + it_.fresh;
       out_.line(queue + "[" + text(it_.distance - 1) + "] = " +
-                (other < kept() ? "kept[" + text(other) + "][0]"
-                                : "fresh[" + text(other - kept()) + "]") +
+                (other < kept_planes()
+                     ? "kept[" + text(other) + "][0]"
+                     : "fresh[" + text(other - kept_planes()) + "]") +
                 ";");
     }
   }
 
   // Each window's elements, own ones and neighbours'.
   void fold_row() {
-    const std::string value = fold_.value_type();
-    out_.line(value + " " + fold_.lanes() + "[" + text(it_.windows) + "];");
+    const std::string value = reduction_.value_type();
+    out_.line(value + " " + reduction_.accumulators() + "[" +
+              text(it_.windows) + "];");
     std::map<std::int64_t, std::string> elements;
     for (std::int64_t w = 0; w < it_.windows; ++w) {
       std::string sum;
       for (std::int64_t k = 0; k < it_.tap.extent; ++k) {
-        const std::int64_t place = it_.place(w, k);
-        std::string& element = elements[place];
+        const std::int64_t element_index = it_.element_index(w, k);
+        std::string& element = elements[element_index];
         if (element.empty()) {
           element = "e" + text(static_cast<std::int64_t>(elements.size()));
           out_.line("const " + value + " " + element + " = " +
-                    element_text(place) + ";");
+                    element_text(element_index) + ";");
         }
         sum = sum.empty()
                   ? element
-                  : fold_.reducer() + "::of(" + sum + ", " + element + ")";
+                  : reduction_.reducer() + "::of(" + sum + ", " + element + ")";
       }
-      out_.line(fold_.lanes() + "[" + text(w) + "] = " + sum + ";");
+      out_.line(reduction_.accumulators() + "[" + text(w) + "] = " + sum + ";");
     }
   }
 
-  std::string element_text(std::int64_t place) const {
-    constexpr std::int64_t lanes = kCudaStencilLanes;
-    const std::int64_t vectors = floor_of(place, lanes);
-    const std::string lane = "[" + text(place - vectors * lanes) + "]";
+  std::string element_text(std::int64_t element_index) const {
+    constexpr std::int64_t width = kCudaStencilVectorWidth;
+    const std::int64_t vectors = floor_of(element_index, width);
+    const std::string lane = "[" + text(element_index - vectors * width) + "]";
     std::string element = "all.own" + lane;
     if (vectors != 0) {
       element = "beside<" + text(vectors) + ", " + text(it_.left) + ", " +
@@ -205,18 +207,18 @@ class StencilTileText {
                 (reaches() ? lane : "[0]") + ")";
     }
     const std::int64_t most =
-        lanes * (it_.lane.extent / it_.windows - 1) + place;
+        width * (it_.lane.extent / it_.windows - 1) + element_index;
     std::string exists;
-    if (place < it_.low) {
-      exists = "vector * 4 >= " + text(it_.low - place);
+    if (element_index < it_.low) {
+      exists = "vector * 4 >= " + text(it_.low - element_index);
     }
     if (most > it_.high) {
       exists += (exists.empty() ? "" : " && ") + std::string("vector * 4 <= ") +
-                text(it_.high - place);
+                text(it_.high - element_index);
     }
     if (exists.empty()) return element;
     // Evaluated by all threads: the shuffle needs them.
-    return "only_if(" + exists + ", " + element + ", " + fold_.reducer() +
+    return "only_if(" + exists + ", " + element + ", " + reduction_.reducer() +
            "::none())";
   }
 
@@ -226,7 +228,7 @@ class StencilTileText {
               text(it_.windows) + ";");
     kernel_.set_variable(it_.lane, name_of(it_.lane));
     const std::string at = it_.windows > 1 ? "[l]" : "[0]";
-    fold_.conclude(kernel_, fold_.lanes() + at, true);
+    reduction_.conclude(kernel_, reduction_.accumulators() + at, true);
     const std::vector<ExprId> roots = cuda_roots(points_);
     kernel_.compute(roots, false);
     if (it_.windows > 1) compute_result_vectors(roots);
@@ -238,12 +240,12 @@ class StencilTileText {
     for (const Stage* stage : points_.stages) {
       kernel_.use(stage->output);
       const std::string& output = program_.buffers[stage->output].name;
-      const std::string place = kernel_.index(stage->offset);
+      const std::string index = kernel_.index(stage->offset);
       const std::string store =
           it_.windows > 1
-              ? "store_vector(" + output + " + " + place + ", " +
+              ? "store_vector(" + output + " + " + index + ", " +
                     vector(*stage) + ")"
-              : output + "[" + place + "] = " + kernel_.operand(stage->value);
+              : output + "[" + index + "] = " + kernel_.operand(stage->value);
       out_.line("if (" + exists + ") " + store + ";");
     }
   }
@@ -271,7 +273,7 @@ class StencilTileText {
   const Pass& points_;
   const Program& program_;
   const CudaStencilTile& it_;
-  CudaFold fold_;
+  CudaReduction reduction_;
   CudaKernel& kernel_;
   Writer& out_;
 };

@@ -20,20 +20,20 @@ class WindowsText {
               CudaKernel& kernel)
       : program_(program),
         nest_(nest),
-        fold_(passes.front()),
+        reduction_(passes.front()),
         points_(passes.back()),
         it_(windows),
         kernel_(kernel),
         out_(kernel.out()) {
-    for (const Stage* stage : fold_.stages)
-      folds_.emplace_back(program, *stage);
+    for (const Stage* stage : reduction_.stages)
+      reductions_.emplace_back(program, *stage);
   }
 
   std::int64_t print() {
     const std::int64_t points = open();
-    for (const CudaFold& fold : folds_) {
-      fold.need(kernel_);
-      declare(fold, fold.lanes(), it_.below.together);
+    for (const CudaReduction& reduction : reductions_) {
+      reduction.need(kernel_);
+      declare(reduction, reduction.accumulators(), it_.below.together);
     }
     print_walk();
     print_points();
@@ -45,16 +45,16 @@ class WindowsText {
   std::int64_t open() {
     std::int64_t points = 1;
     const auto each = [&](LoopVar v) -> std::int64_t {
-      return v == it_.lane          ? kCudaWindowLanes
+      return v == it_.lane          ? kCudaWindowVectorWidth
              : v == it_.below.outer ? it_.below.together
                                     : 1;
     };
     for (const LoopVar& v : nest_.outer) points *= ceil_div(v.extent, each(v));
-    const std::string place = "const " + kernel_.place_type() + " ";
+    const std::string constant = "const " + kernel_.index_type() + " ";
     // Unsigned, so that CUDA's compiler sees which guards always hold.
-    const std::string counts = "const unsigned " + kernel_.place_type() + " ";
+    const std::string counts = "const unsigned " + kernel_.index_type() + " ";
     out_.line(counts + "point = blockIdx.x * " + text(kBlockThreads) +
-              (kernel_.place_type() == "int" ? "u" : "ull") +
+              (kernel_.index_type() == "int" ? "u" : "ull") +
               " + threadIdx.x;");
     // All threads take part: write_row() stores for other threads.
     out_.line("const bool inside = point < " + text(points) + ";");
@@ -68,7 +68,7 @@ class WindowsText {
       if (i > 0) at += " % " + text(count);
       if (each(v) > 1) at += " * " + text(each(v));
       const std::string called = is_below(v) ? first_below() : name_of(v);
-      out_.line(place + called + " = " + at + ";");
+      out_.line(constant + called + " = " + at + ";");
       kernel_.set_variable(v, called);
       stride *= count;
     }
@@ -80,12 +80,12 @@ class WindowsText {
   }
   std::string first_below() const { return "first" + text(it_.below.outer.id); }
 
-  void declare(const CudaFold& fold, const std::string& what,
+  void declare(const CudaReduction& reduction, const std::string& what,
                std::int64_t rows) {
-    out_.line(fold.value_type() + " " + what + "[" + text(rows) + "][4];");
+    out_.line(reduction.value_type() + " " + what + "[" + text(rows) + "][4];");
     open_unrolled(out_, "j", rows);
-    open_unrolled(out_, "l", kCudaWindowLanes);
-    out_.line(what + "[j][l] = " + fold.reducer() + "::none();");
+    open_unrolled(out_, "l", kCudaWindowVectorWidth);
+    out_.line(what + "[j][l] = " + reduction.reducer() + "::none();");
     out_.close();
     out_.close();
   }
@@ -93,7 +93,7 @@ class WindowsText {
   // Over what the windows of a thread cover, a row at a time.
   void print_walk() {
     std::vector<LoopVar> others;
-    for (const LoopVar& v : fold_.inner) {
+    for (const LoopVar& v : reduction_.inner) {
       if (v != it_.tap && (it_.below.together == 1 || v != it_.below.inner)) {
         others.push_back(v);
       }
@@ -105,7 +105,7 @@ class WindowsText {
     if (it_.below.together > 1) {
       out_.line("// Row `row` of those that " + text(it_.below.together) +
                 " rows of windows cover.");
-      open_unrolled(out_, "row", it_.below.covered(), kernel_.place_type());
+      open_unrolled(out_, "row", it_.below.covered(), kernel_.index_type());
       kernel_.set_variable(it_.below.inner, "row");
     }
     read_rows();
@@ -140,24 +140,26 @@ class WindowsText {
 
   // The row's part of a window is the same for all that it is in.
   void fold_once() {
-    for (const CudaFold& fold : folds_) declare(fold, across(fold), 1);
+    for (const CudaReduction& reduction : reductions_)
+      declare(reduction, transposed(reduction), 1);
     fold_row("[0]", true);
     open_below();
-    open_unrolled(out_, "l", kCudaWindowLanes);
-    for (const CudaFold& fold : folds_) {
-      add(fold, fold.lanes() + "[j][l]", across(fold) + "[0][l]");
+    open_unrolled(out_, "l", kCudaWindowVectorWidth);
+    for (const CudaReduction& reduction : reductions_) {
+      add(reduction, reduction.accumulators() + "[j][l]",
+          transposed(reduction) + "[0][l]");
     }
     out_.close();
     out_.close();
   }
 
-  static std::string across(const CudaFold& fold) {
-    return "across" + fold.lanes().substr(1);
+  static std::string transposed(const CudaReduction& reduction) {
+    return "across" + reduction.accumulators().substr(1);
   }
 
   void fold_each() {
     open_below();
-    out_.line("const " + kernel_.place_type() + " " + name_of(it_.below.outer) +
+    out_.line("const " + kernel_.index_type() + " " + name_of(it_.below.outer) +
               " = " + first_below() + " + j;");
     kernel_.set_variable(it_.below.outer, name_of(it_.below.outer));
     kernel_.set_variable(it_.below.inner, name_of(it_.below.inner));
@@ -176,9 +178,9 @@ class WindowsText {
               ") continue;");
   }
 
-  void fold_row(const std::string& j, bool is_across) {
+  void fold_row(const std::string& j, bool is_transposed) {
     const auto names = kernel_.names();
-    const std::vector<ExprId> roots = cuda_roots(fold_);
+    const std::vector<ExprId> roots = cuda_roots(reduction_);
     if (it_.tap.id >= 0) {
       open_unrolled(out_, "k", it_.tap.extent);
       kernel_.set_variable(it_.tap, "k");
@@ -186,33 +188,35 @@ class WindowsText {
     kernel_.compute(roots, false);
     kernel_.open_lanes();
     kernel_.compute_lanes(roots);
-    for (const CudaFold& fold : folds_) {
-      add(fold, (is_across ? across(fold) : fold.lanes()) + j + "[l]",
-          fold.step_value(kernel_));
+    for (const CudaReduction& reduction : reductions_) {
+      add(reduction,
+          (is_transposed ? transposed(reduction) : reduction.accumulators()) +
+              j + "[l]",
+          reduction.step_value(kernel_));
     }
     kernel_.close_lanes();
     if (it_.tap.id >= 0) out_.close();
     kernel_.set_names(names);
   }
 
-  void add(const CudaFold& fold, const std::string& into,
+  void add(const CudaReduction& reduction, const std::string& into,
            const std::string& value) {
-    out_.line(into + " = " + fold.reducer() + "::of(" + into + ", " + value +
-              ");");
+    out_.line(into + " = " + reduction.reducer() + "::of(" + into + ", " +
+              value + ");");
   }
 
   void print_points() {
     for (const Stage* stage : points_.stages) {
-      if (!is_vector_access(*stage)) print_places(*stage);
+      if (!is_vector_access(*stage)) print_row_starts(*stage);
     }
     open_unrolled(out_, "j", it_.below.together);
     if (it_.below.together > 1) {
-      out_.line("const " + kernel_.place_type() + " " +
+      out_.line("const " + kernel_.index_type() + " " +
                 name_of(it_.below.outer) + " = " + first_below() + " + j;");
       kernel_.set_variable(it_.below.outer, name_of(it_.below.outer));
     }
-    for (const CudaFold& fold : folds_) {
-      fold.conclude(kernel_, fold.lanes() + "[j][l]", true);
+    for (const CudaReduction& reduction : reductions_) {
+      reduction.conclude(kernel_, reduction.accumulators() + "[j][l]", true);
     }
     const std::vector<ExprId> roots = cuda_roots(points_);
     kernel_.compute(roots, false);
@@ -238,36 +242,37 @@ class WindowsText {
   }
 
   bool is_vector_access(const Stage& stage) const {
-    return it_.lane.extent % kCudaWindowLanes == 0 &&
+    return it_.lane.extent % kCudaWindowVectorWidth == 0 &&
            kernel_.is_vector_access(stage.offset);
   }
 
-  static std::string places(const Stage& stage) {
+  static std::string row_starts(const Stage& stage) {
     return "places" + text(stage.output);
   }
 
   // Of the first row of the thread's windows; the others follow from it.
-  void print_places(const Stage& stage) {
+  void print_row_starts(const Stage& stage) {
     kernel_.use(stage.output);
     const Buffer& buffer = program_.buffers[stage.output];
-    const bool whole = it_.lane.extent % kCudaWindowLanes == 0;
+    const bool whole = it_.lane.extent % kCudaWindowVectorWidth == 0;
     const std::string left = text(it_.lane.extent) + " - " + name_of(it_.lane);
     const bool ragged = it_.below.outer.extent % it_.below.together != 0;
     const std::string rows = ragged ? "(int)(" + text(it_.below.outer.extent) +
                                           " - " + first_below() + ")"
                                     : text(it_.below.together);
     out_.line("const RowPlaces<" + cuda_type(buffer.dtype) + "> " +
-              places(stage) + " = row_places(" + buffer.name + " + " +
+              row_starts(stage) + " = row_places(" + buffer.name + " + " +
               kernel_.index(stage.offset) + ", inside ? " +
-              (whole ? text(kCudaWindowLanes) : "(int)(" + left + ")") +
+              (whole ? text(kCudaWindowVectorWidth) : "(int)(" + left + ")") +
               " : 0, " + rows + ");");
   }
 
   void store(const Stage& stage) {
     const std::string& output = program_.buffers[stage.output].name;
     if (!is_vector_access(stage)) {
-      out_.line("write_row(" + places(stage) + ", " + vector(stage) + ", j, " +
-                (kernel_.place_type() == "int" ? "j * " : "(long long)j * ") +
+      out_.line("write_row(" + row_starts(stage) + ", " + vector(stage) +
+                ", j, " +
+                (kernel_.index_type() == "int" ? "j * " : "(long long)j * ") +
                 text(stage.offset.coefficient(it_.below.outer.id)) + ");");
       return;
     }
@@ -282,18 +287,18 @@ class WindowsText {
 
   const Program& program_;
   const Nest& nest_;
-  const Pass& fold_;
+  const Pass& reduction_;
   const Pass& points_;
   const CudaWindows& it_;
   CudaKernel& kernel_;
   Writer& out_;
-  std::vector<CudaFold> folds_;
+  std::vector<CudaReduction> reductions_;
 };
 
 }  // namespace
 
 void CudaNest::print_windows(const CudaWindows& windows) {
-  CudaKernel kernel(program(), module_, windows.lane.id, kCudaWindowLanes,
+  CudaKernel kernel(program(), module_, windows.lane.id, kCudaWindowVectorWidth,
                     wide_);
   kernel.need("windows");
   const std::int64_t points =

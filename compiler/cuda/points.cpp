@@ -10,24 +10,25 @@ std::string vector_name(std::size_t number) {
 
 }  // namespace
 
-// A pass without inner variables. A fold of one element is that element.
+// A pass without inner variables. A reduction of one element is that element.
 void CudaNest::print_points(CudaKernel& kernel, const Pass& pass) {
   const std::vector<ExprId> roots = cuda_roots(pass);
   kernel.compute(roots, false);
   std::vector<const Stage*> stores;
-  std::vector<CudaFold> folds;
+  std::vector<CudaReduction> reductions;
   for (const Stage* stage : pass.stages) {
-    if (stage->stores()) stores.push_back(stage);
-    if (!stage->stores()) folds.emplace_back(program(), *stage);
+    if (stage->is_store()) stores.push_back(stage);
+    if (!stage->is_store()) reductions.emplace_back(program(), *stage);
   }
-  for (const CudaFold& fold : folds) fold.declare(kernel);
+  for (const CudaReduction& reduction : reductions) reduction.declare(kernel);
   const auto names = kernel.names();
-  if (!shape_.columns) {
-    for (const CudaFold& fold : folds) {
-      kernel.out().line("const " + fold.value_type() + " " + fold.whole() +
-                        " = " + fold.step_value(kernel) + ";");
-      fold.conclude(kernel, fold.whole(), false);
-      spill(kernel, fold.stage());
+  if (!kernel_plan_.outer_reduction) {
+    for (const CudaReduction& reduction : reductions) {
+      kernel.out().line("const " + reduction.value_type() + " " +
+                        reduction.whole() + " = " +
+                        reduction.step_value(kernel) + ";");
+      reduction.conclude(kernel, reduction.whole(), false);
+      spill(kernel, reduction.stage());
     }
     for (const Stage* stage : stores) {
       kernel.use(stage->output);
@@ -41,15 +42,16 @@ void CudaNest::print_points(CudaKernel& kernel, const Pass& pass) {
   declare_stores(kernel, stores);
   kernel.open_lanes();
   kernel.compute_lanes(roots);
-  for (const CudaFold& fold : folds) fold.step(kernel);
+  for (const CudaReduction& reduction : reductions) reduction.step(kernel);
   store_lanes(kernel, stores, if_leader());
   kernel.close_lanes();
   store_vectors(kernel, stores, if_leader());
   kernel.out().close();
   kernel.set_names(names);
-  for (const CudaFold& fold : folds) {
-    fold.conclude(kernel, fold.lanes() + kernel.at_lane(), shape_.lanes > 1);
-    spill(kernel, fold.stage());
+  for (const CudaReduction& reduction : reductions) {
+    reduction.conclude(kernel, reduction.accumulators() + kernel.at_lane(),
+                       kernel_plan_.vector_width > 1);
+    spill(kernel, reduction.stage());
   }
 }
 
@@ -57,11 +59,13 @@ void CudaNest::declare_stores(CudaKernel& kernel,
                               const std::vector<const Stage*>& stores) {
   for (std::size_t i = 0; i < stores.size(); ++i) {
     kernel.use(stores[i]->output);
-    if (shape_.lanes == 1 || !kernel.is_vector_access(stores[i]->offset))
+    if (kernel_plan_.vector_width == 1 ||
+        !kernel.is_vector_access(stores[i]->offset))
       continue;
-    kernel.out().line(
-        "Vector<" + cuda_type(program().buffers[stores[i]->output].dtype) +
-        ", " + std::to_string(shape_.lanes) + "> " + vector_name(i) + ";");
+    kernel.out().line("Vector<" +
+                      cuda_type(program().buffers[stores[i]->output].dtype) +
+                      ", " + std::to_string(kernel_plan_.vector_width) + "> " +
+                      vector_name(i) + ";");
   }
 }
 
@@ -71,7 +75,8 @@ void CudaNest::store_lanes(CudaKernel& kernel,
   for (std::size_t i = 0; i < stores.size(); ++i) {
     const Stage& stage = *stores[i];
     const std::string value = kernel.operand(stage.value);
-    if (shape_.lanes > 1 && kernel.is_vector_access(stage.offset)) {
+    if (kernel_plan_.vector_width > 1 &&
+        kernel.is_vector_access(stage.offset)) {
       kernel.out().line(vector_name(i) + ".at[l] = " + value + ";");
     } else {
       kernel.out().line(condition + program().buffers[stage.output].name + "[" +
@@ -85,8 +90,10 @@ void CudaNest::store_vectors(CudaKernel& kernel,
                              const std::string& condition) {
   for (std::size_t i = 0; i < stores.size(); ++i) {
     const Stage& stage = *stores[i];
-    if (shape_.lanes == 1 || !kernel.is_vector_access(stage.offset)) continue;
-    const bool some = shape_.shifted;
+    if (kernel_plan_.vector_width == 1 ||
+        !kernel.is_vector_access(stage.offset))
+      continue;
+    const bool some = kernel_plan_.shifted;
     kernel.out().line(condition + (some ? "store_masked(" : "store_vector(") +
                       program().buffers[stage.output].name + " + " +
                       kernel.index(stage.offset) + ", " + vector_name(i) +
@@ -94,9 +101,9 @@ void CudaNest::store_vectors(CudaKernel& kernel,
   }
 }
 
-void CudaNest::spill_all(CudaKernel& kernel, const CudaFold& fold) {
-  spill(kernel, fold.stage());
-  if (fold.companion() != nullptr) spill(kernel, *fold.companion());
+void CudaNest::spill_all(CudaKernel& kernel, const CudaReduction& reduction) {
+  spill(kernel, reduction.stage());
+  if (reduction.companion() != nullptr) spill(kernel, *reduction.companion());
 }
 
 // What a later kernel reads goes to memory.
@@ -104,11 +111,11 @@ void CudaNest::spill(CudaKernel& kernel, const Stage& stage) {
   for (const int buffer : stage.results) {
     if (!plan_.spilled.contains(buffer)) continue;
     kernel.use(buffer);
-    if (shape_.columns) kernel.open_lanes();
+    if (kernel_plan_.outer_reduction) kernel.open_lanes();
     kernel.out().line(if_leader() + program().buffers[buffer].name + "[" +
                       kernel.index(stage.result_index[0]) +
                       "] = " + kernel.result(buffer) + ";");
-    if (shape_.columns) kernel.close_lanes();
+    if (kernel_plan_.outer_reduction) kernel.close_lanes();
   }
 }
 

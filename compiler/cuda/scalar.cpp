@@ -53,7 +53,8 @@ std::string element_text(const CudaScope& scope, ExprId id) {
   if (found != scope.at_hand.end()) return found->second;
   const Scalar& node = scope.program->arena[id];
   std::string at = cuda_index(node.index[0], scope.variables);
-  if (node.placed) at += " + " + cuda_operand(scope, node.place());
+  if (node.is_indirect)
+    at += " + " + cuda_operand(scope, node.indirect_offset());
   return scope.program->buffers[node.buffer].name + "[" + at + "]";
 }
 
@@ -101,14 +102,14 @@ std::string call_text(const CudaScope& scope, const Scalar& node) {
   return *text;
 }
 
-int step_of(const Index::Atom& atom, int lane, std::int64_t lanes) {
+int step_of(const Index::Atom& atom, int lane, std::int64_t vector_width) {
   if (atom.kind == Index::AtomKind::variable) {
     return atom.variable.id == lane ? 1 : 0;
   }
-  const int inner = step_along(atom.inner, lane, lanes);
+  const int inner = step_along(atom.inner, lane, vector_width);
   if (inner == 0) return 0;
-  const bool whole = inner == 1 && atom.divisor % lanes == 0 &&
-                     is_aligned(atom.inner, lane, lanes);
+  const bool whole = inner == 1 && atom.divisor % vector_width == 0 &&
+                     is_aligned(atom.inner, lane, vector_width);
   if (!whole) return -1;
   return atom.kind == Index::AtomKind::quotient ? 0 : 1;
 }
@@ -189,14 +190,14 @@ std::string cuda_expression(const CudaScope& scope, ExprId id) {
 
 std::string cuda_variable_type(const CudaScope& scope, ExprId id) {
   const Scalar& node = scope.program->arena[id];
-  return node.op == ScalarOp::position ? scope.place_type
+  return node.op == ScalarOp::position ? scope.index_type
                                        : cuda_type(node.dtype);
 }
 
-int step_along(const Index& index, int lane, std::int64_t lanes) {
+int step_along(const Index& index, int lane, std::int64_t vector_width) {
   int step = 0;
   for (const Index::Term& term : index.terms()) {
-    const int own = step_of(*term.atom, lane, lanes);
+    const int own = step_of(*term.atom, lane, vector_width);
     if (own == 0) continue;
     // Two parts that move are not followed further.
     if (own < 0 || step != 0 || term.coefficient != 1) return -1;
@@ -205,17 +206,17 @@ int step_along(const Index& index, int lane, std::int64_t lanes) {
   return step;
 }
 
-bool is_aligned(const Index& index, int lane, std::int64_t lanes) {
-  if (index.offset() % lanes != 0) return false;
+bool is_aligned(const Index& index, int lane, std::int64_t vector_width) {
+  if (index.offset() % vector_width != 0) return false;
   for (const Index::Term& term : index.terms()) {
-    if (term.coefficient % lanes == 0) continue;
+    if (term.coefficient % vector_width == 0) continue;
     const Index::Atom& atom = *term.atom;
     if (atom.kind == Index::AtomKind::variable && atom.variable.id == lane) {
       continue;
     }
     const bool whole = atom.kind == Index::AtomKind::remainder &&
-                       atom.divisor % lanes == 0 &&
-                       is_aligned(atom.inner, lane, lanes);
+                       atom.divisor % vector_width == 0 &&
+                       is_aligned(atom.inner, lane, vector_width);
     if (!whole) return false;
   }
   return true;

@@ -21,7 +21,7 @@ struct CudaScope {
   std::map<ExprId, std::string> names;    ///< expressions printed already
   std::map<ExprId, std::string> at_hand;  ///< what a load finds in registers
   std::set<std::string>* helpers = nullptr;
-  std::string place_type = "int";  ///< of positions; "long long" where needed
+  std::string index_type = "int";  ///< of positions; "long long" where needed
 };
 
 std::string cuda_index(const Index& index,
@@ -39,9 +39,9 @@ std::string cuda_variable_type(const CudaScope& scope, ExprId id);
 /// `index` as the variable `lane` counts up by one: 0 where nothing changes, 1
 /// where neighbours lie beside each other, -1 for anything else. The variable
 /// begins at a multiple of `lanes` and takes that many steps.
-int step_along(const Index& index, int lane, std::int64_t lanes);
+int step_along(const Index& index, int lane, std::int64_t vector_width);
 
 /// Whether the index is a multiple of `lanes` where the variable is.
-bool is_aligned(const Index& index, int lane, std::int64_t lanes);
+bool is_aligned(const Index& index, int lane, std::int64_t vector_width);
 
 }  // namespace weft

@@ -3,52 +3,54 @@
 
 namespace weft {
 void CudaNest::print_scan(CudaKernel& kernel, const Pass& pass) {
-  const CudaFold fold(program(), *pass.scan());
-  fold.need(kernel);
+  const CudaReduction reduction(program(), *pass.scan());
+  reduction.need(kernel);
   Writer& out = kernel.out();
-  const std::string of = fold.reducer();
-  const std::string type = fold.value_type();
+  const std::string of = reduction.reducer();
+  const std::string type = reduction.value_type();
   // Each lane's accumulator is what it has come to.
-  kernel.set_result(fold.stage().results[0], fold.lanes() + kernel.at_lane(),
-                    shape_.lanes > 1, true);
+  kernel.set_result(reduction.stage().results[0],
+                    reduction.accumulators() + kernel.at_lane(),
+                    kernel_plan_.vector_width > 1, true);
   kernel.compute(cuda_roots(pass), true);
   // In columns a thread has the whole row, and each lane its own carry.
-  fold.declare(kernel);
-  const std::string carry = "carry" + fold.lanes().substr(1);
-  if (!shape_.columns) out.line(type + " " + carry + " = " + of + "::none();");
+  reduction.declare(kernel);
+  const std::string carry = "carry" + reduction.accumulators().substr(1);
+  if (!kernel_plan_.outer_reduction)
+    out.line(type + " " + carry + " = " + of + "::none();");
   out.line("#pragma unroll 4");
   out.open("for (int u = 0; u < " + text(steps_of(pass)) + "; ++u)");
-  declare_place(kernel, "u");
-  if (shape_.columns) {
+  declare_row_index(kernel, "u");
+  if (kernel_plan_.outer_reduction) {
     kernel.declare(pass.inner, "r");
-    print_scan_tile(kernel, pass, fold, "");
+    print_scan_tile(kernel, pass, reduction, "");
     out.close();
     return;
   }
   kernel.need("scan");
-  const std::string lanes = text(shape_.lanes);
+  const std::string width = text(kernel_plan_.vector_width);
   const auto names = kernel.names();
   out.line(type + " own = " + of + "::none();");
   const std::string inside =
       is_ragged(pass) ? "if (r < " + text(extent_of(pass.inner)) + ")" : "";
   out.open(inside);
   kernel.declare(pass.inner, "r");
-  kernel.compute({fold.stage().value}, false);
+  kernel.compute({reduction.stage().value}, false);
   kernel.open_lanes();
-  kernel.compute_lanes({fold.stage().value});
-  out.line("own = " + of + "::of(own, " + fold.step_value(kernel) + ");");
-  out.line(fold.lanes() + kernel.at_lane() + " = own;");
+  kernel.compute_lanes({reduction.stage().value});
+  out.line("own = " + of + "::of(own, " + reduction.step_value(kernel) + ");");
+  out.line(reduction.accumulators() + kernel.at_lane() + " = own;");
   kernel.close_lanes();
   out.close();
   kernel.set_names(names);
   out.line(type + " all;");
   out.line("const " + type + " before = " + of + "::of(" + carry +
-           ", fold_before<" + of + ", " + text(shape_.threads) +
+           ", fold_before<" + of + ", " + text(kernel_plan_.threads) +
            ">(own, all));");
   out.line(carry + " = " + of + "::of(" + carry + ", all);");
   out.open(inside);
   kernel.declare(pass.inner, "r");
-  print_scan_tile(kernel, pass, fold, of + "::of(before, ");
+  print_scan_tile(kernel, pass, reduction, of + "::of(before, ");
   out.close();
   out.close();
 }
@@ -56,22 +58,22 @@ void CudaNest::print_scan(CudaKernel& kernel, const Pass& pass) {
 // `before`: "" where the lanes' accumulators take the values themselves, else
 // how what is before the thread is put to them.
 void CudaNest::print_scan_tile(CudaKernel& kernel, const Pass& pass,
-                               const CudaFold& fold,
+                               const CudaReduction& reduction,
                                const std::string& before) {
   const auto names = kernel.names();
   Writer& out = kernel.out();
-  const Stage& scan = fold.stage();
+  const Stage& scan = reduction.stage();
   Pass others = pass;
   std::erase(others.stages, &scan);
   std::vector<const Stage*> stores = others.stages;
-  const std::string value = fold.lanes() + kernel.at_lane();
+  const std::string value = reduction.accumulators() + kernel.at_lane();
   if (before.empty()) kernel.compute({scan.value}, false);
-  if (shape_.lanes > 1) kernel.compute(cuda_roots(others), false);
+  if (kernel_plan_.vector_width > 1) kernel.compute(cuda_roots(others), false);
   declare_stores(kernel, stores);
   kernel.open_lanes();
   if (before.empty()) {
     kernel.compute_lanes({scan.value});
-    fold.step(kernel);
+    reduction.step(kernel);
   } else {
     out.line(value + " = " + before + value + ");");
   }

@@ -4,15 +4,15 @@
 #include <cmath>
 #include <numeric>
 
-#include "compiler/cuda/lanes.hpp"
 #include "compiler/cuda/nest.hpp"
 #include "compiler/cuda/scalar.hpp"
+#include "compiler/cuda/vector_width.hpp"
 #include "compiler/cuda/windows.hpp"
 
 namespace weft {
 namespace {
 
-constexpr std::int64_t kLanes = kCudaStencilLanes;
+constexpr std::int64_t kVectorWidth = kCudaStencilVectorWidth;
 constexpr std::int64_t kWarp = 32;
 
 class Finding {
@@ -21,22 +21,22 @@ class Finding {
           const std::vector<Pass>& passes, const GpuFacts& facts)
       : program_(plan.program),
         nest_(nest),
-        fold_(passes.front()),
+        reduction_(passes.front()),
         points_(passes.back()),
         facts_(facts),
         choices_(facts.choices.cuda.stencil) {}
 
   std::optional<CudaStencilTile> found() {
     it_.lane = nest_.outer.back();
-    const bool fits = fold_.stages.size() == 1 && find_load() && find_tap() &&
-                      place_row() && stores_vectors() && find_elements() &&
-                      find_beyond() && find_walk();
+    const bool fits = reduction_.stages.size() == 1 && find_load() &&
+                      find_tap() && check_row_fits() && stores_vectors() &&
+                      find_elements() && find_beyond() && find_walk();
     if (!fits) return {};
     return std::move(it_);
   }
 
  private:
-  const Stage& stage() const { return *fold_.stages.front(); }
+  const Stage& stage() const { return *reduction_.stages.front(); }
   const Index& at() const { return program_.arena[it_.load].index[0]; }
 
   /// The element itself, or what stands for one that does not exist.
@@ -48,8 +48,9 @@ class Finding {
         value.op == ScalarOp::call && value.function == "select";
     if (selects) it_.load = value.arguments[1];
     const Scalar& load = arena[it_.load];
-    if (load.op != ScalarOp::load || load.index.size() != 1 || load.placed ||
-        load.dtype != DType::f32 || (selects && !load.guarded)) {
+    if (load.op != ScalarOp::load || load.index.size() != 1 ||
+        load.is_indirect || load.dtype != DType::f32 ||
+        (selects && !load.guarded)) {
       return false;
     }
     if (selects) {
@@ -61,12 +62,12 @@ class Finding {
   }
 
   bool is_none(double number) const {
-    switch (stage().fold) {
-      case Fold::sum:
+    switch (stage().reduction) {
+      case Reduction::sum:
         return number == 0;
-      case Fold::max:
+      case Reduction::max:
         return number < 0 && std::isinf(number);
-      case Fold::min:
+      case Reduction::min:
         return number > 0 && std::isinf(number);
       default:
         return false;
@@ -74,25 +75,27 @@ class Finding {
   }
 
   bool find_tap() {
-    for (const LoopVar& v : fold_.inner) {
+    for (const LoopVar& v : reduction_.inner) {
       const std::int64_t spread = at().coefficient(v.id);
-      if (spread < 1 || spread >= kLanes * kWarp) continue;
+      if (spread < 1 || spread >= kVectorWidth * kWarp) continue;
       if (it_.tap.extent > 1 && spread >= it_.spread) continue;
       it_.tap = v;
       it_.spread = spread;
     }
     it_.step = at().coefficient(it_.lane.id);
-    return it_.tap.extent > 1 && it_.step >= 1 && kLanes % it_.step == 0 &&
-           !at().hides(it_.lane.id) && !at().hides(it_.tap.id);
+    return it_.tap.extent > 1 && it_.step >= 1 &&
+           kVectorWidth % it_.step == 0 && !at().hides(it_.lane.id) &&
+           !at().hides(it_.tap.id);
   }
 
   /// Rows begin at multiples of a vector, so that an element's place in the row
   /// gives its lane.
-  bool place_row() {
+  bool check_row_fits() {
     const Buffer& buffer = program_.buffers[program_.arena[it_.load].buffer];
-    it_.shift = at().offset() - kLanes * floor_of(at().offset(), kLanes);
-    it_.windows = kLanes / it_.step;
-    return cuda_span(buffer) % kLanes == 0 &&
+    it_.shift =
+        at().offset() - kVectorWidth * floor_of(at().offset(), kVectorWidth);
+    it_.windows = kVectorWidth / it_.step;
+    return cuda_span(buffer) % kVectorWidth == 0 &&
            rows_begin_aligned(at(), it_.lane, it_.tap);
   }
 
@@ -117,22 +120,22 @@ class Finding {
       for (std::int64_t k = 0; k < it_.tap.extent; ++k) {
         const bool exists = std::ranges::all_of(
             along, [&](ExprId guard) { return holds(guard, w, k); });
-        (exists ? with : without).push_back(it_.place(w, k));
+        (exists ? with : without).push_back(it_.element_index(w, k));
       }
     }
     if (!separable_ || with.empty()) return false;
     const auto [low, high] = std::ranges::minmax(with);
     it_.low = low;
     it_.high = high;
-    if (std::ranges::any_of(without, [&](std::int64_t place) {
-          return place >= low && place <= high;
+    if (std::ranges::any_of(without, [&](std::int64_t element_index) {
+          return element_index >= low && element_index <= high;
         })) {
       return false;
     }
-    const std::int64_t first_vector = low / kLanes;
-    it_.vectors = high / kLanes - first_vector + 1;
-    for (std::int64_t* place : {&it_.shift, &it_.low, &it_.high}) {
-      *place -= kLanes * first_vector;
+    const std::int64_t first_vector = low / kVectorWidth;
+    it_.vectors = high / kVectorWidth - first_vector + 1;
+    for (std::int64_t* element_index : {&it_.shift, &it_.low, &it_.high}) {
+      *element_index -= kVectorWidth * first_vector;
     }
     return true;
   }
@@ -169,14 +172,14 @@ class Finding {
     std::int64_t sides[2];
     for (int i = 0; i < 2; ++i) {
       const Scalar& side = program_.arena[node.arguments[i]];
-      const bool is_place = side.op == ScalarOp::position;
-      if (!is_place && side.op != ScalarOp::constant) separable_ = false;
-      const Index place =
-          is_place ? side.index[0].substitute({{it_.lane.id, Index(window)},
-                                               {it_.tap.id, Index(element)}})
-                   : Index(side.integer);
-      if (!place.is_constant()) separable_ = false;
-      sides[i] = place.offset();
+      const bool is_position = side.op == ScalarOp::position;
+      if (!is_position && side.op != ScalarOp::constant) separable_ = false;
+      const Index element_index =
+          is_position ? side.index[0].substitute({{it_.lane.id, Index(window)},
+                                                  {it_.tap.id, Index(element)}})
+                      : Index(side.integer);
+      if (!element_index.is_constant()) separable_ = false;
+      sides[i] = element_index.offset();
     }
     if (node.function == "ge") return sides[0] >= sides[1];
     if (node.function == "gt") return sides[0] > sides[1];
@@ -195,10 +198,11 @@ class Finding {
     if (needed > kWarp) it_.threads = ceil_div(needed, kWarp) * kWarp;
     if (it_.threads * 3 > needed * 4) return false;
     if (needed <= kWarp) return true;
-    const std::int64_t first = it_.place(0, 0);
-    const std::int64_t last = it_.place(it_.windows - 1, it_.tap.extent - 1);
-    it_.left = std::max<std::int64_t>(0, -floor_of(first, kLanes));
-    it_.right = std::max<std::int64_t>(0, floor_of(last, kLanes));
+    const std::int64_t first = it_.element_index(0, 0);
+    const std::int64_t last =
+        it_.element_index(it_.windows - 1, it_.tap.extent - 1);
+    it_.left = std::max<std::int64_t>(0, -floor_of(first, kVectorWidth));
+    it_.right = std::max<std::int64_t>(0, floor_of(last, kVectorWidth));
     return it_.left + it_.right <= choices_.halo_vectors_max;
   }
 
@@ -206,21 +210,22 @@ class Finding {
   bool find_walk() {
     double best = 1;
     for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
-      for (const LoopVar& plane : fold_.inner) {
+      for (const LoopVar& plane : reduction_.inner) {
         const LoopVar walked = nest_.outer[i];
-        const std::int64_t far = at().coefficient(walked.id);
-        const std::int64_t near = at().coefficient(plane.id);
-        if (plane == it_.tap || far <= 0 || near <= 0 ||
+        const std::int64_t far_step = at().coefficient(walked.id);
+        const std::int64_t near_step = at().coefficient(plane.id);
+        if (plane == it_.tap || far_step <= 0 || near_step <= 0 ||
             at().hides(walked.id) || at().hides(plane.id)) {
           continue;
         }
-        const std::int64_t both = std::gcd(far, near);
-        const std::int64_t distance = near / both, fresh = far / both;
+        const std::int64_t both = std::gcd(far_step, near_step);
+        const std::int64_t distance = near_step / both, fresh = far_step / both;
         const double share =
             static_cast<double>(fresh) / static_cast<double>(plane.extent);
         if (share >= best || distance >= walked.extent ||
             distance * (plane.extent - fresh) > choices_.kept_planes_max ||
-            !windows_share(program_, fold_, walked, distance, plane, fresh)) {
+            !windows_share(program_, reduction_, walked, distance, plane,
+                           fresh)) {
           continue;
         }
         best = share;
@@ -231,7 +236,7 @@ class Finding {
       }
     }
     if (best >= 1) return false;
-    for (const LoopVar& v : fold_.inner) {
+    for (const LoopVar& v : reduction_.inner) {
       if (v != it_.tap && v != it_.plane) it_.others.push_back(v);
     }
     if (extent_of(it_.others) * it_.plane.extent > choices_.written_reads_max)
@@ -252,7 +257,7 @@ class Finding {
 
   const Program& program_;
   const Nest& nest_;
-  const Pass& fold_;
+  const Pass& reduction_;
   const Pass& points_;
   const GpuFacts& facts_;
   const CudaStencilChoices& choices_;
@@ -265,7 +270,7 @@ class Finding {
 std::optional<CudaStencilTile> find_stencil_tile(
     const Schedule& plan, const Nest& nest, const std::vector<Pass>& passes,
     const GpuFacts& facts) {
-  if (!folds_freely(plan, nest, passes)) return {};
+  if (!reduces_columns_in_any_order(plan, nest, passes)) return {};
   return Finding(plan, nest, passes, facts).found();
 }
 

@@ -1,8 +1,8 @@
 // Stencil tiles of windows without weights over several dimensions (pooling of
-// images and volumes). The fold is separable: first over the dimensions across
-// the row, four contiguous elements at a time, then along the row, by shuffles
-// from neighbouring threads. A thread slides along one dimension and keeps the
-// planes that the next windows share.
+// images and volumes). The reduction is separable: first over the dimensions
+// orthogonal to the row, four contiguous elements at a time, then along the
+// row, by shuffles from neighbouring threads. A thread slides along one
+// dimension and keeps the planes that the next windows share.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,15 @@
 namespace weft {
 
 /// Contiguous elements that a thread reads of a row: a vector.
-inline constexpr int kCudaStencilLanes = 4;
+inline constexpr int kCudaStencilVectorWidth = 4;
 
 struct CudaStencilTile {
-  ExprId load = -1;  ///< what is folded
+  ExprId load = -1;  ///< what is reduced
   LoopVar lane;      ///< counts windows along the row
   LoopVar tap;       ///< a window's own variable along the row
-  // Places are counted from the first vector that is read of a row. Element k
-  // of a thread's window i lies at windows · step · thread + i · step + k ·
-  // spread
-  // + shift, and exists from `low` to `high`.
+  // Element indices count from the first vector that is read of a row. Element
+  // k of a thread's window i lies at windows · step · thread + i · step + k ·
+  // spread + shift, and exists from `low` to `high`.
   std::int64_t step = 1;
   std::int64_t spread = 1;
   std::int64_t shift = 0;
@@ -44,12 +43,12 @@ struct CudaStencilTile {
   std::vector<LoopVar> others;  ///< the rest of a window's own variables
   std::vector<ExprId> guards;   ///< of the load, but for those along the row
 
-  std::int64_t place(std::int64_t window, std::int64_t element) const {
+  std::int64_t element_index(std::int64_t window, std::int64_t element) const {
     return window * step + element * spread + shift;
   }
 };
 
-/// Nothing, where the nest folds no windows or not of this kind.
+/// Empty if the nest reduces no windows, or not of this kind.
 std::optional<CudaStencilTile> find_stencil_tile(
     const Schedule& plan, const Nest& nest, const std::vector<Pass>& passes,
     const GpuFacts& facts);

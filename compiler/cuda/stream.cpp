@@ -1,6 +1,6 @@
 // Single-pass normalisation of rows too long for one block. Warp-specialised: a
 // producer warp issues bulk copies into a ring of shared-memory slots,
-// reduction warps fold each slot, a publisher and a gather warp exchange
+// reduction warps reduce each slot, a publisher and a gather warp exchange
 // partials with the blocks that share the row through global memory, and store
 // warps run the epilogue. Row i is stored while row i + 1 is reduced and row i
 // + 2 is loading.
@@ -14,24 +14,26 @@ constexpr int kPublisherWarp = 1;
 constexpr int kFirstReduceWarp = 3;
 
 /// Messages of a block's partial: each carries three words of it.
-std::int64_t messages_of(const CudaFold& fold) {
-  return ceil_div(fold.value_bytes(), 12);
+std::int64_t messages_of(const CudaReduction& reduction) {
+  return ceil_div(reduction.value_bytes(), 12);
 }
 
 }  // namespace
 
 void CudaNest::print_streamed() {
   module_.streams = true;
-  const CudaFold fold = fold_of(*passes_.front().stages.front());
+  const CudaReduction reduction = reduction_of(*passes_.front().stages.front());
   // Two words of eight bytes are a message.
-  print_clearing("Word", partial_name(fold),
-                 2 * shape_.teams * shape_.rows_in_flight * shape_.blocks *
-                     messages_of(fold),
+  print_clearing("Word", partial_name(reduction),
+                 2 * kernel_plan_.cooperative_groups *
+                     kernel_plan_.rows_in_flight * kernel_plan_.blocks *
+                     messages_of(reduction),
                  8);
-  CudaKernel kernel(program(), module_, shape_.lane, shape_.lanes, wide_);
-  kernel.expect_inner(shape_.persistent_inner);
+  CudaKernel kernel(program(), module_, kernel_plan_.lane,
+                    kernel_plan_.vector_width, wide_);
+  kernel.expect_inner(kernel_plan_.persistent_inner);
   Writer& out = kernel.out();
-  open_stream(kernel, fold);
+  open_stream(kernel, reduction);
   out.open("if (warp == 0)");
   read_stream(kernel);
   out.otherwise("if (warp == " + text(kPublisherWarp) + ")");
@@ -39,9 +41,9 @@ void CudaNest::print_streamed() {
   out.line("exchange.publish(mailbox, rank, i);");
   out.close();
   out.otherwise("if (warp >= " + text(first_store_warp()) + ")");
-  store_stream(kernel, fold);
+  store_stream(kernel, reduction);
   out.otherwise("if (warp >= " + text(kFirstReduceWarp) + ")");
-  fold_stream(kernel, fold);
+  fold_stream(kernel, reduction);
   out.otherwise("");
   open_stream_rows(kernel);
   out.line("exchange.gather(mailbox, i);");
@@ -50,14 +52,14 @@ void CudaNest::print_streamed() {
   kernel.finish(launch());
 }
 
-void CudaNest::open_stream(CudaKernel& kernel, const CudaFold& fold) {
+void CudaNest::open_stream(CudaKernel& kernel, const CudaReduction& reduction) {
   kernel.need("stream");
   kernel.need("ring");
   Writer& out = kernel.out();
-  const std::string blocks = text(shape_.blocks);
-  const std::string rows = text(shape_.rows_in_flight);
-  const std::int64_t vectors = shape_.row / shape_.lanes;
-  const std::string share = text(ceil_div(vectors, shape_.blocks));
+  const std::string blocks = text(kernel_plan_.blocks);
+  const std::string rows = text(kernel_plan_.rows_in_flight);
+  const std::int64_t vectors = kernel_plan_.row / kernel_plan_.vector_width;
+  const std::string share = text(ceil_div(vectors, kernel_plan_.blocks));
   out.line("const int rank = blockIdx.x % " + blocks + ";");
   out.line("const int group = blockIdx.x / " + blocks + ";");
   out.line("const int warp = threadIdx.x / 32;");
@@ -66,16 +68,18 @@ void CudaNest::open_stream(CudaKernel& kernel, const CudaFold& fold) {
   out.line("const int count = min(" + share + ", " + text(vectors) +
            " - first);");
   declare_slots(kernel);
-  out.line("__shared__ Ring<" + text(shape_.slots) + ", " +
-           text(shape_.reduce_warps + kCudaStoreWarps) + "> ring;");
-  out.line("__shared__ PartialExchange<" + fold.reducer() + ", " +
-           text(shape_.reduce_warps) + ", " + blocks + ", " + rows +
+  out.line("__shared__ Ring<" + text(kernel_plan_.slots) + ", " +
+           text(kernel_plan_.reduce_warps + kCudaStoreWarps) + "> ring;");
+  out.line("__shared__ PartialExchange<" + reduction.reducer() + ", " +
+           text(kernel_plan_.reduce_warps) + ", " + blocks + ", " + rows +
            "> exchange;");
-  kernel.use("Word", partial_name(fold));
+  kernel.use("Word", partial_name(reduction));
   out.line(
       "PartialMessage* const mailbox = reinterpret_cast<PartialMessage*>(" +
-      partial_name(fold) + ") + group * " +
-      text(shape_.rows_in_flight * shape_.blocks * messages_of(fold)) + ";");
+      partial_name(reduction) + ") + group * " +
+      text(kernel_plan_.rows_in_flight * kernel_plan_.blocks *
+           messages_of(reduction)) +
+      ";");
   out.open("if (threadIdx.x == 0)");
   out.line("ring.init();");
   out.line("exchange.init();");
@@ -87,35 +91,37 @@ void CudaNest::open_stream(CudaKernel& kernel, const CudaFold& fold) {
 void CudaNest::open_stream_rows(CudaKernel& kernel) {
   Writer& out = kernel.out();
   out.line("int i = 0;");
-  out.open("for (" + kernel.place_type() + " p = group; p < " +
-           text(shape_.points) + "; p += " + text(shape_.teams) + ", ++i)");
+  out.open("for (" + kernel.index_type() + " p = group; p < " +
+           text(kernel_plan_.points) +
+           "; p += " + text(kernel_plan_.cooperative_groups) + ", ++i)");
 }
 
 // The producer runs ahead as far as slots are free.
 void CudaNest::read_stream(CudaKernel& kernel) {
   Writer& out = kernel.out();
-  const std::string chunk = text(shape_.chunk);
+  const std::string chunk = text(kernel_plan_.chunk);
   out.open("if (threadIdx.x == 0)");
-  out.line("RingPosition<" + text(shape_.slots) + "> position;");
-  out.line("RingPosition<" + text(shape_.slots) + "> arrived;");
+  out.line("RingPosition<" + text(kernel_plan_.slots) + "> position;");
+  out.line("RingPosition<" + text(kernel_plan_.slots) + "> arrived;");
   out.line("int copies_in_flight = 0;");
   open_stream_rows(kernel);
   kernel.declare(nest_.outer, "p");
-  out.open("for (int c = 0; c < " + text(shape_.steps) + "; ++c)");
+  out.open("for (int c = 0; c < " + text(kernel_plan_.steps) + "; ++c)");
   out.line("const int vectors = max(0, min(" + chunk + ", count - c * " +
            chunk + "));");
   std::int64_t bytes = 0;
-  for (const ExprId load : shape_.persistent) bytes += vector_bytes(load);
-  out.open("if (++copies_in_flight > " + text(shape_.copies_in_flight) + ")");
+  for (const ExprId load : kernel_plan_.persistent) bytes += vector_bytes(load);
+  out.open("if (++copies_in_flight > " + text(kernel_plan_.copies_in_flight) +
+           ")");
   out.line("ring.wait_full(arrived);");
   out.line("arrived.next();");
   out.close();
   out.line("ring.acquire(position, vectors * " + text(bytes) + ");");
   out.open("if (vectors > 0)");
-  out.line("const int r = (first + c * " + chunk + ") * " + text(shape_.lanes) +
-           ";");
-  kernel.declare(shape_.persistent_inner, "r");
-  for (const ExprId load : shape_.persistent) {
+  out.line("const int r = (first + c * " + chunk + ") * " +
+           text(kernel_plan_.vector_width) + ";");
+  kernel.declare(kernel_plan_.persistent_inner, "r");
+  for (const ExprId load : kernel_plan_.persistent) {
     const Scalar& node = program().arena[load];
     kernel.use(node.buffer);
     out.line("copy_bulk(ring" + text(load) + " + position.slot * " + chunk +
@@ -130,29 +136,31 @@ void CudaNest::read_stream(CudaKernel& kernel) {
   out.close();
 }
 
-void CudaNest::fold_stream(CudaKernel& kernel, const CudaFold& fold) {
+void CudaNest::fold_stream(CudaKernel& kernel, const CudaReduction& reduction) {
   const Pass& pass = passes_.front();
   const auto names = kernel.names();
   open_stream_warps(kernel, kFirstReduceWarp);
   open_stream_rows(kernel);
   kernel.declare(nest_.outer, "p");
   kernel.compute(cuda_roots(pass), true);
-  fold.declare(kernel);
-  fold_chunks(kernel, pass, fold);
-  kernel.out().line("exchange.fold(" + fold.closed(kernel) + ", i, t / 32);");
+  reduction.declare(kernel);
+  fold_chunks(kernel, pass, reduction);
+  kernel.out().line("exchange.fold(" + reduction.closed(kernel) +
+                    ", i, t / 32);");
   kernel.out().close();
   kernel.set_names(names);
 }
 
 // Reduces a row's chunks in the order of their arrival.
 void CudaNest::fold_chunks(CudaKernel& kernel, const Pass& pass,
-                           const CudaFold& fold) {
+                           const CudaReduction& reduction) {
   Writer& out = kernel.out();
-  const std::string chunk = text(shape_.chunk);
-  const std::string threads = text(32 * shape_.reduce_warps);
-  const std::int64_t vectors = shape_.chunk / (32 * shape_.reduce_warps);
+  const std::string chunk = text(kernel_plan_.chunk);
+  const std::string threads = text(32 * kernel_plan_.reduce_warps);
+  const std::int64_t vectors =
+      kernel_plan_.chunk / (32 * kernel_plan_.reduce_warps);
   const std::string all = "for (int u = 0; u < " + text(vectors) + "; ++u)";
-  out.open("for (int c = 0; c < " + text(shape_.steps) +
+  out.open("for (int c = 0; c < " + text(kernel_plan_.steps) +
            "; ++c, position.next())");
   declare_chunks(kernel, vectors);
   out.line("ring.wait_full(position);");
@@ -163,9 +171,9 @@ void CudaNest::fold_chunks(CudaKernel& kernel, const Pass& pass,
   out.line("ring.release(position);");
   out.open("const auto step = [&](int u)");
   out.line("const int r = (first + c * " + chunk + " + u * " + threads +
-           " + t) * " + text(shape_.lanes) + ";");
+           " + t) * " + text(kernel_plan_.vector_width) + ";");
   kernel.declare(pass.inner, "r");
-  print_tile(kernel, pass, {fold}, true);
+  print_tile(kernel, pass, {reduction}, true);
   out.close("};");
   out.line("const int vectors = count - c * " + chunk + ";");
   out.open("if (vectors >= " + chunk + ")");
@@ -180,16 +188,17 @@ void CudaNest::fold_chunks(CudaKernel& kernel, const Pass& pass,
   out.close();
 }
 
-// Store warps prefetch a row's first chunks into registers before its fold is
-// known, which frees their slots for later rows. As each chunk is stored, the
-// next row's replaces it.
-void CudaNest::store_stream(CudaKernel& kernel, const CudaFold& fold) {
+// Store warps prefetch a row's first chunks into registers before its reduction
+// is known, which frees their slots for later rows. As each chunk is stored,
+// the next row's replaces it.
+void CudaNest::store_stream(CudaKernel& kernel,
+                            const CudaReduction& reduction) {
   Writer& out = kernel.out();
   const auto names = kernel.names();
-  const std::string kept = text(shape_.kept);
-  const bool keeps_all = shape_.kept == shape_.steps;
+  const std::string register_chunks = text(kernel_plan_.register_chunks);
+  const bool keeps_all = kernel_plan_.register_chunks == kernel_plan_.steps;
   open_stream_warps(kernel, first_store_warp());
-  declare_chunks(kernel, shape_.kept + (keeps_all ? 0 : 1));
+  declare_chunks(kernel, kernel_plan_.register_chunks + (keeps_all ? 0 : 1));
   out.open("const auto read = [&](int u)");
   out.line("ring.wait_full(position);");
   read_chunk(kernel, "t");
@@ -197,13 +206,13 @@ void CudaNest::store_stream(CudaKernel& kernel, const CudaFold& fold) {
   out.line("position.next();");
   out.close("};");
   out.line("#pragma unroll");
-  out.line("for (int c = 0; c < " + kept + "; ++c) read(c);");
+  out.line("for (int c = 0; c < " + register_chunks + "; ++c) read(c);");
   open_stream_rows(kernel);
   kernel.declare(nest_.outer, "p");
-  out.line("const " + fold.value_type() + " " + fold.whole() +
+  out.line("const " + reduction.value_type() + " " + reduction.whole() +
            " = exchange.whole(i);");
-  fold.conclude(kernel, fold.whole(), false);
-  spill_all(kernel, fold);
+  reduction.conclude(kernel, reduction.whole(), false);
+  spill_all(kernel, reduction);
   for (const Pass& pass : passes_) {
     if (&pass == &passes_.front()) continue;
     if (pass.inner.empty()) {
@@ -213,24 +222,24 @@ void CudaNest::store_stream(CudaKernel& kernel, const CudaFold& fold) {
     // There is one such pass, which takes each chunk from the ring once.
     kernel.compute(cuda_roots(pass), true);
     out.open("const auto store = [&](int u, int c)");
-    out.line("if (c * " + text(shape_.chunk) + " + t >= count) return;");
-    out.line("const int r = (first + c * " + text(shape_.chunk) + " + t) * " +
-             text(shape_.lanes) + ";");
+    out.line("if (c * " + text(kernel_plan_.chunk) + " + t >= count) return;");
+    out.line("const int r = (first + c * " + text(kernel_plan_.chunk) +
+             " + t) * " + text(kernel_plan_.vector_width) + ";");
     kernel.declare(pass.inner, "r");
     print_tile(kernel, pass, {}, true);
     out.close("};");
     if (!keeps_all) {
-      out.open("for (int c = " + kept + "; c < " + text(shape_.steps) +
-               "; ++c)");
-      out.line("read(" + kept + ");");
-      out.line("store(" + kept + ", c);");
+      out.open("for (int c = " + register_chunks + "; c < " +
+               text(kernel_plan_.steps) + "; ++c)");
+      out.line("read(" + register_chunks + ");");
+      out.line("store(" + register_chunks + ", c);");
       out.close();
     }
     out.line("#pragma unroll");
-    out.open("for (int c = 0; c < " + kept + "; ++c)");
+    out.open("for (int c = 0; c < " + register_chunks + "; ++c)");
     out.line("store(c, c);");
-    out.line("if (p + " + text(shape_.teams) + " < " + text(shape_.points) +
-             ") read(c);");
+    out.line("if (p + " + text(kernel_plan_.cooperative_groups) + " < " +
+             text(kernel_plan_.points) + ") read(c);");
     out.close();
   }
   out.close();
@@ -238,18 +247,18 @@ void CudaNest::store_stream(CudaKernel& kernel, const CudaFold& fold) {
 }
 
 int CudaNest::first_store_warp() const {
-  return kFirstReduceWarp + shape_.reduce_warps;
+  return kFirstReduceWarp + kernel_plan_.reduce_warps;
 }
 
 void CudaNest::open_stream_warps(CudaKernel& kernel, int first_warp) {
   Writer& out = kernel.out();
   out.line("const int t = threadIdx.x - " + text(32 * first_warp) + ";");
-  out.line("RingPosition<" + text(shape_.slots) + "> position;");
+  out.line("RingPosition<" + text(kernel_plan_.slots) + "> position;");
 }
 
 // Registers for so many vectors of each persistent array.
 void CudaNest::declare_chunks(CudaKernel& kernel, std::int64_t vectors) {
-  for (const ExprId load : shape_.persistent) {
+  for (const ExprId load : kernel_plan_.persistent) {
     kernel.out().line(vector_type(load) + " h" + text(load) + "[" +
                       text(vectors) + "];");
   }
@@ -257,9 +266,9 @@ void CudaNest::declare_chunks(CudaKernel& kernel, std::int64_t vectors) {
 
 // Reads a vector of the current chunk into the registers `u`.
 void CudaNest::read_chunk(CudaKernel& kernel, const std::string& vector) {
-  for (const ExprId load : shape_.persistent) {
+  for (const ExprId load : kernel_plan_.persistent) {
     kernel.out().line("h" + text(load) + "[u] = load_shared(ring" + text(load) +
-                      " + position.slot * " + text(shape_.chunk) + " + " +
+                      " + position.slot * " + text(kernel_plan_.chunk) + " + " +
                       vector + ");");
   }
 }

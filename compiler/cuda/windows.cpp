@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "compiler/cuda/lanes.hpp"
+#include "compiler/cuda/vector_width.hpp"
 
 namespace weft {
 namespace {
 
-constexpr std::int64_t kLanes = kCudaWindowLanes;
+constexpr std::int64_t kVectorWidth = kCudaWindowVectorWidth;
 
 class Finding {
  public:
@@ -15,7 +15,7 @@ class Finding {
           const std::vector<Pass>& passes, const GpuFacts& facts)
       : program_(plan.program),
         nest_(nest),
-        fold_(passes.front()),
+        reduction_(passes.front()),
         points_(passes.back()),
         facts_(facts),
         choices_(facts.choices.cuda.windows) {}
@@ -23,12 +23,14 @@ class Finding {
   std::optional<CudaWindows> found() {
     out_.lane = nest_.outer.back();
     find_tap();
-    if (out_.lane.extent < kLanes || !stores_rows() || !find_rows()) return {};
-    if (out_.lane.extent % kLanes != 0 && reads(points_, out_.lane)) return {};
+    if (out_.lane.extent < kVectorWidth || !stores_rows() || !find_rows())
+      return {};
+    if (out_.lane.extent % kVectorWidth != 0 && reads(points_, out_.lane))
+      return {};
     choose_together();
     const bool is_window = out_.tap.id >= 0 || out_.below.together > 1;
     const std::int64_t threads =
-        extent_of(nest_.outer) / (kLanes * out_.below.together);
+        extent_of(nest_.outer) / (kVectorWidth * out_.below.together);
     if (!is_window || written() > choices_.written_reads_max ||
         threads < choices_.threads_per_sm_min * facts_.sms ||
         packs_read() > choices_.reads_share_max * elements_read()) {
@@ -41,7 +43,7 @@ class Finding {
  private:
   std::vector<ExprId> loads_along(LoopVar variable) const {
     std::vector<ExprId> found;
-    for (const ExprId id : cuda_loads(program_, fold_)) {
+    for (const ExprId id : cuda_loads(program_, reduction_)) {
       if (index_of(id).uses(variable.id)) found.push_back(id);
     }
     return found;
@@ -56,7 +58,7 @@ class Finding {
     out_.tap = {-1, 1};
     std::int64_t least = 0;
     for (const ExprId id : loads_along(out_.lane)) {
-      for (const LoopVar& v : fold_.inner) {
+      for (const LoopVar& v : reduction_.inner) {
         const std::int64_t spread = index_of(id).coefficient(v.id);
         if (spread <= 0 || spread > choices_.row_elements_max) continue;
         if (least != 0 && spread >= least) continue;
@@ -78,8 +80,9 @@ class Finding {
     for (const ExprId id : loads_along(out_.lane)) {
       const Scalar& load = program_.arena[id];
       const Index& at = load.index[0];
-      if (load.placed || load.dtype != DType::f32) return false;
-      if (cuda_span(program_.buffers[load.buffer]) % kLanes != 0) return false;
+      if (load.is_indirect || load.dtype != DType::f32) return false;
+      if (cuda_span(program_.buffers[load.buffer]) % kVectorWidth != 0)
+        return false;
       WindowRow row;
       row.load = id;
       row.step = at.coefficient(out_.lane.id);
@@ -89,10 +92,10 @@ class Finding {
           !rows_begin_aligned(at, out_.lane, out_.tap)) {
         return false;
       }
-      row.shift = (at.offset() % kLanes + kLanes) % kLanes;
-      const std::int64_t last = row.shift + row.step * (kLanes - 1) +
+      row.shift = (at.offset() % kVectorWidth + kVectorWidth) % kVectorWidth;
+      const std::int64_t last = row.shift + row.step * (kVectorWidth - 1) +
                                 row.spread * (out_.tap.extent - 1);
-      row.elements = (last / kLanes + 1) * kLanes;
+      row.elements = (last / kVectorWidth + 1) * kVectorWidth;
       if (row.elements > choices_.row_elements_max) return false;
       out_.rows.push_back(row);
     }
@@ -103,7 +106,7 @@ class Finding {
     std::optional<Jam> best;
     for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
       if (is_hidden(nest_.outer[i])) continue;
-      for (const LoopVar& inner : fold_.inner) {
+      for (const LoopVar& inner : reduction_.inner) {
         if (inner == out_.tap) continue;
         Jam jam = {nest_.outer[i], inner, step_of(nest_.outer[i], inner)};
         if (jam.step < 1) continue;
@@ -128,20 +131,21 @@ class Finding {
     std::int64_t step = 0;
     for (const WindowRow& row : out_.rows) {
       const Index& at = index_of(row.load);
-      const std::int64_t far = at.coefficient(outer.id);
-      const std::int64_t near = at.coefficient(inner.id);
+      const std::int64_t outer_step = at.coefficient(outer.id);
+      const std::int64_t inner_step = at.coefficient(inner.id);
       if (at.hides(outer.id) || at.hides(inner.id)) return 0;
-      if (far <= 0 || near <= 0 || far % near != 0) return 0;
-      if (step != 0 && far / near != step) return 0;
-      step = far / near;
+      if (outer_step <= 0 || inner_step <= 0 || outer_step % inner_step != 0)
+        return 0;
+      if (step != 0 && outer_step / inner_step != step) return 0;
+      step = outer_step / inner_step;
     }
     return step;
   }
 
   std::int64_t together_of(Jam jam) const {
     const std::int64_t others =
-        extent_of(fold_.inner) / jam.inner.extent / out_.tap.extent;
-    const std::int64_t points = extent_of(nest_.outer) / kLanes;
+        extent_of(reduction_.inner) / jam.inner.extent / out_.tap.extent;
+    const std::int64_t points = extent_of(nest_.outer) / kVectorWidth;
     // A window that is not there may read nothing but rows.
     const bool whole = reads(points_, jam.outer) || reads_besides(jam.outer);
     for (jam.together = choices_.windows_max; jam.together > 1;
@@ -164,16 +168,17 @@ class Finding {
 
   /// Whether something else than a row is read that moves with the variable.
   bool reads_besides(LoopVar variable) const {
-    return std::ranges::any_of(cuda_loads(program_, fold_), [&](ExprId id) {
-      const bool row = std::ranges::any_of(
-          out_.rows, [&](const WindowRow& r) { return r.load == id; });
-      return !row && index_of(id).uses(variable.id);
-    });
+    return std::ranges::any_of(
+        cuda_loads(program_, reduction_), [&](ExprId id) {
+          const bool row = std::ranges::any_of(
+              out_.rows, [&](const WindowRow& r) { return r.load == id; });
+          return !row && index_of(id).uses(variable.id);
+        });
   }
 
   /// What stands in the kernel once all loops over windows are written out.
   std::int64_t written() const {
-    return extent_of(fold_.inner) / out_.below.inner.extent *
+    return extent_of(reduction_.inner) / out_.below.inner.extent *
            out_.below.covered();
   }
 
@@ -182,34 +187,35 @@ class Finding {
   double packs_read() const {
     double vectors = 0;
     for (const WindowRow& row : out_.rows) {
-      vectors += static_cast<double>(row.elements) / kLanes;
+      vectors += static_cast<double>(row.elements) / kVectorWidth;
     }
     return vectors * out_.below.share();
   }
   double elements_read() const {
-    return static_cast<double>(out_.rows.size()) * kLanes *
+    return static_cast<double>(out_.rows.size()) * kVectorWidth *
            static_cast<double>(out_.tap.extent);
   }
 
   bool are_alike() const {
     if (out_.below.together == 1) return true;
-    return windows_share(program_, fold_, out_.below.outer, 1, out_.below.inner,
-                         out_.below.step);
+    return windows_share(program_, reduction_, out_.below.outer, 1,
+                         out_.below.inner, out_.below.step);
   }
 
   const Program& program_;
   const Nest& nest_;
-  const Pass& fold_;
+  const Pass& reduction_;
   const Pass& points_;
   const GpuFacts& facts_;
   const CudaWindowChoices& choices_;
   CudaWindows out_;
 };
 
-/// A fold whose elements may come in any order.
+/// A reduction whose elements may come in any order.
 bool is_free(const Schedule& plan, const Stage& stage) {
-  return stage.folds && stage.position < 0 && stage.fold != Fold::argmax &&
-         stage.fold != Fold::argmin &&
+  return stage.is_reduction && stage.position < 0 &&
+         stage.reduction != Reduction::argmax &&
+         stage.reduction != Reduction::argmin &&
          is_float(plan.program.arena[stage.value].dtype) &&
          !plan.spilled.contains(stage.results[0]);
 }
@@ -225,14 +231,14 @@ bool rows_begin_aligned(const Index& at, LoopVar lane, LoopVar tap) {
     const Index::Atom& atom = *term.atom;
     const bool moves = atom.kind == Index::AtomKind::variable &&
                        (atom.variable == lane || atom.variable == tap);
-    return moves || term.coefficient % kCudaWindowLanes == 0;
+    return moves || term.coefficient % kCudaWindowVectorWidth == 0;
   });
 }
 
-bool windows_share(const Program& program, const Pass& fold, LoopVar outer,
+bool windows_share(const Program& program, const Pass& reduction, LoopVar outer,
                    std::int64_t distance, LoopVar inner, std::int64_t further) {
   ScalarArena arena = program.arena;
-  return std::ranges::all_of(fold.stages, [&](const Stage* stage) {
+  return std::ranges::all_of(reduction.stages, [&](const Stage* stage) {
     const ExprId moved = arena.substitute(
         stage->value, {{outer.id, Index(outer) + Index(distance)},
                        {inner.id, Index(inner) - further}});
@@ -240,23 +246,24 @@ bool windows_share(const Program& program, const Pass& fold, LoopVar outer,
   });
 }
 
-bool folds_freely(const Schedule& plan, const Nest& nest,
-                  const std::vector<Pass>& passes) {
-  if (!nest.columns || nest.split || passes.size() != 2) return false;
-  const Pass& fold = passes.front();
+bool reduces_columns_in_any_order(const Schedule& plan, const Nest& nest,
+                                  const std::vector<Pass>& passes) {
+  if (!nest.outer_reduction || nest.split || passes.size() != 2) return false;
+  const Pass& reduction = passes.front();
   const Pass& points = passes.back();
-  return !fold.inner.empty() && points.inner.empty() &&
+  return !reduction.inner.empty() && points.inner.empty() &&
          std::ranges::all_of(
-             fold.stages,
+             reduction.stages,
              [&](const Stage* stage) { return is_free(plan, *stage); }) &&
-         std::ranges::all_of(
-             points.stages, [](const Stage* stage) { return stage->stores(); });
+         std::ranges::all_of(points.stages, [](const Stage* stage) {
+           return stage->is_store();
+         });
 }
 
 std::optional<CudaWindows> find_windows(const Schedule& plan, const Nest& nest,
                                         const std::vector<Pass>& passes,
                                         const GpuFacts& facts) {
-  if (!folds_freely(plan, nest, passes)) return {};
+  if (!reduces_columns_in_any_order(plan, nest, passes)) return {};
   return Finding(plan, nest, passes, facts).found();
 }
 

@@ -1,5 +1,5 @@
 // Register tiling of a stencil (depthwise convolutions, pooling): a thread
-// takes four adjacent windows of a row and several rows of windows; each input
+// takes four adjacent windows of a row and several rows of windows. Each input
 // row that they cover is read once, in vectors, and overlaps come from
 // registers.
 #pragma once
@@ -16,9 +16,9 @@
 namespace weft {
 
 /// Adjacent windows of a thread, and elements of a vector.
-inline constexpr int kCudaWindowLanes = 4;
+inline constexpr int kCudaWindowVectorWidth = 4;
 
-/// A load whose place moves along the row with the window.
+/// A load whose address moves along the row with the window.
 struct WindowRow {
   ExprId load = -1;
   std::int64_t step = 1;    ///< elements from one window to the next
@@ -33,27 +33,29 @@ struct CudaWindows {
   LoopVar tap;   ///< a window's own variable along them; id -1: it has none
   std::vector<WindowRow> rows;
   Jam below;  ///< rows of windows that a thread takes
-  /// What is folded of a row is the same in all windows that it is in.
+  /// The reduction of a row's elements is the same in all windows that share
+  /// the row.
   bool alike = false;
 };
 
-/// Elements of a buffer that may be read, wanted or not.
+/// Number of elements of a buffer that may be read, needed or not.
 std::int64_t cuda_span(const Buffer& buffer);
 
-/// Whether a nest folds columns, in any order, and stores what is made of them.
-bool folds_freely(const Schedule& plan, const Nest& nest,
-                  const std::vector<Pass>& passes);
+/// True if a nest reduces columns, in any order, and stores what depends on the
+/// results.
+bool reduces_columns_in_any_order(const Schedule& plan, const Nest& nest,
+                                  const std::vector<Pass>& passes);
 
-/// Whether rows begin in vectors: all of the place is a multiple of one, but
-/// for its offset and what moves along the row.
+/// True if all terms of the index are multiples of a vector, except its offset
+/// and what moves along the row.
 bool rows_begin_aligned(const Index& at, LoopVar lane, LoopVar tap);
 
-/// Whether a window has the same for an element as the window that lies
-/// `distance` before it along `outer` has `further` elements along `inner`.
-bool windows_share(const Program& program, const Pass& fold, LoopVar outer,
+/// True if a window has the same value for an element as the window `distance`
+/// before it along `outer` has `further` elements along `inner`.
+bool windows_share(const Program& program, const Pass& reduction, LoopVar outer,
                    std::int64_t distance, LoopVar inner, std::int64_t further);
 
-/// Nothing, where the nest folds no windows or not of this kind.
+/// Empty if the nest reduces no windows, or not of this kind.
 std::optional<CudaWindows> find_windows(const Schedule& plan, const Nest& nest,
                                         const std::vector<Pass>& passes,
                                         const GpuFacts& facts);

@@ -163,7 +163,7 @@ std::vector<std::vector<std::size_t>> successors(const Graph& graph) {
 }
 
 Regions cluster(const Graph& graph, const Lowerable& lowerable,
-                const std::set<std::string>& apart) {
+                const std::set<std::string>& no_fuse_set) {
   const auto before = predecessors(graph);
   const auto can = lowerable_nodes(graph, lowerable, before);
   auto connects = connecting_nodes(graph, can, before);
@@ -177,7 +177,7 @@ Regions cluster(const Graph& graph, const Lowerable& lowerable,
     }
   }
   const auto joins = [&](std::size_t i) {
-    return connects[i] && !apart.contains(graph.nodes[i].name);
+    return connects[i] && !no_fuse_set.contains(graph.nodes[i].name);
   };
   for (std::size_t i = 0; i < count; ++i) {
     if (!joins(i)) continue;
@@ -192,11 +192,11 @@ Regions cluster(const Graph& graph, const Lowerable& lowerable,
     const auto& users = groups.next()[i];
     if (!can[i] || connects[i] || users.empty()) continue;
     if (visible.contains(graph.nodes[i].name)) continue;
-    const bool alone = std::ranges::all_of(users, [&](std::size_t user) {
+    const bool is_private = std::ranges::all_of(users, [&](std::size_t user) {
       return connects[user] &&
              groups.group_of(user) == groups.group_of(users.front());
     });
-    if (alone && groups.merge(i, users.front())) connects[i] = true;
+    if (is_private && groups.merge(i, users.front())) connects[i] = true;
   }
 
   Regions regions;

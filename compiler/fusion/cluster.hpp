@@ -32,7 +32,7 @@ struct Regions {
 /// weld these together); they join a region that alone uses them. Calls named
 /// in `apart` get a region each.
 Regions cluster(const Graph& graph, const Lowerable& lowerable,
-                const std::set<std::string>& apart = {});
+                const std::set<std::string>& no_fuse_set = {});
 
 /// For each node, the nodes that must run after it: those that use it, and,
 /// of an impure call, the next one.

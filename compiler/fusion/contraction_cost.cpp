@@ -28,17 +28,19 @@ double operations_of(const ProductCount& count) {
 }
 
 /// How much more a matrix unit computes whose tile is wider than the channels.
-double padding_of(const Convolution& one, const ContractionChoices& choices) {
+double padding_of(const Convolution& convolution,
+                  const ContractionChoices& choices) {
   const double outputs = static_cast<double>(
-      one.transposed
-          ? one.weight->shape[1]
-          : one.weight->shape[0] / std::max<std::int64_t>(1, one.groups));
+      convolution.transposed
+          ? convolution.weight->shape[1]
+          : convolution.weight->shape[0] /
+                std::max<std::int64_t>(1, convolution.groups));
   if (outputs < 1) return 1;
   return std::ceil(outputs / choices.tile_min) * choices.tile_min / outputs;
 }
 
-bool is_depthwise(const Convolution& one) {
-  return !one.transposed && one.weight->shape[1] == 1;
+bool is_depthwise(const Convolution& convolution) {
+  return !convolution.transposed && convolution.weight->shape[1] == 1;
 }
 
 TimeRange range(const Work& work, const DeviceRates& rates,
@@ -64,7 +66,7 @@ class Costing {
 
   bool is_known() const { return operations_of(count_) > 0; }
 
-  TimeRange ours() const {
+  TimeRange generated() const {
     TimeRange time = bare();
     time.most_us += choices_.our_latency_us;
     return time;
@@ -78,7 +80,7 @@ class Costing {
     TimeRange time = is_thin ? range(on_cores(), rates_, {},
                                      choices_.vendor_depthwise_memory)
                              : range(vendor_work(), rates_, arithmetic);
-    if (is_alone(graph_)) return time;
+    if (is_single_call(graph_)) return time;
     const double more_us = cost_us({.bytes = 2 * bytes_of(call_)}, rates_);
     return {time.least_us + more_us, time.most_us + more_us};
   }
@@ -148,17 +150,21 @@ std::optional<ContractionCost> contraction_cost(const Graph& graph,
   if (call.kind != NodeKind::call || !is_product(call.target)) return {};
   const Costing costing(graph, call, cut);
   if (!costing.is_known()) return {};
-  return ContractionCost{costing.ours(), costing.vendor()};
+  return ContractionCost{costing.generated(), costing.vendor()};
 }
 
-Whose whose(const Graph& graph, const Node& call, const CutOptions& cut) {
+ContractionChoice choose_contraction(const Graph& graph, const Node& call,
+                                     const CutOptions& cut) {
   const auto cost = contraction_cost(graph, call, cut);
-  if (!cost) return Whose::ours;
-  if (cannot_win(cost->ours, cost->library)) return Whose::library;
-  return cannot_win(cost->library, cost->ours) ? Whose::ours : Whose::contested;
+  if (!cost) return ContractionChoice::generated;
+  if (cannot_win(cost->generated, cost->vendor))
+    return ContractionChoice::vendor;
+  return cannot_win(cost->vendor, cost->generated)
+             ? ContractionChoice::generated
+             : ContractionChoice::undecided;
 }
 
-bool layout_is_contested(const Graph& graph, const Node& call,
+bool layout_is_undecided(const Graph& graph, const Node& call,
                          double copied_bytes, const CutOptions& cut) {
   const Costing costing(graph, call, cut);
   const ContractionChoices& choices = cut.choices.contraction;
@@ -170,7 +176,7 @@ bool layout_is_contested(const Graph& graph, const Node& call,
                      innermost);
 }
 
-bool is_alone(const Graph& graph) {
+bool is_single_call(const Graph& graph) {
   const auto works = [](const Node& node) {
     return node.kind == NodeKind::call && node.target != "getitem" &&
            !is_view(node.target);

@@ -1,6 +1,6 @@
-// What products, convolutions and attention take: in a kernel of ours with what
-// is fused to it, and as the vendor library's operator with kernels of ours
-// around it. Microseconds by compiler/choices/cost.hpp.
+// Estimated times of products, convolutions and attention: in a generated
+// kernel with what is fused to it, and as a vendor-library call with generated
+// kernels around it. In microseconds, by compiler/choices/cost.hpp.
 #pragma once
 
 #include <optional>
@@ -12,26 +12,28 @@
 namespace weft {
 
 struct ContractionCost {
-  TimeRange ours;
-  TimeRange library;
+  TimeRange generated;
+  TimeRange vendor;
 };
 
-/// Nothing where the call is no sum of products, or one of unknown size.
+/// Empty if the call is no sum of products or its size is unknown.
 std::optional<ContractionCost> contraction_cost(const Graph& graph,
                                                 const Node& call,
                                                 const CutOptions& cut);
 
-/// Whose the call is: what the model of cost can tell, else what timing will.
-enum class Whose { ours, contested, library };
-Whose whose(const Graph& graph, const Node& call, const CutOptions& cut);
+/// Implementation of a call by the cost model. `undecided`: the ranges overlap,
+/// so both partitions are built and benchmarked.
+enum class ContractionChoice { generated, undecided, vendor };
+ContractionChoice choose_contraction(const Graph& graph, const Node& call,
+                                     const CutOptions& cut);
 
-/// Whether a convolution of the library's may be as fast with its channels
-/// where they are as with channels innermost, where that takes copies of so
-/// many bytes that no other kernel does.
-bool layout_is_contested(const Graph& graph, const Node& call,
+/// True if a vendor convolution in the captured layout may be as fast as with
+/// channels innermost, given the bytes of layout copies that no other kernel
+/// does.
+bool layout_is_undecided(const Graph& graph, const Node& call,
                          double copied_bytes, const CutOptions& cut);
 
-/// Whether at most one call of the graph computes anything.
-bool is_alone(const Graph& graph);
+/// True if at most one call of the graph computes anything.
+bool is_single_call(const Graph& graph);
 
 }  // namespace weft

@@ -37,7 +37,7 @@ class Arguments {
 
 }  // namespace
 
-std::optional<Graph> call_alone(const Graph& graph, const Node& call) {
+std::optional<Graph> single_call_graph(const Graph& graph, const Node& call) {
   Arguments arguments(graph);
   for (const Arg& arg : call.args) {
     if (!arguments.add(arg)) return std::nullopt;
@@ -45,18 +45,18 @@ std::optional<Graph> call_alone(const Graph& graph, const Node& call) {
   for (const auto& [name, arg] : call.kwargs) {
     if (!arguments.add(arg)) return std::nullopt;
   }
-  Graph one;
-  one.nodes = arguments.take();
-  one.nodes.push_back(call);
+  Graph single;
+  single.nodes = arguments.take();
+  single.nodes.push_back(call);
   // Of several results, all that are read must be there.
   for (const Node& node : graph.nodes) {
     if (!call.is_tuple || node.target != "getitem" || node.args.empty()) {
       continue;
     }
     const auto* ref = std::get_if<NodeRef>(&node.args[0].value);
-    if (ref != nullptr && ref->name == call.name) one.nodes.push_back(node);
+    if (ref != nullptr && ref->name == call.name) single.nodes.push_back(node);
   }
-  return one;
+  return single;
 }
 
 bool can_lower(const Graph& graph, const Node& call,
@@ -68,8 +68,8 @@ bool can_lower(const Graph& graph, const Node& call,
     const Node* tuple = ref == nullptr ? nullptr : graph.find(ref->name);
     return tuple != nullptr && can_lower(graph, *tuple, options);
   }
-  const auto one = call_alone(graph, call);
-  return one && lower(*one, options).has_value();
+  const auto single = single_call_graph(graph, call);
+  return single && lower(*single, options).has_value();
 }
 
 }  // namespace weft

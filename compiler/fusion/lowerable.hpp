@@ -11,7 +11,7 @@ namespace weft {
 /// The call as a graph of its own: what it reads are inputs. Of several
 /// results, those are there that are read. Nothing if it reads what there is
 /// not.
-std::optional<Graph> call_alone(const Graph& graph, const Node& call);
+std::optional<Graph> single_call_graph(const Graph& graph, const Node& call);
 
 /// Whether lowering with those options covers this call (else it stays an
 /// extern). Lowers the call alone to find out.

@@ -118,23 +118,23 @@ PieceExtractor::PieceExtractor(const Graph& graph)
     visible_.insert(mutation.node);
   }
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    place_of_[graph.nodes[i].name] = i;
+    index_of_[graph.nodes[i].name] = i;
     for_each_ref(graph.nodes[i], [&](const std::string& name) {
-      users_[place_of_.at(name)].push_back(i);
+      users_[index_of_.at(name)].push_back(i);
     });
   }
 }
 
 Extracted PieceExtractor::extract(
-    const std::vector<std::size_t>& places) const {
+    const std::vector<std::size_t>& indices) const {
   Extracted piece;
-  const std::set<std::size_t> inside(places.begin(), places.end());
+  const std::set<std::size_t> inside(indices.begin(), indices.end());
   std::map<std::string, std::string> canonical;
   std::vector<Node> calls;
-  for (const std::size_t place : places) {
-    Node call = graph_.nodes[place];
+  for (const std::size_t index : indices) {
+    Node call = graph_.nodes[index];
     for_each_ref(call, [&](const std::string& name) {
-      const std::size_t from = place_of_.at(name);
+      const std::size_t from = index_of_.at(name);
       if (inside.contains(from) || canonical.contains(name)) return;
       Node input;
       input.name = "x" + std::to_string(piece.inputs.size());
@@ -151,11 +151,11 @@ Extracted PieceExtractor::extract(
     call.name = canonical[call.name];
     calls.push_back(std::move(call));
   }
-  for (const std::size_t place : places) {
-    const Node& node = graph_.nodes[place];
+  for (const std::size_t index : indices) {
+    const Node& node = graph_.nodes[index];
     const bool is_used_outside =
         visible_.contains(node.name) ||
-        std::ranges::any_of(users_[place], [&](std::size_t user) {
+        std::ranges::any_of(users_[index], [&](std::size_t user) {
           return !inside.contains(user);
         });
     // A tuple's getitems are the outputs.
@@ -170,12 +170,12 @@ Extracted PieceExtractor::extract(
 }
 
 Plan partition(const Graph& model, const Lowerable& lowerable,
-               const std::set<std::string>& apart,
+               const std::set<std::string>& no_fuse_set,
                const FusionChoices& choices) {
   Graph graph = model;
-  Regions regions = cluster(graph, lowerable, apart);
-  trim_regions(graph, regions, choices);
-  release_moving_views(graph, regions, choices);
+  Regions regions = cluster(graph, lowerable, no_fuse_set);
+  drop_trivial_regions(graph, regions, choices);
+  hoist_loop_slices(graph, regions, choices);
   return plan_of(std::move(graph), std::move(regions));
 }
 
@@ -197,8 +197,8 @@ Plan plan_of(Graph model, Regions regions) {
   const PieceExtractor extractor(plan.model);
   std::map<std::string, std::string> id_of_signature;
   std::map<std::string, std::string> signature_of_id;
-  for (const auto& places : in_order) {
-    Extracted piece = extractor.extract(places);
+  for (const auto& indices : in_order) {
+    Extracted piece = extractor.extract(indices);
     const std::string signature = signature_of(piece.graph);
     auto [found, is_new] = id_of_signature.emplace(signature, "");
     if (is_new) {
@@ -216,14 +216,14 @@ Plan plan_of(Graph model, Regions regions) {
 }
 
 std::map<std::string, int> extern_counts(const Plan& plan) {
-  std::set<std::string> placed;
+  std::set<std::string> in_kernels;
   for (const Placement& placement : plan.placements) {
-    placed.insert(placement.nodes.begin(), placement.nodes.end());
+    in_kernels.insert(placement.nodes.begin(), placement.nodes.end());
   }
   std::map<std::string, int> counts;
   for (const Node& node : plan.model.nodes) {
     if (node.kind != NodeKind::call || node.target == "getitem" ||
-        is_view(node.target) || placed.contains(node.name)) {
+        is_view(node.target) || in_kernels.contains(node.name)) {
       continue;
     }
     ++counts[node.target];

@@ -13,35 +13,40 @@
 
 namespace weft {
 
-/// Cuts the graph as it is; runs no passes. Calls in `apart` are not fused.
+/// Partitions the graph as it is, without passes. Calls in `no_fuse_set` are
+/// not fused with others.
 Plan partition(const Graph& model, const Lowerable& lowerable,
-               const std::set<std::string>& apart = {},
+               const std::set<std::string>& no_fuse_set = {},
                const FusionChoices& choices = {});
 
-/// The plan whose pieces those regions are: no two of them wait for each other.
+/// The plan whose subgraphs are those regions. No two regions depend on each
+/// other in a cycle.
 Plan plan_of(Graph model, Regions regions);
 
-/// Gives views at the edge of a region back to the framework: a view that no
-/// call of its region uses leaves it; one that is used inside and outside is
-/// made a second time outside (nodes are added to `graph` for that), so that
-/// what the model sees aliases what it aliases in eager mode.
+/// Returns views at the edge of a region to PyTorch. A view that no call of its
+/// region uses leaves the region; one that is used inside and outside is
+/// duplicated outside (nodes are added to `graph` for that), so that the
+/// model's results alias what they alias in eager mode.
+///
 /// Then dissolves regions without real work: only views, fills and copies
-/// (but for large ones into another layout), or only arithmetic on single
-/// numbers; and those that read nothing: on which device would they be?
-void trim_regions(Graph& graph, Regions& regions,
-                  const FusionChoices& choices = {});
-
-/// Gives back selects and slices in front of regions that differ in nothing
-/// else: what step t of a loop reads of its input.
-void release_moving_views(const Graph& graph, Regions& regions,
+/// (except large copies into another layout), or only arithmetic on single
+/// numbers. Regions that read nothing are dissolved too, because their device
+/// is unknown.
+void drop_trivial_regions(Graph& graph, Regions& regions,
                           const FusionChoices& choices = {});
 
-/// Reorders the nodes so that each region's stand together, every node after
-/// what it uses, impure calls in their old order, and else as before.
+/// Returns selects and slices to PyTorch if they are in front of regions that
+/// differ in nothing else: what step t of a loop reads of its input.
+void hoist_loop_slices(const Graph& graph, Regions& regions,
+                       const FusionChoices& choices = {});
+
+/// Reorders the nodes so that each region's nodes are contiguous, every node
+/// follows what it uses, impure calls keep their order, and all else keeps its
+/// order.
 void order_by_region(Graph& graph, Regions& regions);
 
-/// A region's calls as a graph of its own, canonically named, and which nodes
-/// of the model its inputs and outputs are.
+/// A region's calls as a graph of its own with canonical names, and the model's
+/// nodes that its inputs and outputs are.
 struct Extracted {
   Graph graph;
   std::vector<std::string> nodes;
@@ -49,17 +54,17 @@ struct Extracted {
   std::vector<std::string> outputs;
 };
 
-/// Extracts pieces of one graph: who uses what is looked up once.
+/// Extracts subgraphs of one graph; the users of each node are looked up once.
 class PieceExtractor {
  public:
   explicit PieceExtractor(const Graph& graph);
 
-  /// The nodes at these places, in their order.
-  Extracted extract(const std::vector<std::size_t>& places) const;
+  /// The nodes at these indices, in their order.
+  Extracted extract(const std::vector<std::size_t>& indices) const;
 
  private:
   const Graph& graph_;
-  std::map<std::string, std::size_t> place_of_;
+  std::map<std::string, std::size_t> index_of_;
   std::vector<std::vector<std::size_t>> users_;
   std::set<std::string> visible_;  ///< results of the model
 };

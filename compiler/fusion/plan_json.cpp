@@ -74,13 +74,14 @@ Json plan_to_value(const Plan& plan) {
   Json value{{"model", graph_to_value(plan.model)},
              {"subgraphs", subgraphs},
              {"placements", placements}};
-  if (!plan.way.empty()) value["way"] = plan.way;
-  if (!plan.stand_ins.empty()) value["stand_ins"] = plan.stand_ins;
+  if (!plan.label.empty()) value["way"] = plan.label;
+  if (!plan.fused_attention_calls.empty())
+    value["stand_ins"] = plan.fused_attention_calls;
   for (const Plan& other : plan.others) {
     value["others"].push_back(plan_to_value(other));
   }
-  for (const Plan& near : plan.near_cut) {
-    value["near_cut"].push_back(plan_to_value(near));
+  for (const Plan& partition : plan.eager_contractions_partition) {
+    value["near_cut"].push_back(plan_to_value(partition));
   }
   return value;
 }
@@ -104,13 +105,15 @@ Result<Plan> plan_from_value(const Json& value, bool is_whole) {
   if (auto checked = check_names(plan); !checked) {
     return std::unexpected(checked.error());
   }
-  plan.way = text_of(value, "way");
-  auto stand_ins =
+  plan.label = text_of(value, "way");
+  auto fused_attention_calls =
       strings_from_value(value.value("stand_ins", Json::array()), "stand_ins");
-  if (!stand_ins) return misfit(stand_ins.error().message);
-  plan.stand_ins = std::move(*stand_ins);
-  for (const auto& [field, cuts] : {std::pair{"others", &plan.others},
-                                    std::pair{"near_cut", &plan.near_cut}}) {
+  if (!fused_attention_calls)
+    return misfit(fused_attention_calls.error().message);
+  plan.fused_attention_calls = std::move(*fused_attention_calls);
+  for (const auto& [field, cuts] :
+       {std::pair{"others", &plan.others},
+        std::pair{"near_cut", &plan.eager_contractions_partition}}) {
     for (const Json& item : value.value(field, Json::array())) {
       if (!is_whole) return misfit("another cut has others of its own");
       auto other = plan_from_value(item, false);
@@ -118,7 +121,8 @@ Result<Plan> plan_from_value(const Json& value, bool is_whole) {
       cuts->push_back(std::move(*other));
     }
   }
-  if (plan.near_cut.size() > 1) return misfit("two near cuts");
+  if (plan.eager_contractions_partition.size() > 1)
+    return misfit("two near cuts");
   return plan;
 }
 

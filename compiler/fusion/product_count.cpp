@@ -32,7 +32,7 @@ std::int64_t product(const Node& call, std::size_t left, const Types& types) {
 
 /// Every combination of the equation's letters is one term, but for what one
 /// operand alone can be summed over beforehand. Several operands are multiplied
-/// in an order that the framework chooses: not counted.
+/// in an order that PyTorch chooses: not counted.
 std::int64_t einsum(const Node& call, const Types& types) {
   if (call.args.size() < 2) return 0;
   const auto* text = std::get_if<std::string>(&call.args[0].value);
@@ -40,26 +40,26 @@ std::int64_t einsum(const Node& call, const Types& types) {
   if (!text || !operands || operands->size() != 2) return 0;
   const auto equation = parse_einsum(*text);
   if (!equation || equation->operands.size() != 2) return 0;
-  const std::string letters = equation->operands[0] + equation->operands[1];
+  const std::string labels = equation->operands[0] + equation->operands[1];
   std::map<char, std::int64_t> extents;
-  auto letter = letters.begin();
+  auto label = labels.begin();
   for (const Arg& operand : *operands) {
     const auto* ref = std::get_if<NodeRef>(&operand.value);
     const auto found = ref ? types.find(ref->name) : types.end();
     if (found == types.end()) return 0;
     for (const std::int64_t extent : found->second->shape) {
-      if (letter == letters.end()) return 0;
-      std::int64_t& most = extents[*letter++];
+      if (label == labels.end()) return 0;
+      std::int64_t& most = extents[*label++];
       most = std::max(most, extent);
     }
   }
   std::int64_t terms = 1;
   bool contracts = false;
   for (const auto& [name, extent] : extents) {
-    const bool kept = equation->result.contains(name);
-    const bool in_both = std::ranges::count(letters, name) > 1;
-    contracts = contracts || (in_both && !kept);
-    if (in_both || kept) terms *= extent;
+    const bool is_in_result = equation->result.contains(name);
+    const bool in_both = std::ranges::count(labels, name) > 1;
+    contracts = contracts || (in_both && !is_in_result);
+    if (in_both || is_in_result) terms *= extent;
   }
   return contracts ? 2 * terms : 0;
 }

@@ -10,7 +10,7 @@ namespace weft {
 
 /// Multiplications and additions, counted as two for a multiply-add, as the
 /// calls are spelled: what an exact algebraic step would save is counted.
-/// Apart, because their types and the framework's flags give them different
+/// Apart, because their types and PyTorch's flags give them different
 /// precisions.
 struct ProductCount {
   std::int64_t matrix_operations = 0;  ///< of products, and of attention

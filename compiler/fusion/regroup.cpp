@@ -31,7 +31,7 @@ class Assigned {
  public:
   explicit Assigned(const Graph& graph) : graph_(graph) {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      place_of_[graph.nodes[i].name] = i;
+      index_of_[graph.nodes[i].name] = i;
     }
     regions.region_of.assign(graph.nodes.size(), Regions::kNoRegion);
   }
@@ -55,8 +55,8 @@ class Assigned {
 
  private:
   Result<void> take(int group, const std::string& name) {
-    const auto found = place_of_.find(name);
-    const bool is_call = found != place_of_.end() &&
+    const auto found = index_of_.find(name);
+    const bool is_call = found != index_of_.end() &&
                          graph_.nodes[found->second].kind == NodeKind::call;
     if (!is_call) {
       return refused(group_name(group) + " names '" + name +
@@ -86,14 +86,14 @@ class Assigned {
       const Node& node = graph_.nodes[i];
       if (node.target != "getitem") continue;
       for_each_ref(node, [&](const std::string& tuple) {
-        regions.region_of[i] = regions.region_of[place_of_.at(tuple)];
+        regions.region_of[i] = regions.region_of[index_of_.at(tuple)];
       });
     }
     return {};
   }
 
   const Graph& graph_;
-  std::map<std::string, std::size_t> place_of_;
+  std::map<std::string, std::size_t> index_of_;
 };
 
 /// A node outside of the region through which it uses its own results.
@@ -176,18 +176,18 @@ std::set<int> circle(const Edges& next, const Regions& regions) {
 
 /// The plan's pieces of which no call is taken, as regions from `first` on.
 void keep_others(const Plan& plan, Regions& regions, int first) {
-  std::map<std::string, std::size_t> place_of;
+  std::map<std::string, std::size_t> index_of;
   for (std::size_t i = 0; i < plan.model.nodes.size(); ++i) {
-    place_of[plan.model.nodes[i].name] = i;
+    index_of[plan.model.nodes[i].name] = i;
   }
   for (const Placement& placement : plan.placements) {
     const bool is_free =
         std::ranges::all_of(placement.nodes, [&](const std::string& name) {
-          return regions.region_of[place_of.at(name)] == Regions::kNoRegion;
+          return regions.region_of[index_of.at(name)] == Regions::kNoRegion;
         });
     if (!is_free) continue;
     for (const std::string& name : placement.nodes) {
-      regions.region_of[place_of.at(name)] = first;
+      regions.region_of[index_of.at(name)] = first;
     }
     ++first;
   }
@@ -231,7 +231,7 @@ Result<Plan> regroup(const Plan& plan, const CallGroups& groups) {
     }
   }
   Graph model = plan.model;
-  trim_regions(model, regions);
+  drop_trivial_regions(model, regions);
   return plan_of(std::move(model), std::move(regions));
 }
 

@@ -15,11 +15,11 @@ std::string values_text(const Node& node) {
 }
 
 std::string id_from(std::uint64_t hash) {
-  // 48 bits are asked for: fold the top ones in, as FNV's authors advise.
-  const std::uint64_t folded = (hash >> 48) ^ (hash & 0xffffffffffffULL);
+  // 48 bits are asked for: XOR the top ones in, as FNV's authors advise.
+  const std::uint64_t mixed = (hash >> 48) ^ (hash & 0xffffffffffffULL);
   std::string digits(12, '0');
   for (int i = 0; i < 12; ++i) {
-    digits[11 - i] = "0123456789abcdef"[(folded >> (4 * i)) & 0xf];
+    digits[11 - i] = "0123456789abcdef"[(mixed >> (4 * i)) & 0xf];
   }
   return "sg_" + digits;
 }

@@ -28,8 +28,8 @@ std::vector<std::int64_t> each_way(const Node& call, std::size_t position,
   std::vector<std::int64_t> found;
   const auto* list = std::get_if<Arg::List>(&call.args[position].value);
   if (list == nullptr || (list->size() != ways && list->size() != 1)) return {};
-  for (const Arg& one : *list) {
-    const auto* value = std::get_if<std::int64_t>(&one.value);
+  for (const Arg& arg : *list) {
+    const auto* value = std::get_if<std::int64_t>(&arg.value);
     if (value == nullptr) return {};
     found.push_back(*value);
   }

@@ -18,9 +18,9 @@ std::optional<EinsumEquation> parse_einsum(std::string equation) {
   return parsed;
 }
 
-bool has_twice(std::string letters) {
-  std::ranges::sort(letters);
-  return std::ranges::adjacent_find(letters) != letters.end();
+bool has_twice(std::string labels) {
+  std::ranges::sort(labels);
+  return std::ranges::adjacent_find(labels) != labels.end();
 }
 
 }  // namespace weft

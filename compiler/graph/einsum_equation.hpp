@@ -16,6 +16,6 @@ struct EinsumEquation {
 std::optional<EinsumEquation> parse_einsum(std::string equation);
 
 /// Such an operand is read along a diagonal.
-bool has_twice(std::string letters);
+bool has_twice(std::string labels);
 
 }  // namespace weft

@@ -11,13 +11,13 @@
 #include <variant>
 #include <vector>
 
-#include "compiler/graph/growth.hpp"
 #include "compiler/graph/part.hpp"
+#include "compiler/graph/symbolic_shapes.hpp"
 #include "messages/result.hpp"
 
 namespace weft {
 
-/// Complex numbers pass between the framework's own operators.
+/// Complex numbers pass between PyTorch's own operators.
 enum class DType {
   f64,
   f32,
@@ -54,7 +54,7 @@ struct NodeRef {
 };
 
 /// A framework constant that is no number: kind "dtype", "device", "layout" or
-/// "memory_format"; value as the framework prints it, without "torch.".
+/// "memory_format"; value as PyTorch prints it, without "torch.".
 struct Symbol {
   std::string kind;
   std::string value;
@@ -94,7 +94,7 @@ struct Node {
   std::string source;     ///< "problem.py:23" or "": the line it came from
   /// Elements of a small constant, flattened; empty: read it from the module.
   std::vector<double> elements;
-  /// Its products are TF32: the framework's own were, or the user asked.
+  /// Its products are TF32: PyTorch's own were, or the user asked.
   bool tf32 = false;
   bool operator==(const Node&) const = default;
 };
@@ -117,9 +117,9 @@ struct Graph {
   bool training = true;  ///< the module's mode while it was captured
   /// The model and all in it, each after what it is in. Empty: not known.
   std::vector<Part> parts;
-  /// Which of its integers grow with the batch, where that is a symbol. Passes
-  /// do not keep it: they are given graphs without.
-  Growth growth{};
+  /// Which integers depend on symbolic sizes. Passes do not preserve this;
+  /// their graphs have none.
+  SymbolicShapes symbolic_shapes{};
 
   /// The node of that name, or nullptr. Linear; build an index for many.
   const Node* find(std::string_view name) const;
@@ -141,7 +141,7 @@ std::int64_t element_count(const TensorType& type);
 /// Bytes of one element.
 std::int64_t element_bytes(DType dtype);
 
-/// "float32", as the framework names it; and back.
+/// "float32", as PyTorch names it; and back.
 std::string_view dtype_name(DType dtype);
 std::optional<DType> dtype_from_name(std::string_view name);
 

@@ -277,36 +277,39 @@ std::optional<std::vector<std::int64_t>> numbers_of(const Json& value,
   return numbers;
 }
 
-/// Every number that grows is there, and is a whole one.
-Result<Growth> growth_from_value(const Json& symbol, const Json& graph) {
+/// Every number that is symbolic is there, and is a whole one.
+Result<SymbolicShapes> symbolic_shapes_from_value(const Json& symbol,
+                                                  const Json& graph) {
   const Json size = symbol.is_object() ? symbol.value("size", Json()) : Json();
   const std::size_t count = size.is_array() ? size.size() : 1;
   auto sizes = numbers_of(size, count);
   if (!sizes || count == 0 || count > kSymbolsMax) {
     return misfit("symbol", "has no size");
   }
-  Growth growth{std::move(*sizes), {}};
+  SymbolicShapes symbolic_shapes{std::move(*sizes), {}};
   const Json grows = symbol.value("grows", Json::object());
   for (const auto& [pointer, value] : grows.items()) {
     const auto numbers = numbers_of(value, value.is_array() ? value.size() : 1);
-    const auto per = numbers ? rates_of(*numbers, count) : std::nullopt;
+    const auto coefficients =
+        numbers ? coefficients_of(*numbers, count) : std::nullopt;
     const bool is_there =
-        pointer.starts_with('/') && per &&
+        pointer.starts_with('/') && coefficients &&
         graph.contains(Json::json_pointer(pointer)) &&
         graph.at(Json::json_pointer(pointer)).is_number_integer();
     if (!is_there) return misfit("symbol", pointer + " is no integer in it");
-    growth.per[pointer] = *per;
+    symbolic_shapes.coefficients[pointer] = *coefficients;
   }
-  return growth;
+  return symbolic_shapes;
 }
 
 /// {pointer: the list of its rates, or the number that is alone in it}.
-Json growth_to_value(const Growth& growth) {
+Json symbolic_shapes_to_value(const SymbolicShapes& symbolic_shapes) {
   Json grows = Json::object();
-  for (const auto& [pointer, per] : growth.per) {
-    grows[pointer] = sizes_to_value(list_of(per, growth.sizes.size()));
+  for (const auto& [pointer, coefficients] : symbolic_shapes.coefficients) {
+    grows[pointer] =
+        sizes_to_value(list_of(coefficients, symbolic_shapes.sizes.size()));
   }
-  return {{"size", sizes_to_value(growth.sizes)}, {"grows", grows}};
+  return {{"size", sizes_to_value(symbolic_shapes.sizes)}, {"grows", grows}};
 }
 
 }  // namespace
@@ -357,8 +360,8 @@ Json graph_to_value(const Graph& graph) {
   for (const Part& part : graph.parts) {
     value["parts"].push_back(part_to_value(part));
   }
-  if (!graph.growth.sizes.empty()) {
-    value["symbol"] = growth_to_value(graph.growth);
+  if (!graph.symbolic_shapes.sizes.empty()) {
+    value["symbol"] = symbolic_shapes_to_value(graph.symbolic_shapes);
   }
   return value;
 }
@@ -404,9 +407,9 @@ Result<Graph> graph_from_value(const Json& value) {
     graph.parts.push_back(std::move(*part));
   }
   if (const Json symbol = value.value("symbol", Json()); !symbol.is_null()) {
-    auto growth = growth_from_value(symbol, value);
-    if (!growth) return std::unexpected(growth.error());
-    graph.growth = std::move(*growth);
+    auto symbolic_shapes = symbolic_shapes_from_value(symbol, value);
+    if (!symbolic_shapes) return std::unexpected(symbolic_shapes.error());
+    graph.symbolic_shapes = std::move(*symbolic_shapes);
   }
   if (auto checked = check_graph(graph); !checked) {
     return std::unexpected(checked.error());

@@ -10,7 +10,7 @@ namespace weft {
 /// "add" of "aten.add.Tensor"; "getitem" of "getitem".
 std::string_view operator_name(std::string_view target);
 
-/// The result aliases the first argument; the framework makes it for free.
+/// The result aliases the first argument; PyTorch makes it for free.
 bool is_view(std::string_view target);
 
 /// A view that returns several: each is read through a getitem.

@@ -157,7 +157,7 @@ Pairing pair_results(Program& program, const Nest& nest, const Stage& stage) {
   for (const ExprId id : loads_of(program, nest, stage)) {
     const Scalar node = program.arena[id];
     const Stage* maker = maker_of(nest, node.buffer);
-    pairing.possible = !node.placed;
+    pairing.possible = !node.is_indirect;
     if (!pairing.possible) return pairing;
     for (std::size_t i = 0; i < node.index.size(); ++i) {
       if (const auto split = hidden_split(node.index[i])) {
@@ -194,17 +194,18 @@ std::optional<IndexMap> turned_map(Program& program, const Nest& nest,
 }
 
 // Gives the paired variables the nest's names, if they are all of its points
-// and leave a fold's own variables alone.
+// and leave a reduction's own variables alone.
 bool adopt(Program& program, const Nest& nest, Stage& stage,
            const std::map<int, LoopVar>& pairs) {
   std::set<int> covered;
   for (const auto& [id, target] : pairs) {
     if (!holds(nest.outer, target.id)) continue;
     if (!covered.insert(target.id).second) return false;
-    if (stage.folds && !holds(stage.outer, id)) return false;
+    if (stage.is_reduction && !holds(stage.outer, id)) return false;
   }
   if (covered.size() != nest.outer.size()) return false;
-  if (stage.folds && stage.outer.size() != nest.outer.size()) return false;
+  if (stage.is_reduction && stage.outer.size() != nest.outer.size())
+    return false;
   IndexMap map;
   for (const auto& [id, target] : pairs) {
     if (holds(nest.outer, target.id)) map[id] = Index(target);
@@ -364,7 +365,7 @@ bool align_to_results(Program& program, Nest& nest, Stage& stage) {
 }
 
 void walk_whole_blocks(Program& program, const Nest& nest, Stage& stage) {
-  if (!stage.stores()) return;
+  if (!stage.is_store()) return;
   const auto broken = [&]() -> std::optional<std::pair<LoopVar, std::int64_t>> {
     for (const ExprId id : loads_of(program, nest, stage)) {
       for (const Index& index : program.arena[id].index) {
@@ -389,7 +390,7 @@ void walk_whole_blocks(Program& program, const Nest& nest, Stage& stage) {
 }
 
 bool align_to_scan(Program& program, Nest& nest, Stage& stage) {
-  if (!stage.stores()) return false;
+  if (!stage.is_store()) return false;
   if (const auto turned = turned_map(program, nest, stage)) {
     substitute(program, stage, *turned);
   }
@@ -433,8 +434,8 @@ void split_as_read(Program& program, Stage& stage, const Index& read) {
           !term.atom->inner.uses(variable.id)) {
         continue;
       }
-      const bool alone = term.atom->inner == Index(variable);
-      divisors.insert(alone ? term.atom->divisor : 0);
+      const bool is_bare = term.atom->inner == Index(variable);
+      divisors.insert(is_bare ? term.atom->divisor : 0);
     }
     const std::int64_t low = divisors.size() == 1 ? *divisors.begin() : 0;
     if (low == 0 || variable.extent % low != 0) continue;

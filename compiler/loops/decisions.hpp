@@ -1,7 +1,7 @@
-// What the scheduler decides by how large something is. Code for any size must
-// be the same loops at all of them: it is decided at one of the problem's order
-// (usual_graph() in compiler/graph/growth.hpp), and the others follow. Whatever
-// is decided, the loops compute the same.
+// Decisions of the scheduler that depend on sizes. Code for any size must have
+// the same loops at all sizes, so decisions are made at hint_graph()
+// (compiler/graph/symbolic_shapes.hpp) and replayed for the other sizes. They
+// do not affect results.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@ namespace weft {
 
 class Decisions {
  public:
-  /// `followed`: those for the same program at another size, in the order in
-  /// which they were made; null: this program's own.
+  /// `followed`: decisions of the same program at hint_graph(), in the order in
+  /// which they were made. Null: decide here.
   explicit Decisions(const std::vector<std::int64_t>* followed)
       : followed_(followed) {}
 
-  /// What it comes to, or came to there.
+  /// The decision, or the followed one.
   std::int64_t by_size(const auto& decide) {
     const bool follows =
-        followed_ != nullptr && made_.size() < followed_->size();
-    made_.push_back(follows ? (*followed_)[made_.size()]
-                            : static_cast<std::int64_t>(decide()));
-    return made_.back();
+        followed_ != nullptr && decided_.size() < followed_->size();
+    decided_.push_back(follows ? (*followed_)[decided_.size()]
+                               : static_cast<std::int64_t>(decide()));
+    return decided_.back();
   }
 
-  std::vector<std::int64_t> made() && { return std::move(made_); }
+  std::vector<std::int64_t> decided() && { return std::move(decided_); }
 
  private:
   const std::vector<std::int64_t>* followed_;
-  std::vector<std::int64_t> made_;
+  std::vector<std::int64_t> decided_;
 };
 
 }  // namespace weft

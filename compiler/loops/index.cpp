@@ -276,8 +276,8 @@ Index floor_mod(const Index& value, std::int64_t divisor) {
   return Index::of_atom(std::move(atom));
 }
 
-Index flat_place(const std::vector<Index>& at,
-                 const std::vector<std::int64_t>& shape, std::size_t first) {
+Index flat_offset(const std::vector<Index>& at,
+                  const std::vector<std::int64_t>& shape, std::size_t first) {
   Index flat;
   for (std::size_t i = first; i < at.size(); ++i) {
     flat = flat * shape[i] + at[i];

@@ -88,8 +88,9 @@ struct Index::Atom {
 inline Index operator-(const Index& a, const Index& b) { return a + b * -1; }
 
 /// The row-major place of a point, by its coordinates from `first` on.
-Index flat_place(const std::vector<Index>& at,
-                 const std::vector<std::int64_t>& shape, std::size_t first = 0);
+Index flat_offset(const std::vector<Index>& at,
+                  const std::vector<std::int64_t>& shape,
+                  std::size_t first = 0);
 
 /// How many elements its variables walk over.
 std::int64_t elements_of(const Index& index);

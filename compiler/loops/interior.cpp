@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-std::optional<Index> place_of(const Scalar& node) {
+std::optional<Index> position_of(const Scalar& node) {
   if (node.op == ScalarOp::position) return node.index[0];
   if (node.op != ScalarOp::constant || is_float(node.dtype)) return {};
   return Index(node.integer);
@@ -16,8 +16,8 @@ std::optional<Index> place_of(const Scalar& node) {
 /// What is not negative where that comparison of positions is true.
 std::optional<Index> bound_of(const ScalarArena& arena, const Scalar& node) {
   if (node.op != ScalarOp::call || node.arguments.size() != 2) return {};
-  const auto a = place_of(arena[node.arguments[0]]);
-  const auto b = place_of(arena[node.arguments[1]]);
+  const auto a = position_of(arena[node.arguments[0]]);
+  const auto b = position_of(arena[node.arguments[1]]);
   if (!a || !b || !(*a - *b).is_affine()) return {};
   if (node.function == "ge") return *a - *b;
   if (node.function == "gt") return *a - *b - 1;
@@ -64,7 +64,7 @@ ExprId where_true(ScalarArena& arena, ExprId root,
       replaced[id] = arguments[0];
     } else if (calls && node.function == "select" && begins) {
       replaced[id] = arguments[1];
-    } else if (node.guarded && !node.placed && begins) {
+    } else if (node.guarded && !node.is_indirect && begins) {
       replaced[id] = arena.load(node.dtype, node.buffer, node.index);
     } else {
       replaced[id] = arena.with_arguments(id, std::move(arguments));
@@ -76,19 +76,19 @@ ExprId where_true(ScalarArena& arena, ExprId root,
 /// Without those that hold nowhere, or not where another does.
 void drop_impossible(std::map<ExprId, Index>& bounds) {
   std::set<ExprId> impossible;
-  for (const auto& [a, one] : bounds) {
-    if (one.range().second < 0) impossible.insert(a);
+  for (const auto& [a, bound] : bounds) {
+    if (bound.range().second < 0) impossible.insert(a);
     for (const auto& [b, other] : bounds) {
-      if ((one + other).range().second < 0) impossible.insert(a);
+      if ((bound + other).range().second < 0) impossible.insert(a);
     }
   }
   for (const ExprId id : impossible) bounds.erase(id);
 }
 
-bool folds_window(const Nest& nest) {
-  const Stage& fold = nest.stages.front();
-  return nest.columns && !nest.split && !nest.alone && fold.folds &&
-         !nest.outer.empty();
+bool reduces_window(const Nest& nest) {
+  const Stage& reduction = nest.stages.front();
+  return nest.outer_reduction && !nest.split && !nest.no_fuse &&
+         reduction.is_reduction && !nest.outer.empty();
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ bool folds_window(const Nest& nest) {
 void find_interiors(Schedule& plan) {
   ScalarArena& arena = plan.program.arena;
   for (Nest& nest : plan.nests) {
-    if (!folds_window(nest)) continue;
+    if (!reduces_window(nest)) continue;
     std::vector<ExprId> roots;
     for (const Stage& stage : nest.stages) roots.push_back(stage.value);
     auto bounds = bounds_of(arena, roots);

@@ -7,9 +7,9 @@
 
 namespace weft {
 
-/// Gives nests that fold a window in columns their `interior`: the same stages
-/// where the guards of their loads hold, and the bounds that decide it. Guards
-/// that are no bounds of affine positions stay.
+/// Gives nests that reduce a window in columns their `interior`: the same
+/// stages where the guards of their loads hold, and the bounds that decide it.
+/// Guards that are no bounds of affine positions stay.
 void find_interiors(Schedule& plan);
 
 }  // namespace weft

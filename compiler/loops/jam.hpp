@@ -1,4 +1,4 @@
-// Windows that lie beside each other in one direction and are folded together,
+// Windows that lie beside each other in one direction and are reduced together,
 // so that what they have in common is read once.
 #pragma once
 

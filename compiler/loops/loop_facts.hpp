@@ -18,19 +18,20 @@ struct LoopFacts {
   int vector_bytes = 32;             ///< widest SIMD register
   std::int64_t l1_bytes = 32 << 10;  ///< of one core
   std::int64_t l2_bytes = 1 << 20;   ///< of one core
-  /// Folds over at most so many elements are never shared among threads.
+  /// Reductions over at most so many elements are never divided among threads.
   std::int64_t whole_row = 0;
   /// The loops become a GPU's blocks and threads: what a row's first pass read
   /// is in registers in its next, and `cores` counts multiprocessors.
   bool on_gpu = false;
   DeviceRates rates{};  ///< of the GPU, where it is one
   Choices choices{};    ///< what is decided by speed alone
-  /// The graph grows (compiler/graph/growth.hpp): which factor of a product is
-  /// longer, or how its loops lie in that one, is nothing to go by.
+  /// The graph is symbolic (compiler/graph/symbolic_shapes.hpp): decisions must
+  /// not depend on which factor of a product is longer, or on the order of its
+  /// loops.
   bool for_sizes = false;
-  /// Stages with code of their own: only what follows them at the same points,
-  /// without a loop, joins their nest. Null: none.
-  std::function<bool(const Program&, const Stage&)> is_alone{};
+  /// True for stages with code of their own: only stages that follow at the
+  /// same points, without a loop, may join their nest. Null: none.
+  std::function<bool(const Program&, const Stage&)> no_fuse{};
 };
 
 }  // namespace weft

@@ -30,7 +30,7 @@ double bytes_read(const Program& program, const Nest& nest) {
 double bytes_written(const Schedule& plan, const Nest& nest) {
   double bytes = 0;
   for (const Stage& stage : nest.stages) {
-    if (stage.stores()) {
+    if (stage.is_store()) {
       bytes += bytes_of(stage.offset, plan.program.buffers[stage.output].dtype);
     }
     for (const int result : stage.results) {

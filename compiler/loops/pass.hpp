@@ -11,17 +11,17 @@ namespace weft {
 struct Pass {
   std::vector<const Stage*> stages;
   std::vector<LoopVar> inner;
-  std::vector<const Stage*> folding() const {
+  std::vector<const Stage*> reductions() const {
     std::vector<const Stage*> list;
     for (const Stage* stage : stages) {
-      if (stage->folds) list.push_back(stage);
+      if (stage->is_reduction) list.push_back(stage);
     }
     return list;
   }
-  bool folds() const { return !folding().empty(); }
+  bool has_reductions() const { return !reductions().empty(); }
   /// The scan of a pass; the pass's other stages may read what it comes to.
   const Stage* scan() const {
-    return stages.front()->scans ? stages.front() : nullptr;
+    return stages.front()->is_scan ? stages.front() : nullptr;
   }
 };
 

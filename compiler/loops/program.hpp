@@ -1,6 +1,6 @@
-// A subgraph in loops: buffers, and stages that each walk a domain of loop
-// variables and either fold a value into a result or store it. What lowering
-// makes and the scheduler orders.
+// A subgraph as loops: buffers, and stages that each walk a domain of loop
+// variables and reduce, scan, add to or store a value. Lowering produces it;
+// the scheduler orders it.
 #pragma once
 
 #include <string>
@@ -36,43 +36,48 @@ inline std::int64_t elements_of(const Buffer& buffer) {
   return elements_of(buffer.shape);
 }
 
-enum class Fold { sum, prod, max, min, argmax, argmin };
+enum class Reduction { sum, prod, max, min, argmax, argmin };
 
-/// One pass over `outer` × `inner`. With a fold, `inner` is folded away and
-/// `results` (one buffer; for argmax and argmin the value, then the position)
-/// hold what is left. With a scan (sum or prod), the fold of the
-/// values from 0 to each point of the one inner variable is kept: the result
-/// has an element for every point of outer × inner, and `result_index` names
-/// the inner variable too. A scan from the end, or one that leaves out its own
-/// point, is one whose `value` and readers are indexed so. If it adds, each
-/// point of outer × inner, the inner in order, adds its `value` to the element
-/// at `result_index` + `position` of the one of `results`, which a stage before
-/// has filled; where `position` is negative, to none. Points of outer never
-/// meet. With none of these, `value` is stored at `offset` of `output`, where
-/// all `bounds` hold.
+/// One pass over `outer` × `inner`.
+///
+/// A reduction reduces `inner` and leaves `results`: one buffer, or for argmax
+/// and argmin the value and then the position.
+///
+/// A scan (sum or prod) stores, for each point of the one inner variable, the
+/// reduction of the values from 0 to that point. Its result has an element for
+/// each point of outer × inner, and `result_index` names the inner variable
+/// too. A reverse or exclusive scan is expressed by the indices of `value` and
+/// of its readers.
+///
+/// An add: each point of outer × inner, the inner in order, adds `value` to the
+/// element at `result_index` + `position` of its one result, which an earlier
+/// stage has filled. A negative `position` adds nothing. Points of outer never
+/// meet.
+///
+/// A store writes `value` to `offset` of `output` where all `bounds` hold.
 struct Stage {
-  bool folds = false;
-  bool scans = false;  ///< never both
-  bool adds = false;   ///< nor this; only where a target adds in place
-  bool stores() const { return !folds && !scans && !adds; }
-  Fold fold = Fold::sum;
+  bool is_reduction = false;
+  bool is_scan = false;  ///< never both
+  bool is_add = false;   ///< nor this; only where a target adds in place
+  bool is_store() const { return !is_reduction && !is_scan && !is_add; }
+  Reduction reduction = Reduction::sum;
   std::vector<LoopVar> outer;
   std::vector<LoopVar> inner;
   ExprId value = 0;
-  /// Of an argmax: the index that it would return.
+  /// For an argmax or argmin: the index that it would return.
   ExprId position = -1;
   std::vector<int> results;
-  /// Where a point stands in the results' own dimensions.
+  /// Index of a point in the results' own dimensions.
   std::vector<Index> result_index;
   int output = -1;
   Index offset;
-  /// Each less than that; only in nests of what a target wants alone.
+  /// Each index is less than its number. Only in no_fuse nests.
   std::vector<std::pair<Index, std::int64_t>> bounds;
   std::string note;  ///< the call it came from, for people
 };
 
-/// What a stage computes for each element: its value and, of an argmax or
-/// argmin, or where it adds, the position.
+/// Expressions that a stage evaluates for each element: its value and, for an
+/// argmax, argmin or add, the position.
 inline std::vector<ExprId> roots_of(const Stage& stage) {
   std::vector<ExprId> roots = {stage.value};
   if (stage.position >= 0) roots.push_back(stage.position);

@@ -33,7 +33,7 @@ ExprId ScalarArena::intern(Scalar node) {
                     std::to_string(std::bit_cast<std::int64_t>(node.number)) +
                     "|" + std::to_string(node.integer) + "|" +
                     std::to_string(node.buffer) + "|" + node.function +
-                    (node.guarded ? "?" : "") + (node.placed ? "@" : "");
+                    (node.guarded ? "?" : "") + (node.is_indirect ? "@" : "");
   for (const Index& index : node.index) key += "|" + index.key();
   for (const ExprId argument : node.arguments) {
     key += ";" + std::to_string(argument);
@@ -95,15 +95,15 @@ ExprId ScalarArena::guarded_load(ExprId load, ExprId guard) {
 }
 
 ExprId ScalarArena::indirect_load(DType dtype, int buffer, const Index& index,
-                                  ExprId guard, ExprId place) {
+                                  ExprId guard, ExprId offset) {
   Scalar node;
   node.op = ScalarOp::load;
   node.dtype = dtype;
   node.buffer = buffer;
   node.index = {index};
   node.guarded = true;
-  node.placed = true;
-  node.arguments = {guard, place};
+  node.is_indirect = true;
+  node.arguments = {guard, offset};
   return intern(std::move(node));
 }
 

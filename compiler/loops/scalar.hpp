@@ -37,12 +37,12 @@ struct Scalar {
   std::vector<Index> index;
   std::string function;  ///< "add", "exp", …: the prelude's names
   std::vector<ExprId> arguments;
-  bool guarded = false;  ///< arguments[0] is the load's guard
-  bool placed = false;   ///< the last argument is the load's place
+  bool guarded = false;      ///< arguments[0] is the load's guard
+  bool is_indirect = false;  ///< the last argument is the load's place
 
   /// -1: none
   ExprId guard() const { return guarded ? arguments.front() : -1; }
-  ExprId place() const { return placed ? arguments.back() : -1; }
+  ExprId indirect_offset() const { return is_indirect ? arguments.back() : -1; }
 };
 
 class ScalarArena {
@@ -60,7 +60,7 @@ class ScalarArena {
   ExprId guarded_load(ExprId load, ExprId guard);
   /// Element `index` + `place` of the buffer, where the guard holds.
   ExprId indirect_load(DType dtype, int buffer, const Index& index,
-                       ExprId guard, ExprId place);
+                       ExprId guard, ExprId offset);
   ExprId position(const Index& index);
   ExprId cast(DType dtype, ExprId value);
   ExprId call(std::string function, DType dtype, std::vector<ExprId> arguments);

@@ -60,7 +60,7 @@ const std::vector<Row>& rows() {
       {"square", Types::integers, "", "", "{0} * {0}"},
       {"abs", Types::integers, "", "", "{0} < 0 ? -{0} : {0}"},
       // Of float32, whose `/` is div.full.f32 in Triton: off by up to two units,
-      // where the framework divides as IEEE 754 wants it (div.rn.f32).
+      // where PyTorch divides as IEEE 754 wants it (div.rn.f32).
       {"div", Types::float32, "", "tl.div_rn({0}, {1})", ""},
       {"reciprocal", Types::float32, "", "tl.div_rn(1.0, {0})", ""},
       // Triton's sqrt_rn takes float32 only, and of float64 sqrt rounds correctly.

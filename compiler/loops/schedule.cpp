@@ -19,7 +19,7 @@ bool holds(const Variables& list, int id) {
 std::set<int> results_read(const Program& program, const Stage& stage) {
   std::set<int> read;
   // What is added to is read, too.
-  if (stage.adds) read.insert(stage.results.begin(), stage.results.end());
+  if (stage.is_add) read.insert(stage.results.begin(), stage.results.end());
   for (const ExprId id : program.arena.reachable(roots_of(stage))) {
     const Scalar& node = program.arena[id];
     if (node.op == ScalarOp::load &&
@@ -30,16 +30,16 @@ std::set<int> results_read(const Program& program, const Stage& stage) {
   return read;
 }
 
-bool scans(const Nest& nest) { return nest.stages.front().scans; }
+bool scans(const Nest& nest) { return nest.stages.front().is_scan; }
 
-bool adds(const Nest& nest) { return nest.stages.front().adds; }
+bool adds(const Nest& nest) { return nest.stages.front().is_add; }
 
 // True if the stage's stores are strided where its dominant reads are
 // contiguous. Fusing it would trade coalesced stores for coalesced reads;
 // alone, it is a transposition by tiles.
 bool stores_transposed(const Program& program, const Stage& stage,
                        const LoopChoices& choices) {
-  if (!stage.stores() || extent_of(stage.inner) < choices.long_row_elements) {
+  if (!stage.is_store() || extent_of(stage.inner) < choices.long_row_elements) {
     return false;
   }
   const Index read = program.arena.main_read(stage.value);
@@ -59,7 +59,7 @@ bool stores_transposed(const Program& program, const Stage& stage,
 // done when their nest is. On a GPU a transposed store is never fused.
 bool try_fuse(Program& program, Nest& nest, Stage& stage, bool reads_results,
               const LoopFacts& facts, Decisions& decisions) {
-  if (stage.scans || stage.adds || adds(nest)) return false;
+  if (stage.is_scan || stage.is_add || adds(nest)) return false;
   if (scans(nest)) return reads_results && align_to_scan(program, nest, stage);
   Nest tried = nest;
   Stage aligned = stage;
@@ -77,10 +77,10 @@ bool try_fuse(Program& program, Nest& nest, Stage& stage, bool reads_results,
 }
 
 // Whether the target wants it alone.
-bool is_alone(const Program& program, const Stage& stage,
-              const LoopFacts& facts, Decisions& decisions) {
-  return facts.is_alone != nullptr &&
-         decisions.by_size([&] { return facts.is_alone(program, stage); }) != 0;
+bool is_no_fuse(const Program& program, const Stage& stage,
+                const LoopFacts& facts, Decisions& decisions) {
+  return facts.no_fuse != nullptr &&
+         decisions.by_size([&] { return facts.no_fuse(program, stage); }) != 0;
 }
 
 // A nest that the target wants alone takes only a scalar epilogue: a stage
@@ -95,7 +95,7 @@ bool try_fuse_scalar_epilogue(Program& program, Nest& nest, Stage& stage,
   }
   Stage first = tried.stages.front();
   first.outer = tried.outer;
-  if (!is_alone(program, first, facts, decisions)) return false;
+  if (!is_no_fuse(program, first, facts, decisions)) return false;
   nest = std::move(tried);
   stage = std::move(aligned);
   return true;
@@ -111,11 +111,11 @@ void fuse_or_append(Program& program, std::vector<Nest>& nests, Stage stage,
     if (makes_any(nests[i], read)) first = i;
   }
   const bool depends = !nests.empty() && makes_any(nests[first], read);
-  const bool alone = is_alone(program, stage, facts, decisions);
-  for (std::size_t i = first; i < nests.size() && !alone; ++i) {
+  const bool no_fuse = is_no_fuse(program, stage, facts, decisions);
+  for (std::size_t i = first; i < nests.size() && !no_fuse; ++i) {
     const bool reads = depends && i == first;
     const bool fits =
-        nests[i].alone
+        nests[i].no_fuse
             ? reads && try_fuse_scalar_epilogue(program, nests[i], stage, facts,
                                                 decisions)
             : try_fuse(program, nests[i], stage, reads, facts, decisions);
@@ -125,9 +125,9 @@ void fuse_or_append(Program& program, std::vector<Nest>& nests, Stage stage,
     return;
   }
   Nest nest;
-  nest.alone = alone;
-  nest.outer = stage.stores() ? stage.inner : stage.outer;
-  if (stage.stores()) stage.inner.clear();
+  nest.no_fuse = no_fuse;
+  nest.outer = stage.is_store() ? stage.inner : stage.outer;
+  if (stage.is_store()) stage.inner.clear();
   stage.outer.clear();
   nest.stages.push_back(std::move(stage));
   nests.push_back(std::move(nest));
@@ -136,7 +136,7 @@ void fuse_or_append(Program& program, std::vector<Nest>& nests, Stage stage,
 // The read (or write) that decides the order of loops.
 Index dominant(const Program& program, const Nest& nest, Decisions& decisions) {
   const Stage& first = nest.stages.front();
-  if (first.stores()) return first.offset;
+  if (first.is_store()) return first.offset;
   return program.arena.main_read(first.value, [&](const Index& index) {
     return decisions.by_size([&] { return elements_of(index); });
   });
@@ -178,7 +178,7 @@ bool finds_position(const Stage& stage) { return stage.position >= 0; }
 
 void order_loops(const Program& program, Nest& nest, const LoopFacts& facts,
                  Decisions& decisions) {
-  if (adds(nest) || (nest.alone && facts.for_sizes)) return;
+  if (adds(nest) || (nest.no_fuse && facts.for_sizes)) return;
   const Index main = dominant(program, nest, decisions);
   sort_by_stride(nest.outer, main, decisions);
   const bool positions =
@@ -186,12 +186,12 @@ void order_loops(const Program& program, Nest& nest, const LoopFacts& facts,
   for (Stage& stage : nest.stages) {
     // The first of equals is found by walking in order.
     if (positions) continue;
-    Index index = stage.stores() ? stage.offset : main;
+    Index index = stage.is_store() ? stage.offset : main;
     for (const LoopVar& v : stage.inner) {
-      if (!stage.stores() && !main.uses(v.id)) {
-        Nest alone;
-        alone.stages = {stage};
-        index = dominant(program, alone, decisions);
+      if (!stage.is_store() && !main.uses(v.id)) {
+        Nest single;
+        single.stages = {stage};
+        index = dominant(program, single, decisions);
       }
     }
     sort_by_stride(stage.inner, index, decisions);
@@ -271,7 +271,7 @@ bool merge_once(Program& program, Nest& nest) {
 // contiguous.
 bool is_window(const Nest& nest, const LoopChoices& choices) {
   const Variables& inner = nest.stages.front().inner;
-  return nest.stages.front().folds && !inner.empty() &&
+  return nest.stages.front().is_reduction && !inner.empty() &&
          inner.back().extent <= choices.window_row_elements_max &&
          nest.outer.back().extent >= 2 * inner.back().extent;
 }
@@ -296,9 +296,10 @@ bool share_a_load(const Program& program, const Stage& a, const Stage& b) {
 // extent, if the two then share a load.
 void split_inner_alike(Program& program, Nest& nest) {
   for (Stage& stage : nest.stages) {
-    if (stage.inner.size() != 1 || stage.position >= 0 || stage.scans) continue;
+    if (stage.inner.size() != 1 || stage.position >= 0 || stage.is_scan)
+      continue;
     for (const Stage& other : nest.stages) {
-      if (other.inner.size() < 2 || other.scans ||
+      if (other.inner.size() < 2 || other.is_scan ||
           extent_of(other.inner) != stage.inner[0].extent) {
         continue;
       }
@@ -328,7 +329,7 @@ bool runs_along_columns(const Program& program, const Nest& nest,
            index.back().coefficient(nest.outer.back().id) == 1;
   }
   const Variables& inner = nest.stages.front().inner;
-  if (nest.stages.front().stores()) return inner.empty();
+  if (nest.stages.front().is_store()) return inner.empty();
   const Index main = dominant(program, nest, decisions);
   const bool along_inner =
       !inner.empty() && std::abs(main.coefficient(inner.back().id)) == 1;
@@ -342,7 +343,7 @@ bool runs_along_columns(const Program& program, const Nest& nest,
 void split_as_decisive_reads(Program& program, Stage& stage,
                              const LoopFacts& facts, Decisions& decisions) {
   const bool has_no_longest =
-      facts.for_sizes && is_alone(program, stage, facts, decisions);
+      facts.for_sizes && is_no_fuse(program, stage, facts, decisions);
   if (!has_no_longest) {
     const Index longest =
         program.arena.main_read(stage.value, [&](const Index& index) {
@@ -373,7 +374,7 @@ std::int64_t work_of(const Nest& nest) {
 
 // Points to distribute over threads; for columns, in whole vectors.
 std::int64_t parallel_points(const Nest& nest) {
-  if (!nest.columns) return extent_of(nest.outer);
+  if (!nest.outer_reduction) return extent_of(nest.outer);
   const std::int64_t last = nest.outer.back().extent;
   return extent_of(nest.outer) / last * ((last + 63) / 64);
 }
@@ -381,17 +382,18 @@ std::int64_t parallel_points(const Nest& nest) {
 // Long column reductions are walked by coalesced threads, whatever their
 // extent.
 bool walks(const Nest& nest, const LoopFacts& facts) {
-  return facts.on_gpu && nest.columns &&
+  return facts.on_gpu && nest.outer_reduction &&
          !is_window(nest, facts.choices.loops) &&
          extent_of(nest.stages.front().inner) >=
              facts.choices.loops.long_row_elements;
 }
 
-// Whether no stage reads a row again after it is folded.
-bool folds_in_one_pass(const Program& program, const Nest& nest) {
+// Whether no stage reads a row again after it is reduced.
+bool reduces_in_one_pass(const Program& program, const Nest& nest) {
   return std::ranges::all_of(nest.stages, [&](const Stage& stage) {
     return extent_of(stage.inner) == 1 ||
-           (stage.folds && !makes_any(nest, results_read(program, stage)));
+           (stage.is_reduction &&
+            !makes_any(nest, results_read(program, stage)));
   });
 }
 
@@ -420,7 +422,7 @@ bool is_whole(const Program& program, const Nest& nest,
   const bool are_few =
       facts.on_gpu &&
       rows * facts.choices.loops.few_rows_divisor <= facts.cores;
-  return !are_few || !folds_in_one_pass(program, nest) ||
+  return !are_few || !reduces_in_one_pass(program, nest) ||
          !splits_rows(row_bytes(program, nest), rows, facts.rates);
 }
 
@@ -435,33 +437,35 @@ bool splits(const Program& program, const Nest& nest, const LoopFacts& facts) {
          !is_whole(program, nest, facts) && parallel_points(nest) < enough;
 }
 
-// Split reduction: folds over much data with few points get a nest each, whose
-// inner loops are distributed over threads; stores get all variables outside.
+// Split reduction: reductions over much data with few points get a nest each,
+// whose inner loops are distributed over threads; stores get all variables
+// outside.
 void split_reductions(const Program& program, std::vector<Nest>& nests,
                       Nest nest, const LoopFacts& facts, Decisions& decisions) {
-  if (!nest.stages.front().folds || nest.alone || facts.cores == 1 ||
+  if (!nest.stages.front().is_reduction || nest.no_fuse || facts.cores == 1 ||
       decisions.by_size([&] { return splits(program, nest, facts); }) == 0) {
     nests.push_back(std::move(nest));
     return;
   }
   for (Stage& stage : nest.stages) {
-    Nest one;
-    one.outer = nest.outer;
-    one.split = stage.folds && extent_of(stage.inner) > 1;
-    if (!stage.folds) {
-      one.outer.insert(one.outer.end(), stage.inner.begin(), stage.inner.end());
+    Nest piece;
+    piece.outer = nest.outer;
+    piece.split = stage.is_reduction && extent_of(stage.inner) > 1;
+    if (!stage.is_reduction) {
+      piece.outer.insert(piece.outer.end(), stage.inner.begin(),
+                         stage.inner.end());
       stage.inner.clear();
     }
-    one.stages.push_back(std::move(stage));
+    piece.stages.push_back(std::move(stage));
     const bool joins =
-        one.split && !nests.empty() && nests.back().split &&
-        nests.back().outer == one.outer &&
-        nests.back().stages[0].inner == one.stages[0].inner &&
-        !makes_any(nests.back(), results_read(program, one.stages[0]));
+        piece.split && !nests.empty() && nests.back().split &&
+        nests.back().outer == piece.outer &&
+        nests.back().stages[0].inner == piece.stages[0].inner &&
+        !makes_any(nests.back(), results_read(program, piece.stages[0]));
     if (joins) {
-      nests.back().stages.push_back(std::move(one.stages[0]));
+      nests.back().stages.push_back(std::move(piece.stages[0]));
     } else {
-      nests.push_back(std::move(one));
+      nests.push_back(std::move(piece));
     }
   }
 }
@@ -484,42 +488,42 @@ std::int64_t extent_of(const std::vector<LoopVar>& variables) {
 }
 
 Schedule schedule(Program program, const LoopFacts& facts,
-                  const Schedule* usual) {
-  Decisions decisions(usual != nullptr ? &usual->decisions : nullptr);
-  std::vector<Nest> placed;
+                  const Schedule* hint) {
+  Decisions decisions(hint != nullptr ? &hint->decisions : nullptr);
+  std::vector<Nest> nests;
   std::vector<Stage> stages = std::move(program.stages);
   program.stages.clear();
   for (Stage& stage : stages) {
-    if (facts.on_gpu && !stage.scans) {
+    if (facts.on_gpu && !stage.is_scan) {
       split_as_decisive_reads(program, stage, facts, decisions);
     }
-    fuse_or_append(program, placed, std::move(stage), facts, decisions);
+    fuse_or_append(program, nests, std::move(stage), facts, decisions);
   }
-  for (Nest& nest : placed) {
+  for (Nest& nest : nests) {
     order_loops(program, nest, facts, decisions);
-    nest.columns =
+    nest.outer_reduction =
         runs_along_columns(program, nest, facts.choices.loops, decisions);
     nest.work = work_of(nest);
   }
   Schedule plan;
-  for (Nest& nest : placed) {
+  for (Nest& nest : nests) {
     split_reductions(program, plan.nests, std::move(nest), facts, decisions);
   }
   plan.program = std::move(program);
-  place_results(plan, facts.on_gpu);
+  lay_out_results(plan, facts.on_gpu);
   for (Nest& nest : plan.nests) {
     order_loops(plan.program, nest, facts, decisions);
     while (merge_once(plan.program, nest)) {
     }
     if (facts.on_gpu) split_inner_alike(plan.program, nest);
-    nest.columns =
+    nest.outer_reduction =
         runs_along_columns(plan.program, nest, facts.choices.loops, decisions);
     nest.work = work_of(nest);
     nest.parallel = facts.cores > 1 && decisions.by_size([&] {
       return nest.work >= facts.choices.loops.parallel_elements_min;
     }) != 0;
   }
-  plan.decisions = std::move(decisions).made();
+  plan.decisions = std::move(decisions).decided();
   return plan;
 }
 

@@ -1,7 +1,7 @@
-// The scheduler: puts the stages of a program into loop nests. Stages that keep
-// the same points go into one nest, so that a row is read from memory once and
-// from cache after; each nest gets an order of loops, a dimension for the
-// vectors, and a way to share the work among threads.
+// The scheduler: puts the stages of a program into loop nests. Stages with the
+// same points share a nest, so a row is read from memory once and then from
+// cache. Each nest gets a loop order, a vectorised dimension, and a way to
+// divide the work among threads.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace weft {
 
-/// A nest's stages where no bound is negative for any of the elements at hand:
-/// those guards of loads are left out that the bounds decide. Empty: nobody has
-/// looked, or there are none.
+/// A nest's stages at elements where no bound is negative: guards of loads that
+/// the bounds decide are dropped. Empty: not computed, or there are no such
+/// bounds.
 struct Interior {
   std::vector<Stage> stages;
   std::vector<Index> bounds;
@@ -25,13 +25,15 @@ struct Interior {
 struct Nest {
   std::vector<LoopVar> outer;  ///< walked by all stages, outermost first
   std::vector<Stage> stages;   ///< in order; Stage::outer is not used here
-  /// Vectors run along the last outer variable, each lane a point of its own;
-  /// otherwise along the last inner one, all lanes for one point.
-  bool columns = false;
-  /// Too few points for the threads: the fold itself is shared out.
+  /// Vectors run along the last outer variable, so each lane is a point of its
+  /// own (an outer reduction has this layout). Otherwise they run along the
+  /// last inner variable, and all lanes belong to one point.
+  bool outer_reduction = false;
+  /// Split reduction: too few points for the threads, so the reduced elements
+  /// are divided among them.
   bool split = false;
   bool parallel = false;
-  bool alone = false;     ///< its first stage is what the target wants alone
+  bool no_fuse = false;   ///< its first stage is what the target wants alone
   std::int64_t work = 0;  ///< elements visited by its widest stage
   Interior interior;      ///< (interior.hpp)
 };
@@ -41,25 +43,25 @@ struct Schedule {
   Program program;
   std::vector<Nest> nests;
   std::set<int> spilled;  ///< results that a later nest reads, in scratch
-  /// Variables that are longer at other sizes (growing.hpp): to their extents
-  /// at a size that is the same whatever this plan's, of the problem's order.
-  std::map<int, std::int64_t> growing;
+  /// Loop variables with a symbolic extent (symbolic_loops.hpp), and that
+  /// extent at hint_graph().
+  std::map<int, std::int64_t> symbolic_loops;
   std::vector<std::int64_t> decisions;  ///< by size (decisions.hpp)
 };
 
-/// `usual`: the same program's schedule at another size, which it follows in
-/// all that is decided by size; null: none.
+/// `hint`: the same program's schedule at hint_graph(); all decisions that
+/// depend on sizes follow it. Null: there is none.
 Schedule schedule(Program program, const LoopFacts& facts,
-                  const Schedule* usual = nullptr);
+                  const Schedule* hint = nullptr);
 
-/// What its kernels take to read and write all that they ask memory for, and to
-/// be launched; without what they compute.
+/// Estimated time of the schedule's kernels for memory traffic and launches,
+/// without arithmetic.
 double moving_us(const Schedule& plan, const DeviceRates& rates);
 
-/// Whether it makes one of these buffers.
+/// True if the nest computes one of these buffers.
 bool makes_any(const Nest& nest, const std::set<int>& results);
 
-/// Elements of a domain.
+/// Number of elements of a domain.
 std::int64_t extent_of(const std::vector<LoopVar>& variables);
 
 }  // namespace weft

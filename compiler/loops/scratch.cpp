@@ -9,9 +9,9 @@ namespace {
 // A result in registers is not read from memory, so its guard is a select.
 ExprId resolved(ScalarArena& arena, const Scalar& load, bool here,
                 const Index& flat) {
-  if (load.placed) {
+  if (load.is_indirect) {
     return arena.indirect_load(load.dtype, load.buffer, flat, load.guard(),
-                               load.place());
+                               load.indirect_offset());
   }
   const ExprId bare =
       arena.load(load.dtype, load.buffer,
@@ -32,7 +32,7 @@ Innermost innermost_in_scratch(const Program& program,
                                const std::vector<Nest>& nests) {
   Innermost found;
   for (const Nest& nest : nests) {
-    if (!nest.columns || nest.alone) continue;
+    if (!nest.outer_reduction || nest.no_fuse) continue;
     for (const Stage& stage : nest.stages) {
       for (std::size_t i = 0; i < stage.result_index.size(); ++i) {
         if (!(stage.result_index[i] == Index(nest.outer.back()))) continue;
@@ -44,7 +44,8 @@ Innermost innermost_in_scratch(const Program& program,
     for (const Stage& stage : nest.stages) {
       for (const ExprId id : program.arena.reachable({stage.value})) {
         const Scalar& node = program.arena[id];
-        if (node.op == ScalarOp::load && node.placed) found.erase(node.buffer);
+        if (node.op == ScalarOp::load && node.is_indirect)
+          found.erase(node.buffer);
       }
     }
   }
@@ -52,8 +53,8 @@ Innermost innermost_in_scratch(const Program& program,
 }
 
 // Where an element of a result is in scratch: row-major, but for that.
-Index place_in_scratch(const Program& program, const Innermost& innermost,
-                       int buffer, const std::vector<Index>& at) {
+Index scratch_index(const Program& program, const Innermost& innermost,
+                    int buffer, const std::vector<Index>& at) {
   const auto& shape = program.buffers[buffer].shape;
   const auto found = innermost.find(buffer);
   const std::size_t last =
@@ -75,10 +76,10 @@ void resolve_results(Schedule& plan, const Innermost& innermost, Nest& nest) {
       if (node.op == ScalarOp::load &&
           program.buffers[node.buffer].kind == BufferKind::result) {
         const bool here =
-            makes_any(nest, {node.buffer}) && !nest.split && !node.placed;
+            makes_any(nest, {node.buffer}) && !nest.split && !node.is_indirect;
         if (!here) plan.spilled.insert(node.buffer);
         const Index flat =
-            place_in_scratch(program, innermost, node.buffer, node.index);
+            scratch_index(program, innermost, node.buffer, node.index);
         replaced[id] = resolved(program.arena, node, here, flat);
       } else {
         replaced[id] = program.arena.with_arguments(id, node.arguments);
@@ -93,20 +94,20 @@ void resolve_results(Schedule& plan, const Innermost& innermost, Nest& nest) {
 void flatten_result_index(const Schedule& plan, const Innermost& innermost,
                           Stage& stage) {
   const bool spills =
-      stage.adds ||
+      stage.is_add ||
       std::any_of(stage.results.begin(), stage.results.end(),
                   [&](int buffer) { return plan.spilled.contains(buffer); });
   if (!spills) {
     stage.result_index = {};
     return;
   }
-  stage.result_index = {place_in_scratch(plan.program, innermost,
-                                         stage.results[0], stage.result_index)};
+  stage.result_index = {scratch_index(plan.program, innermost, stage.results[0],
+                                      stage.result_index)};
 }
 
 }  // namespace
 
-void place_results(Schedule& plan, bool coalesced) {
+void lay_out_results(Schedule& plan, bool coalesced) {
   const Innermost innermost =
       coalesced ? innermost_in_scratch(plan.program, plan.nests) : Innermost{};
   for (Nest& nest : plan.nests) resolve_results(plan, innermost, nest);

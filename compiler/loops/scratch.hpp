@@ -8,6 +8,6 @@ namespace weft {
 /// Results read in their own nest stay in registers; those of other nests are
 /// in scratch: row-major, or, if `coalesced`, with the dimension innermost
 /// along which neighbouring threads make them. Fills `plan.spilled`.
-void place_results(Schedule& plan, bool coalesced);
+void lay_out_results(Schedule& plan, bool coalesced);
 
 }  // namespace weft

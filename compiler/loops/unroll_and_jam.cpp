@@ -11,63 +11,67 @@
 namespace weft {
 namespace {
 
-/// Only what needs nothing but the order of a fold's elements, which is free.
+/// Only what needs nothing but the order of a reduction's elements, which is
+/// free.
 std::optional<std::string> combiner(const Program& program,
                                     const Stage& stage) {
   if (!is_float(program.arena[stage.value].dtype)) return {};
-  if (stage.fold == Fold::sum) return "add";
-  if (stage.fold == Fold::max) return "maximum";
-  if (stage.fold == Fold::min) return "minimum";
+  if (stage.reduction == Reduction::sum) return "add";
+  if (stage.reduction == Reduction::max) return "maximum";
+  if (stage.reduction == Reduction::min) return "minimum";
   return {};
 }
 
 bool is_one_window(const Schedule& plan, const Nest& nest) {
-  const Stage& fold = nest.stages.front();
-  const bool others_store =
-      std::all_of(nest.stages.begin() + 1, nest.stages.end(),
-                  [](const Stage& s) { return s.stores() && s.inner.empty(); });
-  return nest.columns && !nest.split && !nest.alone && fold.folds &&
-         fold.inner.size() > 1 && !plan.spilled.contains(fold.results[0]) &&
-         others_store && combiner(plan.program, fold).has_value();
+  const Stage& reduction = nest.stages.front();
+  const bool others_store = std::all_of(
+      nest.stages.begin() + 1, nest.stages.end(),
+      [](const Stage& s) { return s.is_store() && s.inner.empty(); });
+  return nest.outer_reduction && !nest.split && !nest.no_fuse &&
+         reduction.is_reduction && reduction.inner.size() > 1 &&
+         !plan.spilled.contains(reduction.results[0]) && others_store &&
+         combiner(plan.program, reduction).has_value();
 }
 
 /// How many elements of `inner` a step of `outer` is, in what is read along
 /// both; 0 if nothing is, or not so.
-std::int64_t step_of(const Program& program, const Stage& fold, LoopVar outer,
-                     LoopVar inner) {
+std::int64_t step_of(const Program& program, const Stage& reduction,
+                     LoopVar outer, LoopVar inner) {
   std::int64_t step = 0;
-  for (const ExprId id : program.arena.reachable({fold.value})) {
+  for (const ExprId id : program.arena.reachable({reduction.value})) {
     const Scalar& node = program.arena[id];
     if (node.op != ScalarOp::load || node.index.size() != 1) continue;
-    const std::int64_t far = node.index[0].coefficient(outer.id);
-    const std::int64_t near = node.index[0].coefficient(inner.id);
-    if (far == 0 || near == 0) continue;
-    if (far % near != 0 || (step != 0 && far / near != step)) return 0;
-    step = far / near;
+    const std::int64_t outer_step = node.index[0].coefficient(outer.id);
+    const std::int64_t inner_step = node.index[0].coefficient(inner.id);
+    if (outer_step == 0 || inner_step == 0) continue;
+    if (outer_step % inner_step != 0 ||
+        (step != 0 && outer_step / inner_step != step))
+      return 0;
+    step = outer_step / inner_step;
   }
   return step;
 }
 
 /// The neighbours that go together: all of them in equal numbers.
-std::int64_t together_of(const Stage& fold, LoopVar outer, LoopVar inner,
+std::int64_t together_of(const Stage& reduction, LoopVar outer, LoopVar inner,
                          const LoopChoices& choices) {
-  std::int64_t most = std::min({choices.jam_windows_max,
-                                choices.jam_written_elements_max / inner.extent,
-                                choices.jam_taps_max / extent_of(fold.inner)});
+  std::int64_t most = std::min(
+      {choices.jam_windows_max, choices.jam_written_elements_max / inner.extent,
+       choices.jam_taps_max / extent_of(reduction.inner)});
   while (most > 1 && outer.extent % most != 0) --most;
   return std::max<std::int64_t>(1, most);
 }
 
 std::optional<Jam> best_jam(const Program& program, const Nest& nest,
                             const LoopChoices& choices) {
-  const Stage& fold = nest.stages.front();
+  const Stage& reduction = nest.stages.front();
   std::optional<Jam> best;
   // The last variable is that of the vectors.
   for (std::size_t i = 0; i + 1 < nest.outer.size(); ++i) {
-    for (const LoopVar& inner : fold.inner) {
+    for (const LoopVar& inner : reduction.inner) {
       const LoopVar outer = nest.outer[i];
-      const Jam jam = {outer, inner, step_of(program, fold, outer, inner),
-                       together_of(fold, outer, inner, choices)};
+      const Jam jam = {outer, inner, step_of(program, reduction, outer, inner),
+                       together_of(reduction, outer, inner, choices)};
       if (jam.step < 1 || jam.share() > choices.jam_reads_share_max) continue;
       if (!best || jam.share() < best->share()) best = jam;
     }
@@ -105,30 +109,31 @@ void apply(Program& program, Nest& nest, const Jam& jam) {
     const Index first = is_all ? Index(0) : Index(block) * jam.together;
     return first + Index(which);
   };
-  const Stage fold = nest.stages.front();
-  const std::string combine = *combiner(program, fold);
-  const DType dtype = program.arena[fold.value].dtype;
+  const Stage reduction = nest.stages.front();
+  const std::string combine = *combiner(program, reduction);
+  const DType dtype = program.arena[reduction.value].dtype;
   std::vector<Stage> stages;
   for (std::int64_t which = 0; which < jam.together; ++which) {
-    Stage one = fold;
-    std::erase(one.inner, jam.inner);
-    if (which > 0) one.results = {new_result(program, fold.results[0])};
+    Stage copy = reduction;
+    std::erase(copy.inner, jam.inner);
+    if (which > 0) copy.results = {new_result(program, reduction.results[0])};
     for (std::int64_t i = 0; i < jam.inner.extent; ++i) {
       const ExprId value = program.arena.substitute(
-          fold.value, {{jam.outer.id, at(which)}, {jam.inner.id, Index(i)}});
-      one.value = i == 0
-                      ? value
-                      : program.arena.call(combine, dtype, {one.value, value});
+          reduction.value,
+          {{jam.outer.id, at(which)}, {jam.inner.id, Index(i)}});
+      copy.value =
+          i == 0 ? value
+                 : program.arena.call(combine, dtype, {copy.value, value});
     }
-    stages.push_back(std::move(one));
+    stages.push_back(std::move(copy));
   }
   for (std::size_t s = 1; s < nest.stages.size(); ++s) {
     for (std::int64_t which = 0; which < jam.together; ++which) {
-      Stage one = nest.stages[s];
-      substitute(program, one, {{jam.outer.id, at(which)}});
-      one.value = with_result(program.arena, one.value, fold.results[0],
-                              stages[which].results[0]);
-      stages.push_back(std::move(one));
+      Stage copy = nest.stages[s];
+      substitute(program, copy, {{jam.outer.id, at(which)}});
+      copy.value = with_result(program.arena, copy.value, reduction.results[0],
+                               stages[which].results[0]);
+      stages.push_back(std::move(copy));
     }
   }
   nest.stages = std::move(stages);

@@ -1,4 +1,4 @@
-// Unroll and jam: the folds of neighbouring windows, which overlap, done
+// Unroll and jam: the reductions of neighbouring windows, which overlap, done
 // together, so that what they have in common is read once.
 #pragma once
 
@@ -6,9 +6,9 @@
 
 namespace weft {
 
-/// In nests that fold a window in columns (a pool, a depthwise convolution): of
-/// a variable along which windows overlap, several neighbours become stages of
-/// their own, and so does what is made of their results. Each window's part
+/// In nests that reduce a window in columns (a pool, a depthwise convolution):
+/// of a variable along which windows overlap, several neighbours become stages
+/// of their own, and so does what is made of their results. Each window's part
 /// along that dimension is written out in full: equal expressions of the arena
 /// are one, which is what shares the loads. Nests where that saves little are
 /// left as they are.

@@ -38,7 +38,7 @@ std::string program_text(const Program& program) {
   for (const Stage& stage : program.stages) {
     text += stage.note + ": outer" + extents_text(stage.outer) + " inner" +
             extents_text(stage.inner) + " fold" +
-            std::to_string(static_cast<int>(stage.fold)) + " at " +
+            std::to_string(static_cast<int>(stage.reduction)) + " at " +
             stage.offset.text();
     for (const Index& index : stage.result_index) text += " " + index.text();
     text += "\n";
@@ -51,15 +51,15 @@ std::string program_text(const Program& program) {
   return text;
 }
 
-/// A stage that adds in place what grows, or counts places in it, which are
-/// kept in 32 bits: the call that it came from, or "".
-std::string places_size(const Program& small, const Program& large) {
+/// A stage that adds in place what is symbolic, or counts places in it, which
+/// are kept in 32 bits: the call that it came from, or "".
+std::string symbolic_position(const Program& small, const Program& large) {
   for (std::size_t i = 0; i < small.stages.size(); ++i) {
-    const Stage& one = small.stages[i];
-    const bool places = one.adds || one.position >= 0;
-    if (places && i < large.stages.size() &&
-        one.inner != large.stages[i].inner) {
-      return one.note;
+    const Stage& stage = small.stages[i];
+    const bool has_positions = stage.is_add || stage.position >= 0;
+    if (has_positions && i < large.stages.size() &&
+        stage.inner != large.stages[i].inner) {
+      return stage.note;
     }
   }
   return "";
@@ -83,28 +83,28 @@ std::string beyond_64_bits(const Graph& graph) {
 
 }  // namespace
 
-bool place_growing(const Graph& one, const Graph& other) {
+bool positions_are_symbolic(const Graph& graph, const Graph& other) {
   LoweringOptions options;
   options.contractions = true;
   options.halves = true;
   options.adds_in_place = true;
   options.for_sizes = true;
-  const auto small = lower(one, options), large = lower(other, options);
-  return small && large && !places_size(*small, *large).empty();
+  const auto small = lower(graph, options), large = lower(other, options);
+  return small && large && !symbolic_position(*small, *large).empty();
 }
 
 Result<void> check_any_size(const Graph& graph, LoweringOptions options) {
   options.for_sizes = true;
-  if (auto told = size_sources(graph); !told) {
-    return std::unexpected(told.error());
+  if (auto sources = size_sources(graph); !sources) {
+    return std::unexpected(sources.error());
   }
-  const std::size_t symbols = graph.growth.sizes.size();
+  const std::size_t symbols = graph.symbolic_shapes.sizes.size();
   std::vector<Sizes> all = sample_sizes(graph);
   all.emplace_back(kSmall, kSmall + symbols);
   all.emplace_back(kLarge, kLarge + symbols);
-  const auto usual = usual_graph(graph);
-  if (!usual) return std::unexpected(usual.error());
-  all.push_back(usual->growth.sizes);
+  const auto hint = hint_graph(graph);
+  if (!hint) return std::unexpected(hint.error());
+  all.push_back(hint->symbolic_shapes.sizes);
   std::map<Sizes, Program> programs;
   std::map<Sizes, std::string> texts;
   for (const Sizes& sizes : all) {
@@ -120,11 +120,11 @@ Result<void> check_any_size(const Graph& graph, LoweringOptions options) {
     texts[sizes] = program_text(*program);
     programs[sizes] = std::move(*program);
   }
-  const std::string placed =
-      places_size(programs.begin()->second, programs.rbegin()->second);
-  if (!placed.empty()) {
+  const std::string symbolic_call =
+      symbolic_position(programs.begin()->second, programs.rbegin()->second);
+  if (!symbolic_call.empty()) {
     return fail(ErrorCode::wrong_input,
-                placed +
+                symbolic_call +
                     " adds in place along the batch, or finds places in it, "
                     "which code for any batch does not");
   }

@@ -10,7 +10,7 @@ namespace weft {
 namespace {
 
 /// Calls that compute one tensor of numbers, element by element or almost so.
-bool may_be_kept(const Node& node) {
+bool can_materialize(const Node& node) {
   const std::string& target = node.target;
   return node.kind == NodeKind::call && target != "getitem" &&
          node.values.size() == 1 && node.values[0] &&
@@ -36,27 +36,27 @@ std::map<std::string, int> readers_of(const Graph& graph) {
 }  // namespace
 
 std::set<std::string> worth_keeping(const Graph& graph,
-                                    const ScheduleOfKept& schedule_of,
+                                    const ScheduleFor& schedule_of,
                                     const DeviceRates& rates,
                                     const LoweringChoices& choices) {
   constexpr int kReadersMin = 2;
-  std::set<std::string> kept;
-  const Schedule as_written = schedule_of(kept);
-  if (as_written.nests.size() < 2) return kept;
+  std::set<std::string> materialized;
+  const Schedule as_written = schedule_of(materialized);
+  if (as_written.nests.size() < 2) return materialized;
   double least_us = moving_us(as_written, rates);
   auto readers = readers_of(graph);
   int trials = 0;
   for (const Node& node : graph.nodes) {
-    if (!may_be_kept(node) || readers[node.name] < kReadersMin) continue;
+    if (!can_materialize(node) || readers[node.name] < kReadersMin) continue;
     if (++trials > choices.kept_trials_max) break;
-    std::set<std::string> more = kept;
+    std::set<std::string> more = materialized;
     more.insert(node.name);
     const double us = moving_us(schedule_of(more), rates);
     if (us + choices.kept_gain_us >= least_us) continue;
     least_us = us;
-    kept = std::move(more);
+    materialized = std::move(more);
   }
-  return kept;
+  return materialized;
 }
 
 }  // namespace weft

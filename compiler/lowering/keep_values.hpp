@@ -1,6 +1,6 @@
-// Which values that several kernels read are computed once and kept: else each
-// kernel computes them again, of all that they are made of. Decides nothing
-// that a result depends on.
+// Chooses values that several kernels read and that are materialized: computed
+// once and stored. Otherwise each kernel computes them again from all their
+// operands. Affects speed only.
 #pragma once
 
 #include <functional>
@@ -12,15 +12,15 @@
 
 namespace weft {
 
-/// The graph's kernels where the values of these calls are kept.
-using ScheduleOfKept =
-    std::function<Schedule(const std::set<std::string>& kept)>;
+/// The graph's schedule with the values of these calls materialized.
+using ScheduleFor =
+    std::function<Schedule(const std::set<std::string>& materialized)>;
 
-/// Names of calls (LoweringOptions::keep): one after the other as they stand in
-/// the graph, each by which the kernels move so much less that they take less
-/// time, launches included. Of a graph that is one kernel, none.
+/// Names of calls (LoweringOptions::keep), tried one after the other in graph
+/// order. A call is chosen if materializing it reduces the kernels' time for
+/// memory traffic and launches. None for a graph that is one kernel.
 std::set<std::string> worth_keeping(const Graph& graph,
-                                    const ScheduleOfKept& schedule_of,
+                                    const ScheduleFor& schedule_of,
                                     const DeviceRates& rates,
                                     const LoweringChoices& choices);
 

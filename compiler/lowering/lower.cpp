@@ -53,7 +53,7 @@ bool contains(const Shape& dims, std::int64_t dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
 
-// Others stay with the framework.
+// Others stay with PyTorch.
 bool is_supported(DType dtype, const LoweringOptions& options) {
   if (is_half(dtype)) return options.halves;
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i64 ||
@@ -68,7 +68,7 @@ bool is_conversion(const Node& node) {
 DType computed_in(DType dtype) { return is_half(dtype) ? DType::f32 : dtype; }
 
 // Truth values are lanes of -1 and 0, on which the arithmetic of integers is
-// wrong. Sums and products of them are or and and, as the framework has it.
+// wrong. Sums and products of them are or and and, as PyTorch has it.
 std::string function_of_truth(const std::string& function) {
   static const std::map<std::string, std::string> kSame = {
       {"add", "logical_or"},
@@ -114,18 +114,20 @@ std::optional<ExprId> argument_of_mish(const ScalarArena& arena,
 
 /// Where nobody asks for the place of the largest element, its value will do.
 void forget_position(Stage& stage) {
-  stage.fold = stage.fold == Fold::argmax ? Fold::max : Fold::min;
+  stage.reduction =
+      stage.reduction == Reduction::argmax ? Reduction::max : Reduction::min;
   stage.position = -1;
   stage.results.pop_back();
 }
 
-void check_fold(Fold fold, const Virtual& value, const Shape& dims) {
-  if (value.dtype() == DType::boolean && fold != Fold::max &&
-      fold != Fold::min) {
+void check_reduction(Reduction reduction, const Virtual& value,
+                     const Shape& dims) {
+  if (value.dtype() == DType::boolean && reduction != Reduction::max &&
+      reduction != Reduction::min) {
     throw Unsupported{"a sum, product or position of truth values"};
   }
   // The prelude keeps positions in 32 bits.
-  if (fold != Fold::argmax && fold != Fold::argmin) return;
+  if (reduction != Reduction::argmax && reduction != Reduction::argmin) return;
   if (dims.empty()) throw Unsupported{"the place of a single number"};
   std::int64_t count = 1;
   for (const std::int64_t dim : dims) count *= value.shape()[dim];
@@ -139,8 +141,9 @@ Virtual Lowering::number(DType dtype, double value) {
   return Virtual(dtype, {}, [id](const Position&) { return id; });
 }
 
-bool Lowering::grows(const Node& call, std::size_t argument) const {
-  return options_.for_sizes && growing_.contains({call.name, argument});
+bool Lowering::is_symbolic(const Node& call, std::size_t argument) const {
+  return options_.for_sizes &&
+         symbolic_arguments_.contains({call.name, argument});
 }
 
 Virtual Lowering::count(DType dtype, std::int64_t elements) {
@@ -159,12 +162,13 @@ Virtual Lowering::cast(const Virtual& value, DType dtype) {
 Virtual Lowering::rounded(const Virtual& value, DType half) {
   // A scan's pieces are rounded each.
   if (value.pieces() != nullptr) return value;
-  const Virtual made(DType::f32, value.shape(), [=, this](const Position& at) {
-    const ExprId exact = value.at(at);
-    if (fits(exact, half, kChoicesDeep)) return exact;
-    return arena().cast(DType::f32, arena().cast(half, exact));
-  });
-  return value.is_scan() ? made.of_scan() : made;
+  const Virtual result(
+      DType::f32, value.shape(), [=, this](const Position& at) {
+        const ExprId exact = value.at(at);
+        if (fits(exact, half, kChoicesDeep)) return exact;
+        return arena().cast(DType::f32, arena().cast(half, exact));
+      });
+  return value.is_scan() ? result.of_scan() : result;
 }
 
 Virtual Lowering::wide(const Virtual& value) {
@@ -226,7 +230,7 @@ Virtual Lowering::reshape(const Virtual& value, const Shape& shape) {
     throw Unsupported{"a view of another number of elements"};
   }
   return Virtual(value.dtype(), shape, [=](const Position& at) {
-    const Index flat = flat_place(at, shape);
+    const Index flat = flat_offset(at, shape);
     Position inner(value.shape().size());
     std::int64_t stride = 1;
     for (std::size_t i = inner.size(); i-- > 0;) {
@@ -275,31 +279,32 @@ Virtual Lowering::pointwise(const std::string& name, DType dtype,
   });
 }
 
-std::vector<Virtual> Lowering::fold(Fold fold, const Virtual& value,
-                                    const Shape& dims) {
-  const bool positions = fold == Fold::argmax || fold == Fold::argmin;
-  check_fold(fold, value, dims);
+std::vector<Virtual> Lowering::reduce(Reduction reduction, const Virtual& value,
+                                      const Shape& dims) {
+  const bool positions =
+      reduction == Reduction::argmax || reduction == Reduction::argmin;
+  check_reduction(reduction, value, dims);
   Stage stage;
-  stage.folds = true;
-  stage.fold = fold;
+  stage.is_reduction = true;
+  stage.reduction = reduction;
   stage.note = note_;
   Position at;
-  Shape kept;
+  Shape outer_shape;
   Index flat;
   for (std::size_t i = 0; i < value.shape().size(); ++i) {
     const std::int64_t extent = value.shape()[i];
-    const bool folded = contains(dims, static_cast<std::int64_t>(i));
+    const bool reduced = contains(dims, static_cast<std::int64_t>(i));
     Index index;
     if (extent > 1) {
       const LoopVar variable = program_.new_variable(extent);
-      (folded ? stage.inner : stage.outer).push_back(variable);
+      (reduced ? stage.inner : stage.outer).push_back(variable);
       index = Index(variable);
     }
     at.push_back(index);
-    if (folded) {
+    if (reduced) {
       flat = flat * extent + index;
     } else {
-      kept.push_back(extent);
+      outer_shape.push_back(extent);
       stage.result_index.push_back(index);
     }
   }
@@ -309,9 +314,9 @@ std::vector<Virtual> Lowering::fold(Fold fold, const Virtual& value,
   for (const DType dtype : {value.dtype(), DType::i64}) {
     const int buffer = static_cast<int>(program_.buffers.size());
     program_.buffers.push_back(
-        {BufferKind::result, dtype, "s" + std::to_string(buffer), kept});
+        {BufferKind::result, dtype, "s" + std::to_string(buffer), outer_shape});
     stage.results.push_back(buffer);
-    results.emplace_back(dtype, kept, [=, this](const Position& where) {
+    results.emplace_back(dtype, outer_shape, [=, this](const Position& where) {
       return arena().load(dtype, buffer, where);
     });
     if (!positions) break;
@@ -425,16 +430,16 @@ void Lowering::store(const Virtual& value, const TensorType& type, int output,
 
 void Lowering::drop_unused() {
   std::set<int> needed;
-  std::vector<Stage> kept;
+  std::vector<Stage> remaining;
   for (std::size_t i = program_.stages.size(); i-- > 0;) {
     Stage& stage = program_.stages[i];
     const bool wanted =
-        stage.stores() ||
+        stage.is_store() ||
         std::any_of(stage.results.begin(), stage.results.end(),
                     [&](int buffer) { return needed.contains(buffer); });
     if (!wanted) continue;
     std::vector<ExprId> roots = {stage.value};
-    if (stage.adds) {
+    if (stage.is_add) {
       roots.push_back(stage.position);
     } else if (stage.position >= 0 && !needed.contains(stage.results[1])) {
       forget_position(stage);
@@ -442,9 +447,9 @@ void Lowering::drop_unused() {
     for (const ExprId id : arena().reachable(roots)) {
       if (arena()[id].op == ScalarOp::load) needed.insert(arena()[id].buffer);
     }
-    kept.insert(kept.begin(), std::move(stage));
+    remaining.insert(remaining.begin(), std::move(stage));
   }
-  program_.stages = std::move(kept);
+  program_.stages = std::move(remaining);
 }
 
 void Lowering::check_type(const Node& node) const {
@@ -494,7 +499,7 @@ std::vector<std::optional<Virtual>> Lowering::call(const Node& node) {
   return values;
 }
 
-// As the framework rounds each operator's result; a conversion that is asked
+// As PyTorch rounds each operator's result; a conversion that is asked
 // for by name always.
 void Lowering::round_results(const Node& node,
                              std::vector<std::optional<Virtual>>& values) {
@@ -509,7 +514,7 @@ void Lowering::round_results(const Node& node,
 }
 
 Result<Program> Lowering::run(const Graph& graph) try {
-  growing_ = growing_arguments(graph);
+  symbolic_arguments_ = symbolic_arguments(graph);
   int inputs = 0;
   for (const Node& node : graph.nodes) {
     check_type(node);
@@ -522,7 +527,7 @@ Result<Program> Lowering::run(const Graph& graph) try {
     }
     auto& values = values_[node.name] = call(node);
     if (options_.keep.contains(node.name)) {
-      for (auto& value : values) value = kept(*value);
+      for (auto& value : values) value = materialized(*value);
     }
   }
   int outputs = 0;

@@ -60,8 +60,8 @@ std::int64_t elements_along(const Virtual& value, const Shape& dims);
 /// A truth value, or none: what is read for certain has no guard.
 using Guard = std::optional<ExprId>;
 
-/// By loop variable, the value that it stands for.
-using Places = std::map<int, ExprId>;
+/// The computed value that a loop variable stands for.
+using ComputedIndices = std::map<int, ExprId>;
 
 /// Thrown inside lowering when a call is not covered; lower() returns it as an
 /// Error. The rules nest deeply, and each would have to pass it on otherwise.
@@ -80,15 +80,16 @@ class Lowering {
   const LoweringOptions& options() const { return options_; }
 
   Virtual number(DType dtype, double value);
-  /// Whether that argument of the call is a number that grows with a size.
-  bool grows(const Node& call, std::size_t argument) const;
+  /// True if that argument of the call is a symbolic number.
+  bool is_symbolic(const Node& call, std::size_t argument) const;
   /// How many elements something has, or one fewer, rounded to that type as
-  /// the framework rounds it.
+  /// PyTorch rounds it.
   Virtual count(DType dtype, std::int64_t elements);
   Virtual cast(const Virtual& value, DType dtype);
-  /// A factor of a matrix product or convolution. Where this call's result is a
-  /// half, so are its factors, as the framework's are. One that many reads make
-  /// is kept: a product would make it again for each tile of its result.
+  /// A factor of a matrix product or convolution. If this call's result is a
+  /// half, its factors are rounded to it, as PyTorch's are. A factor computed
+  /// from many reads is materialized, because the product would compute it
+  /// again for each tile of its result.
   Virtual factor(const Virtual& value);
   /// What moments of the value are taken of.
   Virtual wide(const Virtual& value);
@@ -100,15 +101,16 @@ class Lowering {
   /// A call of the prelude's function, broadcasting the arguments.
   Virtual pointwise(const std::string& function, DType dtype,
                     const std::vector<Virtual>& arguments);
-  /// Folds those dimensions away; they are gone from the result's shape.
-  std::vector<Virtual> fold(Fold fold, const Virtual& value, const Shape& dims);
+  /// Reduces those dimensions, which the result's shape no longer has.
+  std::vector<Virtual> reduce(Reduction reduction, const Virtual& value,
+                              const Shape& dims);
   /// The running sum or product along a dimension, in the same shape.
-  Virtual scan(Fold fold, const Virtual& value, std::int64_t dim);
-  /// What is added to an element of a tensor: `value`, to the element at those
-  /// places in the dimensions that are picked, where all of `holds`.
+  Virtual scan(Reduction reduction, const Virtual& value, std::int64_t dim);
+  /// What is added to an element of a tensor: `value`, to the element at
+  /// `indices` in the picked dimensions, where all of `holds`.
   struct Addition {
     Guard holds;
-    std::vector<ExprId> places;
+    std::vector<ExprId> indices;
     ExprId value = 0;
   };
   using AdditionAt =
@@ -118,15 +120,15 @@ class Lowering {
   Virtual add_in_place(const Virtual& base, const Shape& picked,
                        const Shape& extents, const Shape& entries,
                        const AdditionAt& at);
-  /// The value, of which each element is made once and stays for all who read
-  /// it.
-  Virtual kept(const Virtual& value);
-  /// The same of what is read `times` over along its last `dims` dimensions, if
-  /// making it so often is more than LoweringChoices::window_operations_max.
-  Virtual kept_for_windows(const Virtual& value, double times,
-                           std::size_t dims);
-  /// All that an element is made of.
-  std::vector<ExprId> made_of(const Virtual& value);
+  /// The value, with each element computed once and stored for all readers.
+  Virtual materialized(const Virtual& value);
+  /// The same for a value that is read `times` over along its last `dims`
+  /// dimensions, if recomputing it takes more than
+  /// LoweringChoices::window_operations_max.
+  Virtual materialized_for_windows(const Virtual& value, double times,
+                                   std::size_t dims);
+  /// All expressions that an element is computed from.
+  std::vector<ExprId> expressions_of(const Virtual& value);
   /// A dimension of one again where `dims` says (positions in the result).
   Virtual restore(const Virtual& value, const Shape& dims);
   Virtual broadcast(const Virtual& value, const Shape& shape);
@@ -145,11 +147,11 @@ class Lowering {
   /// The truth of least <= index < end, of an index that the model gives. Where
   /// it can be outside, asking is a check, and a kernel that finds one raises.
   ExprId in_bounds(ExprId index, std::int64_t least, std::int64_t end);
-  /// The element there, where some variables of the position stand for places
-  /// that are only known as values. Nothing is read where `guard` is false:
-  /// it must say that each lies in its variable's extent.
-  ExprId read_at(const Virtual& value, const Position& at, const Places& places,
-                 ExprId guard);
+  /// The element there, where some variables of the position stand for computed
+  /// indices. Nothing is read where `guard` is false: it must imply that each
+  /// index lies in its variable's extent.
+  ExprId read_at(const Virtual& value, const Position& at,
+                 const ComputedIndices& indices, ExprId guard);
   LoopVar new_variable(std::int64_t extent) {
     return program_.new_variable(extent);
   }
@@ -182,7 +184,7 @@ class Lowering {
   void round_results(const Node& node,
                      std::vector<std::optional<Virtual>>& values);
   ExprId read_inside(const Virtual& value, const Position& at);
-  ExprId placed(ExprId id, const Places& places, ExprId guard);
+  ExprId indirect(ExprId id, const ComputedIndices& indices, ExprId guard);
   void declare_input(const Node& node, int position);
   void store_output(const Virtual& value, const TensorType& type, int position);
   void store(const Virtual& value, const TensorType& type, int output,
@@ -198,8 +200,8 @@ class Lowering {
   std::string note_;                            ///< of the call under way
   DType result_type_ = DType::f32;              ///< and what it results in
   DType argument_type_ = DType::f32;            ///< and what it is given
-  /// Arguments that grow, by their call's name.
-  std::set<std::pair<std::string, std::size_t>> growing_;
+  /// Symbolic arguments: (call, argument position).
+  std::set<std::pair<std::string, std::size_t>> symbolic_arguments_;
 };
 
 Result<Program> lower(const Graph& graph, const LoweringOptions& options);

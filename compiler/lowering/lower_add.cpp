@@ -11,9 +11,9 @@ Virtual Lowering::add_in_place(const Virtual& base, const Shape& picked,
                                const AdditionAt& at) {
   const DType dtype = base.dtype();
   const Shape& shape = base.shape();
-  const Virtual filled = kept(base);
+  const Virtual filled = materialized(base);
   Stage stage;
-  stage.adds = true;
+  stage.is_add = true;
   stage.note = note_;
   stage.results = program_.stages.back().results;
   const auto walked = [&](std::int64_t extent, std::vector<LoopVar>& list) {
@@ -33,22 +33,22 @@ Virtual Lowering::add_in_place(const Virtual& base, const Shape& picked,
   }
   const Addition addition = at(point, entry);
   stage.value = addition.value;
-  ExprId place = arena().integer(DType::i64, 0);
+  ExprId offset = arena().integer(DType::i64, 0);
   for (std::size_t i = 0; i < picked.size(); ++i) {
     std::int64_t stride = 1;
     for (std::size_t k = picked[i] + 1; k < shape.size(); ++k) {
       stride *= shape[k];
     }
-    const ExprId moved =
-        arena().call("mul", DType::i64,
-                     {addition.places[i], arena().integer(DType::i64, stride)});
-    place = arena().call("add", DType::i64, {place, moved});
+    const ExprId moved = arena().call(
+        "mul", DType::i64,
+        {addition.indices[i], arena().integer(DType::i64, stride)});
+    offset = arena().call("add", DType::i64, {offset, moved});
   }
   const ExprId nowhere = arena().integer(DType::i64, -1);
   stage.position = addition.holds
                        ? arena().call("select", DType::i64,
-                                      {*addition.holds, place, nowhere})
-                       : place;
+                                      {*addition.holds, offset, nowhere})
+                       : offset;
   const int buffer = stage.results[0];
   program_.stages.push_back(std::move(stage));
   return Virtual(dtype, shape, [=, this](const Position& where) {
@@ -67,7 +67,7 @@ bool reads(const ScalarArena& arena, const Stage& stage, int buffer) {
 /// Whether the stage copies that buffer as it is to an output, and no more.
 bool copies(const Program& program, const Stage& stage, int buffer) {
   const Scalar& load = program.arena[stage.value];
-  if (!stage.stores() || load.op != ScalarOp::load || load.guarded ||
+  if (!stage.is_store() || load.op != ScalarOp::load || load.guarded ||
       load.buffer != buffer) {
     return false;
   }
@@ -75,7 +75,7 @@ bool copies(const Program& program, const Stage& stage, int buffer) {
   const Buffer& output = program.buffers[stage.output];
   return output.shape == shape &&
          extent_of(stage.inner) == elements_of(output) &&
-         stage.offset == flat_place(load.index, shape);
+         stage.offset == flat_offset(load.index, shape);
 }
 
 }  // namespace
@@ -83,13 +83,13 @@ bool copies(const Program& program, const Stage& stage, int buffer) {
 void Lowering::add_into_outputs() {
   auto& stages = program_.stages;
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    if (!stages[i].adds) continue;
+    if (!stages[i].is_add) continue;
     const int buffer = stages[i].results[0];
     std::vector<std::size_t> readers;
     std::vector<std::size_t> makers;
     for (std::size_t k = 0; k < stages.size(); ++k) {
       if (reads(arena(), stages[k], buffer)) readers.push_back(k);
-      if (stages[k].folds && stages[k].results == stages[i].results) {
+      if (stages[k].is_reduction && stages[k].results == stages[i].results) {
         makers.push_back(k);
       }
     }
@@ -99,12 +99,12 @@ void Lowering::add_into_outputs() {
     }
     const Stage& copy = stages[readers[0]];
     Stage& filled = stages[makers[0]];
-    filled.folds = false;
+    filled.is_reduction = false;
     filled.inner = std::move(filled.outer);
     filled.outer.clear();
     filled.output = copy.output;
     filled.offset =
-        flat_place(filled.result_index, program_.buffers[buffer].shape);
+        flat_offset(filled.result_index, program_.buffers[buffer].shape);
     filled.results.clear();
     filled.result_index.clear();
     stages[i].results = {copy.output};

@@ -1,5 +1,5 @@
 // Indices that a value gives: whether they can be outside, and the check where
-// they can. The framework raises there, so a kernel may neither read another
+// they can. PyTorch raises there, so a kernel may neither read another
 // element nor go on with zeros.
 #include <algorithm>
 

@@ -8,10 +8,10 @@ Guard Lowering::inside(const Index& index, std::int64_t extent) {
   if (most < 0 || least >= extent) {
     return arena().integer(DType::boolean, 0);
   }
-  const ExprId place = arena().position(index);
+  const ExprId position = arena().position(index);
   const auto compare = [&](const char* function, std::int64_t bound) {
     return arena().call(function, DType::boolean,
-                        {place, arena().integer(DType::i64, bound)});
+                        {position, arena().integer(DType::i64, bound)});
   };
   Guard guard;
   if (least < 0) guard = compare("ge", 0);

@@ -3,13 +3,14 @@
 
 namespace weft {
 
-Virtual Lowering::scan(Fold fold, const Virtual& value, std::int64_t dim) {
+Virtual Lowering::scan(Reduction reduction, const Virtual& value,
+                       std::int64_t dim) {
   const DType dtype = value.dtype();
   if (value.shape().empty() || value.shape()[dim] == 1) return value;
   if (dtype == DType::boolean) throw Unsupported{"a scan of truth values"};
   Stage stage;
-  stage.scans = true;
-  stage.fold = fold;
+  stage.is_scan = true;
+  stage.reduction = reduction;
   stage.note = note_;
   for (std::size_t i = 0; i < value.shape().size(); ++i) {
     Index index;
@@ -27,10 +28,10 @@ Virtual Lowering::scan(Fold fold, const Virtual& value, std::int64_t dim) {
       {BufferKind::result, dtype, "s" + std::to_string(buffer), value.shape()});
   stage.results = {buffer};
   program_.stages.push_back(std::move(stage));
-  const Virtual made(dtype, value.shape(), [=, this](const Position& where) {
+  const Virtual result(dtype, value.shape(), [=, this](const Position& where) {
     return arena().load(dtype, buffer, where);
   });
-  return made.of_scan();
+  return result.of_scan();
 }
 
 }  // namespace weft

@@ -9,10 +9,10 @@ namespace {
 /// Of a row's first elements.
 Virtual mean_of_first(Lowering& in, const Virtual& value, const Shape& dims) {
   Shape sample = value.shape();
-  std::int64_t room = 1024;
+  std::int64_t samples_left = 1024;
   for (std::size_t i = dims.size(); i-- > 0;) {
-    sample[dims[i]] = std::min(sample[dims[i]], room);
-    room = std::max<std::int64_t>(1, room / sample[dims[i]]);
+    sample[dims[i]] = std::min(sample[dims[i]], samples_left);
+    samples_left = std::max<std::int64_t>(1, samples_left / sample[dims[i]]);
   }
   double sampled = 1;
   for (const std::int64_t dim : dims) sampled *= sample[dim];
@@ -21,7 +21,7 @@ Virtual mean_of_first(Lowering& in, const Virtual& value, const Shape& dims) {
                       [=](const Position& at) { return value.at(at); });
   return in.pointwise(
       "div", dtype,
-      {in.fold(Fold::sum, first, dims)[0], in.number(dtype, sampled)});
+      {in.reduce(Reduction::sum, first, dims)[0], in.number(dtype, sampled)});
 }
 
 }  // namespace
@@ -59,24 +59,28 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
   const LoweringChoices& choices = options_.choices;
   const double rows =
       side_by_side ? static_cast<double>(choices.coalesced_rows) : 1;
-  const bool is_held = options_.for_sizes ||
-                       static_cast<double>(result.count) * rows <=
-                           static_cast<double>(choices.single_pass_elements);
-  Virtual shift = is_held ? divide(fold(Fold::sum, value, dims)[0], elements)
-                          : mean_of_first(*this, value, dims);
-  if (is_held && (!options_.mended_means || sums_exactly_alike(result.count))) {
+  const bool is_two_pass =
+      options_.for_sizes ||
+      static_cast<double>(result.count) * rows <=
+          static_cast<double>(choices.single_pass_elements);
+  Virtual shift = is_two_pass
+                      ? divide(reduce(Reduction::sum, value, dims)[0], elements)
+                      : mean_of_first(*this, value, dims);
+  if (is_two_pass &&
+      (!options_.mended_means || sums_exactly_alike(result.count))) {
     const Virtual centred =
         pointwise("sub", dtype, {value, restore(shift, dims)});
     result.mean = shift;
-    result.squares = fold(
-        Fold::sum, pointwise("product", dtype, {centred, centred}), dims)[0];
+    result.squares =
+        reduce(Reduction::sum, pointwise("product", dtype, {centred, centred}),
+               dims)[0];
     return result;
   }
   shift = pointwise("finite_or_zero", dtype, {shift});
   const Virtual moved = pointwise("sub", dtype, {value, restore(shift, dims)});
-  const Virtual sum = fold(Fold::sum, moved, dims)[0];
-  const Virtual squares =
-      fold(Fold::sum, pointwise("product", dtype, {moved, moved}), dims)[0];
+  const Virtual sum = reduce(Reduction::sum, moved, dims)[0];
+  const Virtual squares = reduce(
+      Reduction::sum, pointwise("product", dtype, {moved, moved}), dims)[0];
   const Virtual drift = divide(sum, elements);
   result.mean = pointwise("add", dtype, {shift, drift});
   // Where that is too large a number, so are the squares; and where there is

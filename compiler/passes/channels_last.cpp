@@ -36,7 +36,7 @@ class Relayer {
 
   Relaid run() {
     for (const Node& node : graph_.nodes) {
-      if (pays(node)) chosen_.insert(node.name);
+      if (is_profitable(node)) chosen_.insert(node.name);
     }
     for (const Node& node : graph_.nodes) {
       if (chosen_.contains(node.name)) {
@@ -45,7 +45,7 @@ class Relayer {
         nodes_.push_back(node);
       }
     }
-    Relaid relaid{graph_, std::move(apart_), std::move(copied_bytes_)};
+    Relaid relaid{graph_, std::move(no_fuse_set_), std::move(copied_bytes_)};
     relaid.graph.nodes = std::move(nodes_);
     return relaid;
   }
@@ -54,22 +54,27 @@ class Relayer {
   /// Measured on an H200 (docs/experiments, lab notes): images and volumes
   /// gain, but for pointwise and grouped convolutions; of those that stand
   /// alone, whose copies no other kernel does, the transposed ones.
-  bool pays(const Node& node) const {
-    const auto one = convolution_of(graph_, node);
-    if (!one || !node.tf32 || can_lower(node) || one->groups != 1 ||
-        one->window == 1 || (stands_alone(node) && !one->transposed)) {
+  bool is_profitable(const Node& node) const {
+    const auto convolution = convolution_of(graph_, node);
+    if (!convolution || !node.tf32 || can_lower(node) ||
+        convolution->groups != 1 || convolution->window == 1 ||
+        (is_isolated(node) && !convolution->transposed)) {
       return false;
     }
-    const std::size_t rank = one->result->shape.size();
-    return (rank == 4 || rank == 5) && one->image->shape.size() == rank &&
-           one->weight->shape.size() == rank && one->image->shape[1] > 1 &&
-           one->result->shape[1] > 1 && one->result->dtype != DType::f64 &&
-           is_row_major(*one->result) &&
-           element_count(*one->result) >= choices_.channels_last_elements_min;
+    const std::size_t rank = convolution->result->shape.size();
+    return (rank == 4 || rank == 5) &&
+           convolution->image->shape.size() == rank &&
+           convolution->weight->shape.size() == rank &&
+           convolution->image->shape[1] > 1 &&
+           convolution->result->shape[1] > 1 &&
+           convolution->result->dtype != DType::f64 &&
+           is_row_major(*convolution->result) &&
+           element_count(*convolution->result) >=
+               choices_.channels_last_elements_min;
   }
 
   /// Reads what the model is given, and makes what it returns.
-  bool stands_alone(const Node& node) const {
+  bool is_isolated(const Node& node) const {
     const auto& image = std::get<NodeRef>(node.args[0].value);
     return graph_.find(image.name)->kind != NodeKind::call &&
            !users_.contains(node.name);
@@ -87,8 +92,8 @@ class Relayer {
     Node back =
         copy(node.name, bare.name, *node.values[0], "contiguous_format");
     back.source = node.source;
-    made_[node.name] = bare.name;
-    if (!may_join(node)) apart_.insert(node.name);
+    channels_last_names_[node.name] = bare.name;
+    if (!may_join(node)) no_fuse_set_.insert(node.name);
     nodes_.push_back(std::move(bare));
     nodes_.push_back(std::move(back));
   }
@@ -109,14 +114,14 @@ class Relayer {
 
   /// The node of that tensor in that layout; made here, once.
   std::string in_channels_last(const std::string& name) {
-    const auto found = made_.find(name);
-    if (found != made_.end()) return found->second;
+    const auto found = channels_last_names_.find(name);
+    if (found != channels_last_names_.end()) return found->second;
     const TensorType type = channels_last(*graph_.find(name)->values[0]);
     const std::string format =
         type.shape.size() == 4 ? "channels_last" : "channels_last_3d";
     nodes_.push_back(
         copy(graph_.unused_name(name + "_channels_last"), name, type, format));
-    return made_[name] = nodes_.back().name;
+    return channels_last_names_[name] = nodes_.back().name;
   }
 
   static Node copy(const std::string& name, const std::string& of,
@@ -139,7 +144,7 @@ class Relayer {
       const Node& node = *waiting.back();
       waiting.pop_back();
       if (scatters(node)) return false;
-      if (folds_positions(node)) continue;  // what it finds lies row by row
+      if (reduces_positions(node)) continue;  // what it finds lies row by row
       for (const Node* user : users_of(node.name)) {
         if (chosen_.contains(user->name)) continue;  // in the same layout
         if (user->target != "getitem" && !can_lower(*user)) continue;
@@ -169,7 +174,7 @@ class Relayer {
   }
 
   /// Whether an element of the result is found in several positions.
-  static bool folds_positions(const Node& node) {
+  static bool reduces_positions(const Node& node) {
     constexpr auto reductions = std::to_array<std::string_view>(
         {"sum", "mean", "amax", "amin", "max", "min", "prod", "logsumexp"});
     return has(node, "pool") ||
@@ -188,8 +193,8 @@ class Relayer {
   /// Over dimension 1 and no other.
   static bool over_channels(const Node& node) {
     if (node.args.size() < 2) return false;
-    if (const auto* one = std::get_if<std::int64_t>(&node.args[1].value)) {
-      return *one == 1;
+    if (const auto* dim = std::get_if<std::int64_t>(&node.args[1].value)) {
+      return *dim == 1;
     }
     const auto* list = std::get_if<Arg::List>(&node.args[1].value);
     return list != nullptr && list->size() == 1 &&
@@ -209,8 +214,8 @@ class Relayer {
   std::map<std::string, std::vector<const Node*>> users_;
   std::set<std::string> chosen_;
   std::vector<Node> nodes_;
-  std::map<std::string, std::string> made_;
-  std::set<std::string> apart_;
+  std::map<std::string, std::string> channels_last_names_;
+  std::set<std::string> no_fuse_set_;
   std::map<std::string, double> copied_bytes_;
 };
 

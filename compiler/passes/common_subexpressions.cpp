@@ -54,7 +54,7 @@ Graph eliminate_common_subexpressions(Graph graph) {
     return found == renamed.end() ? name : found->second;
   };
 
-  std::vector<Node> kept;
+  std::vector<Node> remaining;
   for (Node& node : graph.nodes) {
     rename_refs(node, rename);
     if (node.kind == NodeKind::call && !is_impure(node.target)) {
@@ -67,9 +67,9 @@ Graph eliminate_common_subexpressions(Graph graph) {
         continue;
       }
     }
-    kept.push_back(std::move(node));
+    remaining.push_back(std::move(node));
   }
-  graph.nodes = std::move(kept);
+  graph.nodes = std::move(remaining);
   for (std::string& name : graph.outputs) name = rename(name);
   for (Mutation& mutation : graph.mutations) {
     mutation.node = rename(mutation.node);

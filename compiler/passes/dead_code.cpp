@@ -11,17 +11,17 @@ Graph eliminate_dead_code(Graph graph) {
   std::set<std::string> needed(graph.outputs.begin(), graph.outputs.end());
   for (const Mutation& mutation : graph.mutations) needed.insert(mutation.node);
 
-  std::vector<Node> kept;
+  std::vector<Node> live;
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     if (node->kind == NodeKind::call && !is_impure(node->target) &&
         !needed.contains(node->name)) {
       continue;
     }
     for_each_ref(*node, [&](const std::string& name) { needed.insert(name); });
-    kept.push_back(std::move(*node));
+    live.push_back(std::move(*node));
   }
-  std::ranges::reverse(kept);
-  graph.nodes = std::move(kept);
+  std::ranges::reverse(live);
+  graph.nodes = std::move(live);
   return graph;
 }
 

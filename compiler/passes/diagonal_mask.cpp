@@ -84,15 +84,15 @@ class Reader {
       const TensorType& type, const std::function<double(Offset)>& value) {
     const std::size_t rank = type.shape.size();
     if (rank < 2) return std::nullopt;
-    DiagonalMask made{type.shape[rank - 2], type.shape[rank - 1], {}};
-    if (made.rows < 1 || made.columns < 1 ||
-        made.rows + made.columns > kDiagonalsMax) {
+    DiagonalMask mask{type.shape[rank - 2], type.shape[rank - 1], {}};
+    if (mask.rows < 1 || mask.columns < 1 ||
+        mask.rows + mask.columns > kDiagonalsMax) {
       return std::nullopt;
     }
-    for (Offset d = 1 - made.rows; d < made.columns; ++d) {
-      made.values.push_back(value(d));
+    for (Offset d = 1 - mask.rows; d < mask.columns; ++d) {
+      mask.values.push_back(value(d));
     }
-    return made;
+    return mask;
   }
 
  private:
@@ -134,8 +134,8 @@ class Reader {
   static Found filled(const TensorType& type, std::optional<double> value) {
     if (!value) return std::nullopt;
     if (type.shape.empty()) return *value;
-    const auto made = matrix(type, [&](Offset) { return *value; });
-    return made ? Found(*made) : std::nullopt;
+    const auto mask = matrix(type, [&](Offset) { return *value; });
+    return mask ? Found(*mask) : std::nullopt;
   }
 
   static Found arange(const Node& node, const TensorType& type) {
@@ -152,18 +152,18 @@ class Reader {
     const auto shift = node.args.size() > 1 ? NodeIndex::number(node, 1) : 0.0;
     const auto* from = whole ? std::get_if<DiagonalMask>(&*whole) : nullptr;
     if (from == nullptr || !shift) return std::nullopt;
-    const auto made = matrix(type, [&](Offset d) {
+    const auto mask = matrix(type, [&](Offset d) {
       const auto at = static_cast<double>(d);
       const bool stays = name == "tril" ? at <= *shift : at >= *shift;
       return stays ? from->at(d) : 0.0;
     });
-    return made ? Found(*made) : std::nullopt;
+    return mask ? Found(*mask) : std::nullopt;
   }
 
   /// A number as it stands, or what the argument holds.
-  Found operand(const Node& node, std::size_t place) {
-    if (const auto value = NodeIndex::number(node, place)) return *value;
-    return read(index_.argument(node, place));
+  Found operand(const Node& node, std::size_t argument) {
+    if (const auto value = NodeIndex::number(node, argument)) return *value;
+    return read(index_.argument(node, argument));
   }
 
   Found pairs(const Node& node, const TensorType& type, std::string_view name) {
@@ -176,37 +176,37 @@ class Reader {
     }
     const Found a = operand(node, 0), b = operand(node, 1);
     if (!a || !b) return std::nullopt;
-    const auto* one = std::get_if<Line>(&*a);
-    const auto* other = std::get_if<Line>(&*b);
-    if (one != nullptr && other != nullptr) {
-      return compares(name) ? lines(type, *one, *other, of) : std::nullopt;
+    const auto* left = std::get_if<Line>(&*a);
+    const auto* right = std::get_if<Line>(&*b);
+    if (left != nullptr && right != nullptr) {
+      return compares(name) ? lines(type, *left, *right, of) : std::nullopt;
     }
     return each(type, {a, b}, [of](const double* x) { return of(x[0], x[1]); });
   }
 
   /// One counts rows, the other columns, by the same steps: their difference
   /// is the same all along a diagonal, and `of` compares or subtracts.
-  static Found lines(const TensorType& type, const Line& one, const Line& other,
-                     Binary of) {
-    if (one.counts_rows == other.counts_rows || one.step != other.step) {
+  static Found lines(const TensorType& type, const Line& left,
+                     const Line& right, Binary of) {
+    if (left.counts_rows == right.counts_rows || left.step != right.step) {
       return std::nullopt;
     }
-    const auto made = matrix(type, [&](Offset d) {
+    const auto mask = matrix(type, [&](Offset d) {
       const auto row = static_cast<double>(d < 0 ? -d : 0);
       const double column = row + static_cast<double>(d);
       const auto at = [&](const Line& line) {
         return line.start + line.step * (line.counts_rows ? row : column);
       };
-      return of(at(one), at(other));
+      return of(at(left), at(right));
     });
-    return made ? Found(*made) : std::nullopt;
+    return mask ? Found(*mask) : std::nullopt;
   }
 
   static Found each(const TensorType& type, const std::vector<Found>& operands,
                     const std::function<double(const double*)>& of) {
-    for (const Found& one : operands) {
-      if (!one || std::holds_alternative<Line>(*one)) return std::nullopt;
-      const auto* mask = std::get_if<DiagonalMask>(&*one);
+    for (const Found& left : operands) {
+      if (!left || std::holds_alternative<Line>(*left)) return std::nullopt;
+      const auto* mask = std::get_if<DiagonalMask>(&*left);
       const std::size_t rank = type.shape.size();
       if (mask != nullptr && (rank < 2 || mask->rows != type.shape[rank - 2] ||
                               mask->columns != type.shape[rank - 1])) {
@@ -222,8 +222,8 @@ class Reader {
       return of(numbers);
     };
     if (type.shape.empty()) return value(0);
-    const auto made = matrix(type, value);
-    return made ? Found(*made) : std::nullopt;
+    const auto mask = matrix(type, value);
+    return mask ? Found(*mask) : std::nullopt;
   }
 
   /// Copies, casts, and views that leave the last two dimensions.
@@ -284,8 +284,8 @@ class Reader {
 std::optional<DiagonalMask> diagonal_mask(const NodeIndex& index,
                                           const Node& mask) {
   const Found found = Reader(index).read(&mask);
-  const auto* made = found ? std::get_if<DiagonalMask>(&*found) : nullptr;
-  return made ? std::optional(*made) : std::nullopt;
+  const auto* diagonal = found ? std::get_if<DiagonalMask>(&*found) : nullptr;
+  return diagonal ? std::optional(*diagonal) : std::nullopt;
 }
 
 }  // namespace weft

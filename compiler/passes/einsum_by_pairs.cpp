@@ -8,19 +8,19 @@
 
 #include "compiler/graph/einsum_equation.hpp"
 #include "compiler/passes/passes.hpp"
-#include "compiler/passes/product_letters.hpp"
+#include "compiler/passes/product_labels.hpp"
 
 namespace weft {
 namespace {
 
 struct Operand {
   std::string node;
-  Letters letters;
+  Labels labels;
 };
 
 struct Equation {
   std::vector<Operand> operands;
-  Letters result;
+  Labels result;
   std::map<char, std::int64_t> extents;
 };
 
@@ -31,18 +31,18 @@ class ByPairs {
 
   Graph run() {
     for (const Node& node : graph_.nodes) {
-      // What leaves the model must lie in memory as the framework lays it.
+      // What leaves the model must lie in memory as PyTorch lays it.
       auto equation =
           escaping_.contains(node.name) ? std::nullopt : equation_of(node);
       if (equation) {
-        take_apart(node, std::move(*equation));
+        decompose(node, std::move(*equation));
       } else {
         keep(node);
       }
     }
-    Graph made = graph_;
-    made.nodes = std::move(nodes_);
-    return made;
+    Graph result = graph_;
+    result.nodes = std::move(nodes_);
+    return result;
   }
 
  private:
@@ -81,14 +81,14 @@ class ByPairs {
       const TensorType* type = ref == nullptr ? nullptr : type_of(ref->name);
       if (type == nullptr) return std::nullopt;
       Operand operand{ref->name, parsed->operands[n]};
-      if (has_twice(operand.letters) ||
-          operand.letters.size() != type->shape.size() ||
+      if (has_twice(operand.labels) ||
+          operand.labels.size() != type->shape.size() ||
           type->dtype != node.values[0]->dtype) {
         return std::nullopt;
       }
-      for (std::size_t i = 0; i < operand.letters.size(); ++i) {
+      for (std::size_t i = 0; i < operand.labels.size(); ++i) {
         const auto [extent, is_new] =
-            found.extents.emplace(operand.letters[i], type->shape[i]);
+            found.extents.emplace(operand.labels[i], type->shape[i]);
         // Of extent one it would be stretched.
         if (extent->second != type->shape[i]) return std::nullopt;
       }
@@ -97,7 +97,7 @@ class ByPairs {
     return found;
   }
 
-  void take_apart(const Node& node, Equation equation) {
+  void decompose(const Node& node, Equation equation) {
     auto& operands = equation.operands;
     while (operands.size() > 2) {
       std::size_t first = 0, second = 1;
@@ -105,8 +105,8 @@ class ByPairs {
       for (std::size_t i = 0; i < operands.size(); ++i) {
         for (std::size_t j = i + 1; j < operands.size(); ++j) {
           double elements = 1;
-          for (const char letter : kept(equation, i, j)) {
-            elements *= static_cast<double>(equation.extents.at(letter));
+          for (const char label : remaining_labels(equation, i, j)) {
+            elements *= static_cast<double>(equation.extents.at(label));
           }
           if (elements >= least) continue;
           least = elements;
@@ -114,68 +114,67 @@ class ByPairs {
           second = j;
         }
       }
-      const Letters letters = kept(equation, first, second);
+      const Labels labels = remaining_labels(equation, first, second);
       std::vector<std::int64_t> shape;
-      for (const char letter : letters) {
-        shape.push_back(equation.extents.at(letter));
+      for (const char label : labels) {
+        shape.push_back(equation.extents.at(label));
       }
-      Node made = node;
-      made.name = unused_name(node.name + "_pair");
-      made.values = {row_major(node.values[0]->dtype, std::move(shape))};
+      Node call = node;
+      call.name = unused_name(node.name + "_pair");
+      call.values = {row_major(node.values[0]->dtype, std::move(shape))};
       const Operand a = operands[first], b = operands[second];
       operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(second));
-      operands[first] = {made.name, letters};
-      multiply(std::move(made), a, b, letters);
+      operands[first] = {call.name, labels};
+      multiply(std::move(call), a, b, labels);
     }
     multiply(node, operands[0], operands[1], equation.result);
   }
 
   /// What is left of two operands: letters that the result or others have, in
   /// the order in which a product of matrices gives them.
-  static Letters kept(const Equation& equation, std::size_t first,
-                      std::size_t second) {
-    const Letters& a = equation.operands[first].letters;
-    const Letters& b = equation.operands[second].letters;
-    Letters others = equation.result;
+  static Labels remaining_labels(const Equation& equation, std::size_t first,
+                                 std::size_t second) {
+    const Labels& a = equation.operands[first].labels;
+    const Labels& b = equation.operands[second].labels;
+    Labels others = equation.result;
     for (std::size_t i = 0; i < equation.operands.size(); ++i) {
-      if (i != first && i != second) others += equation.operands[i].letters;
+      if (i != first && i != second) others += equation.operands[i].labels;
     }
-    Letters both, of_a, of_b;
-    for (const char letter : a) {
-      if (has(others, letter)) (has(b, letter) ? both : of_a) += letter;
+    Labels both, of_a, of_b;
+    for (const char label : a) {
+      if (has(others, label)) (has(b, label) ? both : of_a) += label;
     }
-    for (const char letter : b) {
-      if (has(others, letter) && !has(a, letter)) of_b += letter;
+    for (const char label : b) {
+      if (has(others, label) && !has(a, label)) of_b += label;
     }
     return both + of_a + of_b;
   }
 
-  void multiply(Node made, const Operand& a, const Operand& b,
-                const Letters& result) {
-    const bool sums =
-        std::ranges::any_of(a.letters + b.letters,
-                            [&](char letter) { return !has(result, letter); });
+  void multiply(Node call, const Operand& a, const Operand& b,
+                const Labels& result) {
+    const bool sums = std::ranges::any_of(
+        a.labels + b.labels, [&](char label) { return !has(result, label); });
     if (sums) {
-      made.args = {{a.letters + "," + b.letters + "->" + result},
+      call.args = {{a.labels + "," + b.labels + "->" + result},
                    {Arg::List{{NodeRef{a.node}}, {NodeRef{b.node}}}}};
     } else {
-      made.target = "aten.mul.Tensor";
-      made.args = {{NodeRef{spread(made, a, result)}},
-                   {NodeRef{spread(made, b, result)}}};
+      call.target = "aten.mul.Tensor";
+      call.args = {{NodeRef{spread(call, a, result)}},
+                   {NodeRef{spread(call, b, result)}}};
     }
-    keep(std::move(made));
+    keep(std::move(call));
   }
 
   /// A view of it that has the result's letters in their order, those that it
   /// lacks of extent one.
   std::string spread(const Node& of, const Operand& operand,
-                     const Letters& result) {
+                     const Labels& result) {
     TensorType type = *type_of(operand.node);
     TensorType turned{type.dtype, {}, {}};
     Arg::List order;
-    for (const char letter : result) {
-      const std::size_t dim = operand.letters.find(letter);
-      if (dim == Letters::npos) continue;
+    for (const char label : result) {
+      const std::size_t dim = operand.labels.find(label);
+      if (dim == Labels::npos) continue;
       order.push_back({static_cast<std::int64_t>(dim)});
       turned.shape.push_back(type.shape[dim]);
       turned.stride.push_back(type.stride[dim]);
@@ -185,7 +184,7 @@ class ByPairs {
       name = view(of, "aten.permute.default", name, {std::move(order)}, turned);
     }
     for (std::size_t i = 0; i < result.size(); ++i) {
-      if (has(operand.letters, result[i])) continue;
+      if (has(operand.labels, result[i])) continue;
       const auto at = static_cast<std::ptrdiff_t>(i);
       const std::int64_t stride =
           i < turned.shape.size() ? turned.shape[i] * turned.stride[i] : 1;
@@ -199,14 +198,14 @@ class ByPairs {
 
   std::string view(const Node& of, const std::string& target,
                    const std::string& from, Arg how, const TensorType& type) {
-    Node made;
-    made.name = unused_name(of.name + "_view");
-    made.target = target;
-    made.args = {{NodeRef{from}}, std::move(how)};
-    made.values = {type};
-    made.source = of.source;
-    keep(made);
-    return made.name;
+    Node view_call;
+    view_call.name = unused_name(of.name + "_view");
+    view_call.target = target;
+    view_call.args = {{NodeRef{from}}, std::move(how)};
+    view_call.values = {type};
+    view_call.source = of.source;
+    keep(view_call);
+    return view_call.name;
   }
 
   std::string unused_name(const std::string& like) {

@@ -1,4 +1,4 @@
-// Written-out attention as one call of the framework's operator, for which it
+// Written-out attention as one call of PyTorch's operator, for which it
 // has kernels that keep the scores on chip.
 #include <algorithm>
 #include <cmath>
@@ -27,16 +27,16 @@ Arg symbol(const char* kind, std::string_view value) {
 std::vector<std::int64_t> broadcast(const std::vector<std::int64_t>& a,
                                     const std::vector<std::int64_t>& b) {
   std::vector<std::int64_t> shape(std::max(a.size(), b.size()), 1);
-  for (const auto* one : {&a, &b}) {
-    const std::size_t before = shape.size() - one->size();
-    for (std::size_t i = 0; i < one->size(); ++i) {
-      shape[before + i] = std::max(shape[before + i], (*one)[i]);
+  for (const auto* batch : {&a, &b}) {
+    const std::size_t before = shape.size() - batch->size();
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      shape[before + i] = std::max(shape[before + i], (*batch)[i]);
     }
   }
   return shape;
 }
 
-/// Memory as the framework's operator lays its result: the queries' order.
+/// Memory as PyTorch's operator lays its result: the queries' order.
 std::vector<std::int64_t> strides_like(const TensorType& query,
                                        const std::vector<std::int64_t>& shape) {
   std::vector<std::size_t> order(shape.size());
@@ -72,15 +72,15 @@ class Fuser {
       }
     }
     if (calls_.empty()) return {graph_, {}, false};
-    FusedAttention made{graph_, std::move(calls_), has_causal_};
-    made.graph.nodes = std::move(nodes_);
-    made.graph = eliminate_dead_code(std::move(made.graph));
-    return made;
+    FusedAttention fused{graph_, std::move(calls_), has_causal_};
+    fused.graph.nodes = std::move(nodes_);
+    fused.graph = eliminate_dead_code(std::move(fused.graph));
+    return fused;
   }
 
  private:
   /// A node of the graph that is being made.
-  struct Made {
+  struct Tensor {
     std::string name;
     TensorType type;
   };
@@ -88,10 +88,12 @@ class Fuser {
   void fuse(const Node& last, const WrittenAttention& found) {
     of_ = &last;
     const Masked mask = masked(found);
-    Made query = placed(found.query, found, found.queries, found.features);
-    const Made key = placed(found.key, found, found.keys, found.features);
-    const Made value =
-        placed(found.value, found, found.keys, found.value_features);
+    Tensor query =
+        in_standard_layout(found.query, found, found.queries, found.features);
+    const Tensor key =
+        in_standard_layout(found.key, found, found.keys, found.features);
+    const Tensor value = in_standard_layout(found.value, found, found.keys,
+                                            found.value_features);
     if (!mask.whole_rows.name.empty()) {
       // Where a row's every score is filled the queries do not count.
       query = add("query", "aten.masked_fill.Scalar",
@@ -103,8 +105,9 @@ class Fuser {
         {found.images, found.heads, found.queries, found.value_features},
         {}};
     type.stride = strides_like(query.type, type.shape);
-    Made result = add("attention", "aten.scaled_dot_product_attention.default",
-                      {ref(query), ref(key), ref(value)}, std::move(type));
+    Tensor result =
+        add("attention", "aten.scaled_dot_product_attention.default",
+            {ref(query), ref(key), ref(value)}, std::move(type));
     Node& call = nodes_.back();
     if (!mask.added.name.empty()) {
       call.kwargs.emplace_back("attn_mask", ref(mask.added));
@@ -119,41 +122,42 @@ class Fuser {
   // Operands.
 
   /// As [images, heads, sequence, features], the features side by side.
-  Made placed(const AttentionOperand& operand, const WrittenAttention& found,
-              std::int64_t sequence, std::int64_t features) {
-    Made made{operand.node->name, *type_of(operand.node)};
-    const bool has_images = operand.letters.find('b') != Letters::npos;
-    const bool has_heads = operand.letters.find('h') != Letters::npos;
+  Tensor in_standard_layout(const AttentionOperand& operand,
+                            const WrittenAttention& found,
+                            std::int64_t sequence, std::int64_t features) {
+    Tensor tensor{operand.node->name, *type_of(operand.node)};
+    const bool has_images = operand.labels.find('b') != Labels::npos;
+    const bool has_heads = operand.labels.find('h') != Labels::npos;
     std::vector<std::int64_t> order;
     for (const char role : {'b', 'h', 's', 'f'}) {
-      const auto at = operand.letters.find(role);
-      if (at != Letters::npos) {
+      const auto at = operand.labels.find(role);
+      if (at != Labels::npos) {
         order.push_back(static_cast<std::int64_t>(at));
       }
     }
-    made = permuted(std::move(made), order);
+    tensor = permuted(std::move(tensor), order);
     const std::vector<std::int64_t> wanted = {found.images, found.heads,
                                               sequence, features};
-    if (!has_images) made = unsqueezed(std::move(made), 0);
+    if (!has_images) tensor = unsqueezed(std::move(tensor), 0);
     if (!has_heads) {
       const bool is_joined = has_images && found.heads > 1 &&
-                             made.type.shape[0] == found.images * found.heads;
-      made = is_joined ? split(std::move(made), found)
-                       : unsqueezed(std::move(made), 1);
+                             tensor.type.shape[0] == found.images * found.heads;
+      tensor = is_joined ? split(std::move(tensor), found)
+                         : unsqueezed(std::move(tensor), 1);
     }
-    if (made.type.shape != wanted) {
-      TensorType type{made.type.dtype, wanted, made.type.stride};
+    if (tensor.type.shape != wanted) {
+      TensorType type{tensor.type.dtype, wanted, tensor.type.stride};
       for (std::size_t i = 0; i < wanted.size(); ++i) {
-        if (made.type.shape[i] != wanted[i]) type.stride[i] = 0;
+        if (tensor.type.shape[i] != wanted[i]) type.stride[i] = 0;
       }
-      made = add("view", "aten.expand.default", {ref(made), list_of(wanted)},
-                 std::move(type));
+      tensor = add("view", "aten.expand.default",
+                   {ref(tensor), list_of(wanted)}, std::move(type));
     }
-    if (made.type.stride.back() == 1 || features == 1) return made;
-    return contiguous(std::move(made));
+    if (tensor.type.stride.back() == 1 || features == 1) return tensor;
+    return contiguous(std::move(tensor));
   }
 
-  Made permuted(Made from, const std::vector<std::int64_t>& order) {
+  Tensor permuted(Tensor from, const std::vector<std::int64_t>& order) {
     if (std::ranges::is_sorted(order)) return from;
     TensorType type{from.type.dtype, {}, {}};
     for (const std::int64_t dim : order) {
@@ -164,12 +168,12 @@ class Fuser {
                std::move(type));
   }
 
-  Made unsqueezed(Made from, std::int64_t dim) {
+  Tensor unsqueezed(Tensor from, std::int64_t dim) {
     TensorType type = from.type;
     const auto at = static_cast<std::ptrdiff_t>(dim);
-    const auto place = static_cast<std::size_t>(dim);
+    const auto axis = static_cast<std::size_t>(dim);
     const std::int64_t stride =
-        place < type.shape.size() ? type.shape[place] * type.stride[place] : 1;
+        axis < type.shape.size() ? type.shape[axis] * type.stride[axis] : 1;
     type.shape.insert(type.shape.begin() + at, 1);
     type.stride.insert(type.stride.begin() + at, stride);
     return add("view", "aten.unsqueeze.default", {ref(from), {dim}},
@@ -177,7 +181,7 @@ class Fuser {
   }
 
   /// The first dimension as images and heads.
-  Made split(Made from, const WrittenAttention& found) {
+  Tensor split(Tensor from, const WrittenAttention& found) {
     TensorType type = from.type;
     type.shape[0] = found.heads;
     type.shape.insert(type.shape.begin(), found.images);
@@ -187,7 +191,7 @@ class Fuser {
                std::move(type));
   }
 
-  Made contiguous(Made from) {
+  Tensor contiguous(Tensor from) {
     TensorType type = row_major(from.type.dtype, from.type.shape);
     return add("rows", "aten.contiguous.default", {ref(from)}, std::move(type));
   }
@@ -196,33 +200,33 @@ class Fuser {
 
   struct Masked {
     bool is_causal = false;
-    Made added;       ///< what is added to the scores; unnamed: nothing
-    Made whole_rows;  ///< where all of a row is filled; unnamed: nowhere
+    Tensor added;       ///< what is added to the scores; unnamed: nothing
+    Tensor whole_rows;  ///< where all of a row is filled; unnamed: nowhere
   };
 
   Masked masked(const WrittenAttention& found) {
     if (found.steps.empty()) return {};
-    Masked made;
+    Masked masked;
     const auto known = known_mask(found);
     // A mask that is added leaves a nan score nan; the operator leaves it out.
     if (known && is_causal(*known) &&
         std::ranges::all_of(found.steps, &MaskStep::fills)) {
       has_causal_ = true;
-      if (masks_ == AttentionMasks::told) return {true, {}, {}};
+      if (masks_ == AttentionMasks::causal_flag) return {true, {}, {}};
     }
-    std::optional<Made> filled;
+    std::optional<Tensor> filled;
     bool is_finite = true;
     for (const MaskStep& step : found.steps) {
-      Made mask = beside_scores(step, found);
+      Tensor mask = beside_scores(step, found);
       if (!step.fills()) {
-        made.added = with_added(std::move(made.added), mask, step);
+        masked.added = with_added(std::move(masked.added), mask, step);
         continue;
       }
       if (step.kind == MaskStep::Kind::unfilled) {
         mask = add("masked", "aten.logical_not.default", {ref(mask)},
                    row_major(DType::boolean, mask.type.shape));
       }
-      made.added = with_filled(std::move(made.added), mask, step);
+      masked.added = with_filled(std::move(masked.added), mask, step);
       is_finite = is_finite && std::isfinite(step.fill);
       filled = filled
                    ? add("masked", "aten.logical_or.default",
@@ -231,10 +235,10 @@ class Fuser {
                                                              mask.type.shape)))
                    : mask;
     }
-    if (known && leaves_a_key(*known)) return made;
-    if (filled && is_finite) made.whole_rows = all_of(*filled);
-    made.added = with_empty_rows(std::move(made.added));
-    return made;
+    if (known && leaves_a_key(*known)) return masked;
+    if (filled && is_finite) masked.whole_rows = all_of(*filled);
+    masked.added = with_empty_rows(std::move(masked.added));
+    return masked;
   }
 
   /// What all steps together add, where numbers alone say it.
@@ -285,8 +289,8 @@ class Fuser {
   }
 
   /// The mask in dimensions that are broadcast to the four of the scores.
-  Made beside_scores(const MaskStep& step, const WrittenAttention& found) {
-    Made mask{step.mask->name, *type_of(step.mask)};
+  Tensor beside_scores(const MaskStep& step, const WrittenAttention& found) {
+    Tensor mask{step.mask->name, *type_of(step.mask)};
     if (mask.type.shape.empty()) mask = unsqueezed(std::move(mask), 0);
     if (mask.type.shape.size() == 1) mask = unsqueezed(std::move(mask), 0);
     if (mask.type.shape.size() != 3) return mask;
@@ -297,7 +301,7 @@ class Fuser {
                            : unsqueezed(std::move(mask), 1);
   }
 
-  Made with_added(Made sum, const Made& mask, const MaskStep& step) {
+  Tensor with_added(Tensor sum, const Tensor& mask, const MaskStep& step) {
     const bool is_sum = step.kind == MaskStep::Kind::added;
     if (sum.name.empty()) {
       return is_sum ? mask
@@ -310,7 +314,7 @@ class Fuser {
         row_major(sum.type.dtype, broadcast(sum.type.shape, mask.type.shape)));
   }
 
-  Made with_filled(Made sum, const Made& mask, const MaskStep& step) {
+  Tensor with_filled(Tensor sum, const Tensor& mask, const MaskStep& step) {
     const DType dtype = of_->values[0]->dtype;
     if (sum.name.empty()) {
       // Zeros where it is not filled.
@@ -326,7 +330,7 @@ class Fuser {
                row_major(dtype, broadcast(sum.type.shape, mask.type.shape)));
   }
 
-  Made all_of(const Made& flags) {
+  Tensor all_of(const Tensor& flags) {
     auto shape = flags.type.shape;
     shape.back() = 1;
     return add("whole", "aten.all.dim",
@@ -336,10 +340,11 @@ class Fuser {
 
   /// Of a row of nothing but minus infinities a softmax is nan. The operator
   /// gives zeros, but for a mask that is nan.
-  Made with_empty_rows(Made mask) {
-    const Made least = add("least", "aten.eq.Scalar", {ref(mask), {-kInfinity}},
-                           row_major(DType::boolean, mask.type.shape));
-    const Made rows = all_of(least);
+  Tensor with_empty_rows(Tensor mask) {
+    const Tensor least =
+        add("least", "aten.eq.Scalar", {ref(mask), {-kInfinity}},
+            row_major(DType::boolean, mask.type.shape));
+    const Tensor rows = all_of(least);
     return add(
         "mask", "aten.masked_fill.Scalar",
         {ref(mask), ref(rows), {std::numeric_limits<double>::quiet_NaN()}},
@@ -351,16 +356,16 @@ class Fuser {
   /// A row does not see the keys after it, but the model multiplies their
   /// values by a probability of 0, and that is nan where they are not finite.
   /// The operator leaves them out, so their sum is added: nan, or nothing.
-  Made with_unseen(Made result, const Made& value) {
+  Tensor with_unseen(Tensor result, const Tensor& value) {
     std::vector<std::int64_t> shape = value.type.shape;
     const std::int64_t keys = shape[2];
     if (keys == 1) return result;
     shape[2] = keys - 1;
     const TensorType type = row_major(value.type.dtype, shape);
     TensorType later{type.dtype, shape, value.type.stride};
-    Made sum = add("later", "aten.slice.Tensor",
-                   {ref(value), {std::int64_t{2}}, {std::int64_t{1}}, {keys}},
-                   std::move(later));
+    Tensor sum = add("later", "aten.slice.Tensor",
+                     {ref(value), {std::int64_t{2}}, {std::int64_t{1}}, {keys}},
+                     std::move(later));
     sum = contiguous(std::move(sum));
     sum = add("unseen", "aten.mul.Tensor", {ref(sum), {0.0}}, type);
     sum = add("unseen", "aten.flip.default", {ref(sum), list_of({2})}, type);
@@ -376,10 +381,10 @@ class Fuser {
   }
 
   /// The place of each of the result's dimensions among the operator's four.
-  static std::vector<std::int64_t> order_of(const Letters& result) {
+  static std::vector<std::int64_t> order_of(const Labels& result) {
     std::vector<std::int64_t> order;
     for (const char role : result) {
-      order.push_back(static_cast<std::int64_t>(Letters("bhsf").find(role)));
+      order.push_back(static_cast<std::int64_t>(Labels("bhsf").find(role)));
     }
     return order;
   }
@@ -387,7 +392,7 @@ class Fuser {
   /// Where all that is done with the result is to permute and copy it, a copy
   /// is only made if the operator has not laid it so already.
   bool copied_anyway(const Node& last, const WrittenAttention& found,
-                     const Made& result) {
+                     const Tensor& result) {
     std::vector<std::int64_t> order = order_of(found.result);
     std::vector<std::string> between;
     const Node* at = &last;
@@ -396,7 +401,7 @@ class Fuser {
       if (type_of(&user) == nullptr) return false;
       if (copies_rows(user)) {
         if (order.size() != 4) return false;
-        const Made turned = permuted(result, order);
+        const Tensor turned = permuted(result, order);
         Node copy = user;
         copy.target = "aten.contiguous.default";
         copy.args = {ref(turned)};
@@ -432,10 +437,11 @@ class Fuser {
   }
 
   /// What the last product gave, as it lay in memory.
-  void give_back(const Node& last, const WrittenAttention& found, Made result) {
+  void give_back(const Node& last, const WrittenAttention& found,
+                 Tensor result) {
     const TensorType& wanted = *last.values[0];
     const std::size_t rank = wanted.shape.size();
-    const Letters roles = rank == 4 ? "bhsf" : rank == 3 ? "bsf" : "sf";
+    const Labels roles = rank == 4 ? "bhsf" : rank == 3 ? "bsf" : "sf";
     if (rank < 4) {
       std::vector<std::int64_t> shape = {found.images * found.heads,
                                          found.queries, found.value_features};
@@ -462,10 +468,10 @@ class Fuser {
     nodes_.back().values = last.values;
   }
 
-  static Arg ref(const Made& made) { return {NodeRef{made.name}}; }
+  static Arg ref(const Tensor& tensor) { return {NodeRef{tensor.name}}; }
 
-  Made add(const std::string& what, const std::string& target,
-           std::vector<Arg> args, TensorType type) {
+  Tensor add(const std::string& what, const std::string& target,
+             std::vector<Arg> args, TensorType type) {
     Node node;
     node.name = graph_.unused_name(of_->name + "_" + what);
     for (int number = 1; !names_.insert(node.name).second; ++number) {

@@ -19,15 +19,16 @@ const Node* NodeIndex::find(std::string_view name) const {
   return found == nodes_.end() ? nullptr : found->second;
 }
 
-const Node* NodeIndex::argument(const Node& call, std::size_t place) const {
-  if (place >= call.args.size()) return nullptr;
-  const auto* ref = std::get_if<NodeRef>(&call.args[place].value);
+const Node* NodeIndex::argument(const Node& call, std::size_t position) const {
+  if (position >= call.args.size()) return nullptr;
+  const auto* ref = std::get_if<NodeRef>(&call.args[position].value);
   return ref == nullptr ? nullptr : find(ref->name);
 }
 
-std::optional<double> NodeIndex::number(const Node& call, std::size_t place) {
-  if (place >= call.args.size()) return std::nullopt;
-  const auto& value = call.args[place].value;
+std::optional<double> NodeIndex::number(const Node& call,
+                                        std::size_t position) {
+  if (position >= call.args.size()) return std::nullopt;
+  const auto& value = call.args[position].value;
   if (const auto* real = std::get_if<double>(&value)) return *real;
   if (const auto* whole = std::get_if<std::int64_t>(&value)) {
     return static_cast<double>(*whole);

@@ -19,9 +19,9 @@ class NodeIndex {
 
   const Node* find(std::string_view name) const;
   /// The node that the call's argument names, or nullptr.
-  const Node* argument(const Node& call, std::size_t place) const;
+  const Node* argument(const Node& call, std::size_t position) const;
   /// The number at that place, a whole one too; nothing if it is no literal.
-  static std::optional<double> number(const Node& call, std::size_t place);
+  static std::optional<double> number(const Node& call, std::size_t position);
 
   /// Whether it is a call whose one result is read once, by another call, and
   /// does not leave the model.

@@ -28,18 +28,20 @@ bool writes_in_place(const Graph& graph);
 /// whatever these are views of.
 std::set<std::string> escaping_nodes(const Graph& graph);
 
-/// What is written piece by piece, out[:, t] = h, and all of it, is stacked;
-/// and a piece that is read back is what was written there.
+/// Replaces writes of all pieces of a tensor (out[:, t] = h) by a stack, and
+/// reads of a piece by the value written there.
 Graph join_written_pieces(Graph graph);
 
-/// An einsum of three operands or more becomes one of two after the other, the
-/// pair that leaves least first. What leaves the model stays as it is.
+/// Splits an einsum of three or more operands into einsums of two operands; the
+/// pair with the smallest result comes first. Calls whose results leave the
+/// model stay.
 Graph einsum_by_pairs(const Graph& graph);
 
-/// Whether a causal mask is told to the operator, which then leaves out what is
-/// masked (and what keys that nobody sees make nan in the model is added
-/// back), or given to it as any other mask is.
-enum class AttentionMasks { told, given };
+/// How a causal mask is passed to scaled_dot_product_attention: by its flag or
+/// as an explicit mask like any other. With the flag, the operator leaves
+/// masked elements out; the NaNs that keys without a query produce in the model
+/// are added afterwards.
+enum class AttentionMasks { causal_flag, explicit_mask };
 
 struct FusedAttention {
   Graph graph;
@@ -47,37 +49,38 @@ struct FusedAttention {
   bool has_causal = false;         ///< the masks could be told
 };
 
-/// Attention that the model writes out, products about a softmax, becomes one
-/// call of scaled_dot_product_attention each. It is near to what it stands
-/// for, not equal: whether it is right is for a verdict.
+/// Replaces attention that the model writes out (two products around a softmax)
+/// by calls of scaled_dot_product_attention. Results are close but not equal;
+/// verification decides whether they are correct.
 FusedAttention fuse_attention(const Graph& graph, AttentionMasks masks);
 
-/// Convolutions that stay the framework's, with a bias and calls of ours
-/// behind them, become one without and an addition, which then is part of our
-/// kernel: on a GPU the framework adds it in a kernel of its own, too.
+/// Splits convolutions that stay extern into one without bias and an addition,
+/// if generated kernels follow. The addition becomes part of such a kernel. On
+/// a GPU, PyTorch adds the bias in a kernel of its own, too.
 Graph separate_bias(Graph graph, const Lowerable& lowerable);
 
-/// Transposed convolutions in TF32 of volumes that step by one become ordinary
-/// ones with their window flipped, of the same products: for those the
-/// library has kernels that are two to seven times as fast
+/// Replaces TF32 transposed convolutions of volumes with stride 1 by ordinary
+/// convolutions with a flipped window. The products are the same. cuDNN's
+/// kernels for these are two to seven times as fast
 /// (docs/experiments/2026-11-25-lab-notes.md).
-Graph convolve_forward(const Graph& graph);
+Graph transposed_to_forward_convolution(const Graph& graph);
 
 /// A graph, and its calls that must not be fused with others.
 struct Relaid {
   Graph graph;
-  std::set<std::string> apart;
-  /// Bytes that some convolution's copies move that no other kernel does, by
-  /// the convolution's name: where they stay in the old layout may be faster.
+  std::set<std::string> no_fuse_set;
+  /// Bytes of a convolution's layout copies that no other kernel moves anyway,
+  /// by the convolution's name. Such a convolution may be faster in the old
+  /// layout.
   std::map<std::string, double> copied_bytes{};
 };
 
-/// Convolutions in TF32 that stay the framework's work on images whose channels
-/// are innermost in memory, as the library is faster so: what they read is
-/// copied into that layout, and what they make back out of it. Either copy
-/// becomes part of a kernel of ours beside it, where that does not read or
-/// write in scattered single elements; else it stands apart. Those in float32
-/// are left alone: in another layout the library may choose TF32.
+/// Converts extern TF32 convolutions to channels-last memory format, for which
+/// cuDNN is faster: their inputs are copied into that layout, their results out
+/// of it. A copy is fused into a neighbouring generated kernel, unless that
+/// kernel would read or write scattered single elements; then the copy stays a
+/// kernel of its own. Convolutions in float32 are left alone, because cuDNN may
+/// choose TF32 in another layout.
 Relaid convolve_channels_last(const Graph& graph, const Lowerable& lowerable,
                               const FusionChoices& choices = {});
 

@@ -42,7 +42,7 @@ Node beside(const std::string& name, const NodeRef& bias,
 }  // namespace
 
 Graph separate_bias(Graph graph, const Lowerable& lowerable) {
-  const auto pays = [&](const Node& node) {
+  const auto is_profitable = [&](const Node& node) {
     return has_bias(node) && !lowerable(graph, node) &&
            std::ranges::any_of(graph.nodes, [&](const Node& user) {
              return user.kind == NodeKind::call && reads(user, node.name) &&
@@ -51,7 +51,7 @@ Graph separate_bias(Graph graph, const Lowerable& lowerable) {
   };
   std::vector<Node> nodes;
   for (const Node& node : graph.nodes) {
-    if (!pays(node)) {
+    if (!is_profitable(node)) {
       nodes.push_back(node);
       continue;
     }

@@ -15,7 +15,7 @@ using Extents = std::vector<std::int64_t>;
 /// A fill above that is no mask: scores may be as small.
 constexpr double kFillMost = -1e4;
 
-bool same_letters(Letters a, Letters b) {
+bool same_labels(Labels a, Labels b) {
   std::ranges::sort(a);
   std::ranges::sort(b);
   return a == b;
@@ -30,8 +30,8 @@ Extents batch_of(const TensorType& type) {
 bool broadcasts_to(const TensorType& a, const TensorType& b) {
   if (b.shape.size() > a.shape.size()) return false;
   for (std::size_t i = 1; i <= b.shape.size(); ++i) {
-    const std::int64_t one = b.shape[b.shape.size() - i];
-    if (one != 1 && one != a.shape[a.shape.size() - i]) return false;
+    const std::int64_t extent = b.shape[b.shape.size() - i];
+    if (extent != 1 && extent != a.shape[a.shape.size() - i]) return false;
   }
   return true;
 }
@@ -51,30 +51,30 @@ bool is_reshaping(const Node& node) {
 /// Of the product that two matrices' letters make: which are the batch's, the
 /// left's, the right's, and the one that is summed over.
 struct Parts {
-  Letters batch;
+  Labels batch;
   char of_left = 0, of_right = 0, summed = 0;
 };
 
-std::optional<Parts> parts_of(const Letters& left, const Letters& right,
-                              const Letters& result) {
+std::optional<Parts> parts_of(const Labels& left, const Labels& right,
+                              const Labels& result) {
   Parts parts;
-  const auto set = [](char& place, char letter) {
-    const bool is_free = place == 0;
-    place = letter;
+  const auto set = [](char& role, char label) {
+    const bool is_free = role == 0;
+    role = label;
     return is_free;
   };
-  for (const char letter : left) {
-    const bool in_right = has(right, letter), stays = has(result, letter);
+  for (const char label : left) {
+    const bool in_right = has(right, label), stays = has(result, label);
     if (in_right && stays) {
-      parts.batch += letter;
-    } else if (in_right ? !set(parts.summed, letter)
-                        : !stays || !set(parts.of_left, letter)) {
+      parts.batch += label;
+    } else if (in_right ? !set(parts.summed, label)
+                        : !stays || !set(parts.of_left, label)) {
       return std::nullopt;
     }
   }
-  for (const char letter : right) {
-    if (has(left, letter)) continue;
-    if (!has(result, letter) || !set(parts.of_right, letter)) {
+  for (const char label : right) {
+    if (has(left, label)) continue;
+    if (!has(result, label) || !set(parts.of_right, label)) {
       return std::nullopt;
     }
   }
@@ -89,7 +89,7 @@ class Finder {
       : index_(index), last_(last) {}
 
   std::optional<WrittenAttention> find() {
-    const auto product = product_letters(index_, last_);
+    const auto product = product_labels(index_, last_);
     if (!product || operator_name(last_.target) == "baddbmm") {
       return std::nullopt;
     }
@@ -108,8 +108,8 @@ class Finder {
   }
 
  private:
-  bool take(const Node& weights, const Letters& of_weights, const Node& value,
-            const Letters& of_value, const Letters& of_result) {
+  bool take(const Node& weights, const Labels& of_weights, const Node& value,
+            const Labels& of_value, const Labels& of_result) {
     const auto parts = parts_of(of_weights, of_value, of_result);
     if (!parts) return false;
     const Node* softmax =
@@ -123,7 +123,7 @@ class Finder {
     found_.steps = std::move(walk.steps);
     if (!set_batch()) return false;
     // The batch's order is the weights'.
-    name_roles(found_.value.letters, weights_batch_, parts->summed,
+    name_roles(found_.value.labels, weights_batch_, parts->summed,
                parts->of_right);
     found_.result = of_result;
     name_roles(found_.result, weights_batch_, parts->of_left, parts->of_right);
@@ -134,37 +134,37 @@ class Finder {
   }
 
   /// The softmax over keys that the weights are, or nullptr.
-  const Node* softmax_behind(const Node& weights, Letters letters, char query,
+  const Node* softmax_behind(const Node& weights, Labels labels, char query,
                              char key) {
     bool is_viewed = false;
-    const Letters ends{query, key};
+    const Labels ends{query, key};
     for (const Node* node = &weights; node != nullptr;
          node = index_.argument(*node, 0)) {
       if (!index_.is_inner(*node)) return nullptr;
       const TensorType& type = *type_of(node);
       if (operator_name(node->target) == "_softmax") {
-        if (!letters.ends_with(ends)) return nullptr;
+        if (!labels.ends_with(ends)) return nullptr;
         if (!is_viewed) {
-          weights_batch_ = letters.substr(0, letters.size() - 2);
+          weights_batch_ = labels.substr(0, labels.size() - 2);
         }
         batches_.push_back(batch_of(type));
         return is_over_last(*node) ? node : nullptr;
       }
       const TensorType* from = type_of(index_.argument(*node, 0));
       if (from == nullptr || from->shape.size() < 2) return nullptr;
-      if (const auto before = before_permuting(index_, *node, letters)) {
-        if (is_viewed && *before != letters) return nullptr;
-        letters = *before;
+      if (const auto before = before_permuting(index_, *node, labels)) {
+        if (is_viewed && *before != labels) return nullptr;
+        labels = *before;
       } else if (is_reshaping(*node)) {
-        if (!letters.ends_with(ends) || !keeps_matrices(*from, type)) {
+        if (!labels.ends_with(ends) || !keeps_matrices(*from, type)) {
           return nullptr;
         }
         if (!is_viewed) {
-          weights_batch_ = letters.substr(0, letters.size() - 2);
+          weights_batch_ = labels.substr(0, labels.size() - 2);
         }
         is_viewed = true;
         batches_.push_back(batch_of(type));
-        letters = numbered(from->shape.size() - 2) + ends;
+        labels = numbered(from->shape.size() - 2) + ends;
       } else if (operator_name(node->target) == "_to_copy") {
         // Narrowed after the softmax.
         if (from->dtype != DType::f32 || !is_half(type.dtype)) {
@@ -178,12 +178,12 @@ class Finder {
   }
 
   /// Letters that no equation has.
-  static Letters numbered(std::size_t count) {
-    Letters made;
+  static Labels numbered(std::size_t count) {
+    Labels labels;
     for (std::size_t i = 0; i < count; ++i) {
-      made += static_cast<char>('0' + static_cast<int>(i % 10));
+      labels += static_cast<char>('0' + static_cast<int>(i % 10));
     }
-    return made;
+    return labels;
   }
 
   bool is_over_last(const Node& softmax) const {
@@ -212,7 +212,7 @@ class Finder {
     if (!index_.is_inner(node)) return false;
     const TensorType& type = *type_of(&node);
     if (type.shape.size() < 2) return false;
-    if (const auto product = product_letters(index_, node)) {
+    if (const auto product = product_labels(index_, node)) {
       return of_queries(node, *product, walk);
     }
     const auto name = operator_name(node.target);
@@ -249,10 +249,10 @@ class Finder {
   bool with_added(const Node& node, Walk& walk) {
     if (node.args.size() != 2 || !node.kwargs.empty()) return false;
     const bool is_sum = operator_name(node.target) == "add";
-    for (const std::size_t place : {0, 1}) {
-      if (place == 1 && !is_sum) break;
-      const Node* from = index_.argument(node, place);
-      const Node* mask = index_.argument(node, 1 - place);
+    for (const std::size_t position : {0, 1}) {
+      if (position == 1 && !is_sum) break;
+      const Node* from = index_.argument(node, position);
+      const Node* mask = index_.argument(node, 1 - position);
       if (from == nullptr || mask == nullptr) return false;
       Walk tried = walk;
       const auto batches = batches_;
@@ -286,22 +286,22 @@ class Finder {
                   node, 1, walk);
   }
 
-  bool filled(MaskStep one, const Node* from, const Node& node,
+  bool filled(MaskStep mask_step, const Node* from, const Node& node,
               std::size_t fill_at, Walk& walk) {
     const auto fill = constant(node, fill_at);
     if (!fill || std::isnan(*fill) || *fill > kFillMost || from == nullptr) {
       return false;
     }
-    const TensorType* mask = type_of(one.mask);
+    const TensorType* mask = type_of(mask_step.mask);
     if (mask == nullptr || mask->dtype != DType::boolean) return false;
-    one.fill = *fill;
-    return step(one, *from, node, walk);
+    mask_step.fill = *fill;
+    return step(mask_step, *from, node, walk);
   }
 
   /// A number as it stands, or a tensor that holds nothing but it.
-  std::optional<double> constant(const Node& node, std::size_t place) const {
-    if (const auto number = NodeIndex::number(node, place)) return number;
-    const Node* given = index_.argument(node, place);
+  std::optional<double> constant(const Node& node, std::size_t position) const {
+    if (const auto number = NodeIndex::number(node, position)) return number;
+    const Node* given = index_.argument(node, position);
     for (; given != nullptr; given = index_.argument(*given, 0)) {
       if (given->kind == NodeKind::constant && given->elements.size() == 1) {
         return given->elements[0];
@@ -318,21 +318,22 @@ class Finder {
     return std::nullopt;
   }
 
-  bool step(MaskStep one, const Node& from, const Node& masked, Walk& walk) {
+  bool step(MaskStep mask_step, const Node& from, const Node& masked,
+            Walk& walk) {
     const TensorType* type = type_of(&from);
-    const TensorType* mask = type_of(one.mask);
+    const TensorType* mask = type_of(mask_step.mask);
     if (type == nullptr || mask == nullptr || !broadcasts_to(*type, *mask) ||
         type->dtype != type_of(&masked)->dtype) {
       return false;
     }
     // What is scaled behind the mask would scale the mask, too.
     if (walk.is_scaled) return false;
-    one.rank = type->shape.size();
-    walk.steps.push_back(one);
+    mask_step.rank = type->shape.size();
+    walk.steps.push_back(mask_step);
     return scores(from, walk);
   }
 
-  bool of_queries(const Node& node, const ProductLetters& product, Walk& walk) {
+  bool of_queries(const Node& node, const ProductLabels& product, Walk& walk) {
     if (operator_name(node.target) == "baddbmm" && !with_sum(node, walk)) {
       return false;
     }
@@ -340,18 +341,18 @@ class Finder {
         parts_of(product.of_left, product.of_right, product.of_result);
     if (!parts) return false;
     const std::size_t rank = product.of_result.size();
-    const Letters batch = product.of_result.substr(0, rank - 2);
+    const Labels batch = product.of_result.substr(0, rank - 2);
     const char query = product.of_result[rank - 2];
     const char key = product.of_result[rank - 1];
-    if (!same_letters(batch, parts->batch)) return false;
+    if (!same_labels(batch, parts->batch)) return false;
     const bool is_turned = query == parts->of_right;
     found_.query = {is_turned ? product.right : product.left,
                     is_turned ? product.of_right : product.of_left};
     found_.key = {is_turned ? product.left : product.right,
                   is_turned ? product.of_left : product.of_right};
     batches_.push_back(batch_of(*type_of(&node)));
-    name_roles(found_.query.letters, batch, query, parts->summed);
-    name_roles(found_.key.letters, batch, key, parts->summed);
+    name_roles(found_.query.labels, batch, query, parts->summed);
+    name_roles(found_.key.labels, batch, key, parts->summed);
     return true;
   }
 
@@ -381,16 +382,16 @@ class Finder {
   }
 
   /// Letters of a product as roles.
-  static void name_roles(Letters& letters, const Letters& batch, char sequence,
+  static void name_roles(Labels& labels, const Labels& batch, char sequence,
                          char feature) {
-    for (char& letter : letters) {
-      const auto place = batch.find(letter);
-      if (letter == sequence) {
-        letter = 's';
-      } else if (letter == feature) {
-        letter = 'f';
+    for (char& label : labels) {
+      const auto dim = batch.find(label);
+      if (label == sequence) {
+        label = 's';
+      } else if (label == feature) {
+        label = 'f';
       } else {
-        letter = place == 0 ? 'b' : 'h';
+        label = dim == 0 ? 'b' : 'h';
       }
     }
   }
@@ -399,14 +400,14 @@ class Finder {
   bool set_batch() {
     batches_.push_back(Extents());  // with none, 1 and 1
     const auto largest = std::ranges::max_element(
-        batches_, {}, [](const Extents& one) { return one.size(); });
+        batches_, {}, [](const Extents& extents) { return extents.size(); });
     Extents two = *largest;
     if (two.size() > 2) return false;
     two.resize(2, 1);
     found_.images = two[0];
     found_.heads = two[1];
-    return std::ranges::all_of(batches_, [&](const Extents& one) {
-      return one.size() < 2 || one == two;
+    return std::ranges::all_of(batches_, [&](const Extents& extents) {
+      return extents.size() < 2 || extents == two;
     });
   }
 
@@ -419,8 +420,8 @@ class Finder {
       if (type_of(from) == nullptr) return;
       const auto name = operator_name(node.target);
       const auto number = NodeIndex::number(node, 1);
-      if (const auto before = before_permuting(index_, node, operand.letters)) {
-        operand.letters = *before;
+      if (const auto before = before_permuting(index_, node, operand.labels)) {
+        operand.labels = *before;
       } else if (scale != nullptr && (name == "mul" || name == "div") &&
                  number && node.args.size() == 2 && node.kwargs.empty() &&
                  index_.is_inner(node) &&
@@ -435,20 +436,21 @@ class Finder {
   }
 
   std::int64_t extent(const AttentionOperand& operand, char role) const {
-    const auto at = operand.letters.find(role);
-    return at == Letters::npos ? 1 : type_of(operand.node)->shape[at];
+    const auto at = operand.labels.find(role);
+    return at == Labels::npos ? 1 : type_of(operand.node)->shape[at];
   }
 
   /// Types and extents are those of one operator.
   bool are_alike() {
     const TensorType& type = *type_of(&last_);
     const bool is_known = type.dtype == DType::f32 || is_half(type.dtype);
-    const auto fits = [&](const AttentionOperand& one) {
+    const auto fits = [&](const AttentionOperand& operand) {
       // Its batch as one extent, or as those two; of extent 1 it is stretched.
-      const std::int64_t images = extent(one, 'b'), heads = extent(one, 'h');
-      const bool is_joined = !has(one.letters, 'h') && found_.heads > 1 &&
+      const std::int64_t images = extent(operand, 'b'),
+                         heads = extent(operand, 'h');
+      const bool is_joined = !has(operand.labels, 'h') && found_.heads > 1 &&
                              images == found_.images * found_.heads;
-      return type_of(one.node)->dtype == type.dtype &&
+      return type_of(operand.node)->dtype == type.dtype &&
              (is_joined || ((images == 1 || images == found_.images) &&
                             (heads == 1 || heads == found_.heads)));
     };
@@ -460,8 +462,9 @@ class Finder {
            fits(found_.query) && fits(found_.key) && fits(found_.value) &&
            found_.keys == extent(found_.value, 's') &&
            found_.features == extent(found_.key, 'f') &&
-           std::ranges::all_of(found_.steps, [&](const MaskStep& one) {
-             return one.fills() || type_of(one.mask)->dtype == type.dtype;
+           std::ranges::all_of(found_.steps, [&](const MaskStep& mask_step) {
+             return mask_step.fills() ||
+                    type_of(mask_step.mask)->dtype == type.dtype;
            });
   }
 
@@ -469,7 +472,7 @@ class Finder {
   const Node& last_;
   WrittenAttention found_;
   std::vector<Extents> batches_;  ///< at every place between the products
-  Letters weights_batch_;
+  Labels weights_batch_;
 };
 
 }  // namespace

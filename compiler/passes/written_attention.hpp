@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/passes/product_letters.hpp"
+#include "compiler/passes/product_labels.hpp"
 
 namespace weft {
 
@@ -32,7 +32,7 @@ struct MaskStep {
 /// batch's in their order, 's' runs along the sequence, 'f' along features.
 struct AttentionOperand {
   const Node* node = nullptr;
-  Letters letters;
+  Labels labels;
 };
 
 struct WrittenAttention {
@@ -42,7 +42,7 @@ struct WrittenAttention {
   std::int64_t images = 1;      ///< the batch's two extents: with one or none,
   std::int64_t heads = 1;       ///< the others are 1
   std::int64_t queries = 0, keys = 0, features = 0, value_features = 0;
-  Letters result;  ///< roles of the dimensions of what it gives
+  Labels result;  ///< roles of the dimensions of what it gives
 };
 
 /// What the call, a product, is the last of; nothing if of no attention that

@@ -1,6 +1,6 @@
 // TorchInductor's targets: a subgraph's graph, which it compiles into one
 // Python file, and such a file as a kernel. The latter is loaded as any Python
-// file is, but may call the framework's operators, as Inductor's code does,
+// file is, but may call PyTorch's operators, as Inductor's code does,
 // unless it is built for kInductorOwn.
 #pragma once
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/graph/characters.hpp"
-#include "compiler/graph/growth.hpp"
+#include "compiler/graph/symbolic_shapes.hpp"
 
 namespace weft {
 namespace {
@@ -48,7 +48,7 @@ std::unexpected<Error> misfit(const std::vector<Cursor>& cursors) {
 
 using Names = std::span<const std::string_view>;
 
-std::string expression(const Multiple& of, const Names& names) {
+std::string expression(const Polynomial& of, const Names& names) {
   std::string text;
   const auto add = [&text](std::int64_t number, const std::string& name) {
     if (number == 0) return;
@@ -59,16 +59,16 @@ std::string expression(const Multiple& of, const Names& names) {
                          : std::to_string(much) + " * " + name;
   };
   const std::string first(names.front()), last(names.back());
-  add(of.per.first, first);
+  add(of.coefficients.first, first);
   if (names.size() > 1) {
-    add(of.per.second, last);
-    add(of.per.product, first + " * " + last);
+    add(of.coefficients.second, last);
+    add(of.coefficients.product, first + " * " + last);
   }
-  add(of.per.square, last + " * " + last);
+  add(of.coefficients.square, last + " * " + last);
   if (names.size() > 1) {
-    add(of.per.square_product, first + " * " + last + " * " + last);
+    add(of.coefficients.square_product, first + " * " + last + " * " + last);
   }
-  add(of.rest, "");
+  add(of.constant, "");
   const bool is_name = std::ranges::find(names, text) != names.end();
   return is_name ? text : "(" + text + ")";
 }
@@ -79,16 +79,16 @@ Result<std::string> number(std::vector<Cursor>& cursors, const Names& names) {
   for (const Cursor& cursor : cursors) {
     const std::string_view digits = cursor.digits();
     const std::size_t end = cursor.at + digits.size();
-    const bool is_alone =
+    const bool is_whole_token =
         (cursor.at == 0 || !joins(cursor.text[cursor.at - 1])) &&
         (end == cursor.text.size() || !joins(cursor.text[end]));
     std::int64_t value = 0;
     const auto read =
         std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (read.ec != std::errc() || !is_alone) return misfit(cursors);
+    if (read.ec != std::errc() || !is_whole_token) return misfit(cursors);
     values.emplace_back(cursor.sizes, value);
   }
-  const auto found = multiple_of_sizes(values);
+  const auto found = fit_polynomial(values);
   if (!found) return misfit(cursors);
   for (Cursor& cursor : cursors) cursor.at += cursor.digits().size();
   return expression(*found, names);
@@ -122,9 +122,9 @@ Result<std::string> common_text(const std::map<Sizes, std::string>& texts,
     const bool some_digits = std::ranges::any_of(
         cursors, [](const Cursor& cursor) { return is_digit(cursor.now()); });
     if (some_digits && !begin_alike(cursors)) {
-      auto one = number(cursors, names);
-      if (!one) return std::unexpected(one.error());
-      common += *one;
+      auto joined = number(cursors, names);
+      if (!joined) return std::unexpected(joined.error());
+      common += *joined;
       continue;
     }
     const std::size_t length = std::max<std::size_t>(1, digits.size());

@@ -106,25 +106,25 @@ std::string word_before(std::string_view text, std::size_t end) {
 /// Text without comments, and without the parameters of a template: its other
 /// brackets, of a function or an initialiser, stay.
 std::string plain(std::string_view text) {
-  std::string made;
+  std::string stripped;
   for (std::size_t at = 0; at < text.size();) {
     if (const auto end = after_no_code(text, at); end != at) {
       at = end;
       continue;
     }
-    made += text[at++];
+    stripped += text[at++];
   }
   while (true) {
-    const auto begin = made.find("template");
+    const auto begin = stripped.find("template");
     const auto open =
-        begin == std::string::npos ? begin : made.find('<', begin);
-    if (open == std::string::npos) return made;
+        begin == std::string::npos ? begin : stripped.find('<', begin);
+    if (open == std::string::npos) return stripped;
     int depth = 0;
     std::size_t end = open;
     do {
-      depth += made[end] == '<' ? 1 : made[end] == '>' ? -1 : 0;
-    } while (++end < made.size() && depth > 0);
-    made.erase(begin, end - begin);
+      depth += stripped[end] == '<' ? 1 : stripped[end] == '>' ? -1 : 0;
+    } while (++end < stripped.size() && depth > 0);
+    stripped.erase(begin, end - begin);
   }
 }
 
@@ -200,15 +200,15 @@ std::string used_definitions(std::string_view cpp) {
   std::vector<Words> words;
   for (const Item& item : items) words.push_back(words_in(item.text));
   Words used;
-  for (bool grows = true; grows;) {
-    grows = false;
+  for (bool is_changed = true; is_changed;) {
+    is_changed = false;
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (stays[i] ||
           (!items[i].name.empty() && !used.contains(items[i].name))) {
         continue;
       }
       // A directive's words are used where it is a macro's body, too.
-      stays[i] = grows = true;
+      stays[i] = is_changed = true;
       used.insert(words[i].begin(), words[i].end());
     }
   }

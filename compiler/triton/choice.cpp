@@ -6,7 +6,7 @@
 
 namespace weft {
 
-// What stands alone is timed beside the framework's operator in any case;
+// What stands alone is timed beside PyTorch's operator in any case;
 // transposed convolutions of the library's gain by another layout.
 bool competes_with_library(const Graph& graph, const Node& call,
                            const CutOptions& cut) {
@@ -16,17 +16,17 @@ bool competes_with_library(const Graph& graph, const Node& call,
   const auto convolution = convolution_of(graph, call);
   if (!convolution && operator_name(call.target) == "convolution") return false;
   const bool is_transposed = convolution && convolution->transposed;
-  if (is_alone(graph) && !is_transposed) return true;
-  switch (whose(graph, call, cut)) {
-    case Whose::ours:
+  if (is_single_call(graph) && !is_transposed) return true;
+  switch (choose_contraction(graph, call, cut)) {
+    case ContractionChoice::generated:
       return true;
-    case Whose::library:
+    case ContractionChoice::vendor:
       return false;
-    case Whose::contested:
+    case ContractionChoice::undecided:
       break;
   }
-  if (cut.contested == CutOptions::Contested::usual) return !convolution;
-  return cut.contested == CutOptions::Contested::ours;
+  if (cut.undecided == CutOptions::Undecided::by_default) return !convolution;
+  return cut.undecided == CutOptions::Undecided::generated;
 }
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Which folds are sums of products, and which factor is which.
+// Which reductions are sums of products, and which factor is which.
 #include <algorithm>
 #include <set>
 
@@ -50,11 +50,11 @@ bool is_zero_without(ExprId guard, const ScalarArena& arena, ExprId a,
 }  // namespace
 
 bool lies_along(const ScalarArena& arena, ExprId factor,
-                const std::vector<LoopVar>& folded) {
+                const std::vector<LoopVar>& reduced) {
   return std::ranges::all_of(arena.reachable({factor}), [&](ExprId id) {
     const Scalar& node = arena[id];
     if (node.op != ScalarOp::load || node.index.empty()) return true;
-    const std::int64_t step = node.index[0].coefficient(folded.back().id);
+    const std::int64_t step = node.index[0].coefficient(reduced.back().id);
     return step == 0 || step == 1;
   });
 }
@@ -62,7 +62,7 @@ bool lies_along(const ScalarArena& arena, ExprId factor,
 std::optional<Contraction> contraction_of(
     const Program& program, const Stage& stage,
     const std::vector<LoopVar>& outer, const TritonProductChoices& choices,
-    const std::map<int, std::int64_t>& growing) {
+    const std::map<int, std::int64_t>& symbolic_loops) {
   Contraction found;
   ExprId value = stage.value;
   if (calls(program.arena[value], "select")) {
@@ -72,14 +72,15 @@ std::optional<Contraction> contraction_of(
     value = choice[1];
   }
   const Scalar& product = program.arena[value];
-  if (!stage.folds || stage.fold != Fold::sum || stage.inner.empty() ||
+  if (!stage.is_reduction || stage.reduction != Reduction::sum ||
+      stage.inner.empty() ||
       !(calls(product, "product") || calls(product, "mul")) ||
       product.dtype != DType::f32) {
     return std::nullopt;
   }
   found.a = product.arguments[0];
   found.b = product.arguments[1];
-  found.folded = stage.inner;
+  found.reduced = stage.inner;
   if (found.guard &&
       !is_zero_without(*found.guard, program.arena, found.a, found.b)) {
     return std::nullopt;
@@ -92,17 +93,18 @@ std::optional<Contraction> contraction_of(
     (a == b ? found.batch : a ? found.rows : found.columns).push_back(v);
   }
   const auto length = [&](const std::vector<LoopVar>& variables) {
-    const bool grows = std::ranges::any_of(
-        variables, [&](const LoopVar& v) { return growing.contains(v.id); });
-    return grows ? INT64_MAX : extent_of(variables);
+    const bool is_symbolic = std::ranges::any_of(
+        variables,
+        [&](const LoopVar& v) { return symbolic_loops.contains(v.id); });
+    return is_symbolic ? INT64_MAX : extent_of(variables);
   };
   bool swaps = length(found.rows) < length(found.columns);
-  const bool is_window = found.folded.size() > 1;
+  const bool is_window = found.reduced.size() > 1;
   const bool is_half = program.arena[found.a].op == ScalarOp::cast;
   if (!is_window && !is_half &&
       std::min(length(found.rows), length(found.columns)) >= choices.rows_min) {
-    const bool a = lies_along(program.arena, found.a, found.folded);
-    const bool b = lies_along(program.arena, found.b, found.folded);
+    const bool a = lies_along(program.arena, found.a, found.reduced);
+    const bool b = lies_along(program.arena, found.b, found.reduced);
     if (a != b) swaps = a;
   }
   if (swaps) {
@@ -111,7 +113,7 @@ std::optional<Contraction> contraction_of(
   }
   if (length(found.rows) < choices.rows_min ||
       length(found.columns) < choices.columns_min ||
-      length(found.folded) < choices.folded_min) {
+      length(found.reduced) < choices.folded_min) {
     return std::nullopt;
   }
   return found;

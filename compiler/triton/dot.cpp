@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/loops/growing.hpp"
+#include "compiler/loops/symbolic_loops.hpp"
 #include "compiler/loops/width.hpp"
 #include "compiler/triton/dot_text.hpp"
 #include "compiler/triton/product_tile.hpp"
@@ -12,10 +12,10 @@ namespace weft {
 namespace {
 
 // Slowest first, by where the results lie.
-void sort_by(const Index& place, std::vector<LoopVar>& variables) {
+void sort_by(const Index& index, std::vector<LoopVar>& variables) {
   std::ranges::stable_sort(variables, [&](const LoopVar& a, const LoopVar& b) {
-    return std::abs(place.coefficient(a.id)) >
-           std::abs(place.coefficient(b.id));
+    return std::abs(index.coefficient(a.id)) >
+           std::abs(index.coefficient(b.id));
   });
 }
 
@@ -37,34 +37,33 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
   pad_rows();
   rows_ = extent_of(it_.rows);
   columns_ = extent_of(it_.columns);
-  folded_ = extent_of(it_.folded);
+  k_ = extent_of(it_.reduced);
   const auto clip = [&](std::int64_t tile,
                         const std::vector<LoopVar>& variables) {
-    return std::clamp(usual_tile(plan_, variables), kTileMin, tile);
+    return std::clamp(tile_hint(plan_, variables), kTileMin, tile);
   };
-  tile_rows_ = clip(variant_.dot_rows, it_.rows);
-  tile_columns_ = clip(variant_.dot_columns, it_.columns);
+  block_m_ = clip(variant_.block_m, it_.rows);
+  block_n_ = clip(variant_.block_n, it_.columns);
   // Of halves, as many bytes at a time.
-  tile_folded_ =
-      clip(gathers() ? variant_.gathered
-                     : variant_.dot_folded * 4 / element_bytes(dtype_),
-           it_.folded);
-  down_ = tiles_of(plan_, it_.rows, tile_rows_);
-  across_ = tiles_of(plan_, it_.columns, tile_columns_);
+  block_k_ = clip(gathers() ? variant_.gathered
+                            : variant_.block_k * 4 / element_bytes(dtype_),
+                  it_.reduced);
+  row_tiles_ = tiles_of(plan_, it_.rows, block_m_);
+  column_tiles_ = tiles_of(plan_, it_.columns, block_n_);
   choose_shares(facts);
-  packs_ = wants_presplit();
+  splits_factors_ = wants_split_factors();
   lays_out_ = wants_layout();
   choose_stages(facts);
 }
 
 void DotText::print() {
-  if (packs_) {
-    print_presplit(it_.a, "a", it_.rows, tile_rows_);
-    print_presplit(it_.b, "b", it_.columns, tile_columns_);
+  if (splits_factors_) {
+    print_split_factor(it_.a, "a", it_.rows, block_m_);
+    print_split_factor(it_.b, "b", it_.columns, block_n_);
   }
   if (lays_out_) print_layout();
   print_product();
-  if (shares_ > 1) print_merge();
+  if (split_k_ > 1) print_merge();
 }
 
 // Where both factors hold no more than 16 bits, the matrix units take these.
@@ -92,10 +91,10 @@ void DotText::choose_stages(const GpuFacts& facts) {
     return;
   }
   const std::int64_t bytes =
-      packs_ ? 2 * element_bytes(dtype_) * tile_folded_ *
-                   (tile_rows_ + tile_columns_)
-             : step_bytes(it_.a, it_.rows, tile_rows_) +
-                   step_bytes(it_.b, it_.columns, tile_columns_);
+      splits_factors_
+          ? 2 * element_bytes(dtype_) * block_k_ * (block_m_ + block_n_)
+          : step_bytes(it_.a, it_.rows, block_m_) +
+                step_bytes(it_.b, it_.columns, block_n_);
   // More than one step under way copies all that a step reads.
   const std::int64_t most =
       facts.shared_bytes / std::max<std::int64_t>(1, bytes);
@@ -113,64 +112,66 @@ std::int64_t DotText::step_bytes(ExprId factor,
     if (arena[id].op != ScalarOp::load) continue;
     const std::set<int> used = all_variables(arena, id);
     const auto moves = [&](const std::vector<LoopVar>& along) {
-      return std::ranges::any_of(
-          along, [&](const LoopVar& one) { return used.contains(one.id); });
+      return std::ranges::any_of(along, [&](const LoopVar& variable) {
+        return used.contains(variable.id);
+      });
     };
-    if (!moves(it_.folded)) continue;  // it is read once, before the steps
-    bytes += element_bytes(arena[id].dtype) * tile_folded_ *
-             (moves(points) ? tile : 1);
+    if (!moves(it_.reduced)) continue;  // it is read once, before the steps
+    bytes +=
+        element_bytes(arena[id].dtype) * block_k_ * (moves(points) ? tile : 1);
   }
   return bytes;
 }
 
-Index DotText::place() const {
-  Index place = sum().result_index.empty() ? Index() : sum().result_index[0];
+Index DotText::output_index() const {
+  Index index = sum().result_index.empty() ? Index() : sum().result_index[0];
   for (const Stage& stage : nest_.stages) {
-    if (stage.output >= 0) place = stage.offset;
+    if (stage.output >= 0) index = stage.offset;
   }
-  return place;
+  return index;
 }
 
 // Rows and columns in the order of what is written with them.
 void DotText::sort_outer() {
-  const Index place = this->place();
-  sort_by(place, it_.rows);
-  sort_by(place, it_.columns);
-  sort_by(place, it_.batch);
+  const Index index = output_index();
+  sort_by(index, it_.rows);
+  sort_by(index, it_.columns);
+  sort_by(index, it_.batch);
 }
 
 // Windows are gathered, which takes longer than the rest.
 void DotText::choose_tile(const GpuFacts& facts) {
-  const bool has_windows = convolves() && it_.folded.size() > 1;
+  const bool has_windows = convolves() && it_.reduced.size() > 1;
   if (!variant_.fits || precision() != "tf32x3" || has_windows) return;
   ProductSize size;
-  size.batch = usual_extent(plan_, it_.batch);
-  size.rows = usual_extent(plan_, it_.rows);
-  size.columns = usual_extent(plan_, it_.columns);
-  size.folded = usual_extent(plan_, it_.folded);
-  size.is_along = lies_along(plan_.program.arena, it_.b, it_.folded);
-  size.may_share = !grows(plan_, it_.batch) && !grows(plan_, it_.rows) &&
-                   !grows(plan_, it_.columns) && !grows(plan_, it_.folded);
-  size.may_pack =
-      !gathers() && pays_presplit(size.rows, size.columns, size.folded);
+  size.batch = size_hint(plan_, it_.batch);
+  size.rows = size_hint(plan_, it_.rows);
+  size.columns = size_hint(plan_, it_.columns);
+  size.k = size_hint(plan_, it_.reduced);
+  size.is_along = lies_along(plan_.program.arena, it_.b, it_.reduced);
+  size.may_split_k =
+      !is_symbolic(plan_, it_.batch) && !is_symbolic(plan_, it_.rows) &&
+      !is_symbolic(plan_, it_.columns) && !is_symbolic(plan_, it_.reduced);
+  size.may_split_factors =
+      !gathers() && split_is_profitable(size.rows, size.columns, size.k);
   const ProductTile tile = fitting_tile(size, facts);
-  variant_.dot_rows = tile.rows;
-  variant_.dot_columns = tile.columns;
+  variant_.block_m = tile.rows;
+  variant_.block_n = tile.columns;
   variant_.dot_warps = tile.warps;
   variant_.dot_stages = tile.stages;
-  variant_.presplits = tile.packs;
+  variant_.splits_factors = tile.splits_factors;
 }
 
 // With too few tiles to go round, programs share the sums. How many those are
-// of what grows is not known, nor how long these.
+// of what is symbolic is not known, nor how long these.
 void DotText::choose_shares(const GpuFacts& facts) {
   const Count all = product(tiles(), tiles_of(plan_, it_.batch, 1));
-  if (all.grows || grows(plan_, it_.folded)) return;
-  const std::int64_t steps = ceil_div(folded_, tile_folded_);
-  const std::int64_t wanted = sharing_programs(all.value, steps, facts);
+  if (all.is_symbolic || is_symbolic(plan_, it_.reduced)) return;
+  const std::int64_t steps = ceil_div(k_, block_k_);
+  const std::int64_t wanted = split_k_programs(all.value, steps, facts);
   if (wanted < 2) return;
-  share_ = ceil_div(steps, wanted) * tile_folded_;
-  shares_ = ceil_div(folded_, share_);
+  k_per_program_ = ceil_div(steps, wanted) * block_k_;
+  split_k_ = ceil_div(k_, k_per_program_);
 }
 
 void DotText::choose_width(TritonKernel& kernel) const {
@@ -185,26 +186,27 @@ std::string DotText::wide(const TritonKernel& kernel) {
 void DotText::open_program(TritonKernel& kernel) const {
   kernel.line("tile = " +
               (module_.for_sizes() ? kernel.program_id() : "tl.program_id(0)"));
-  if (shares_ > 1) {
-    kernel.line("share = tile % " + text(shares_));
-    kernel.line("tile = tile // " + text(shares_));
+  if (split_k_ > 1) {
+    kernel.line("share = tile % " + text(split_k_));
+    kernel.line("tile = tile // " + text(split_k_));
   }
   if (!it_.batch.empty()) {
     kernel.line("matrix = (tile // " + tiles().text + ")" + wide(kernel));
     kernel.line("tile = tile % " + tiles().text);
     kernel.name_variables(it_.batch, "matrix", Axis::none, "");
   }
-  if (!down_.is_one && !across_.is_one) {
-    const std::string many = product(choices_.tiles_together, across_).text;
+  if (!row_tiles_.is_one && !column_tiles_.is_one) {
+    const std::string many =
+        product(choices_.tiles_together, column_tiles_).text;
     kernel.line("first = tile // " + many + " * " +
                 text(choices_.tiles_together));
-    kernel.line("high = tl.minimum(" + down_.text + " - first, " +
+    kernel.line("high = tl.minimum(" + row_tiles_.text + " - first, " +
                 text(choices_.tiles_together) + ")");
     kernel.line("row = first + tile % " + many + " % high");
     kernel.line("column = tile % " + many + " // high");
   } else {
-    kernel.line(down_.is_one ? "row, column = 0, tile"
-                             : "row, column = tile, 0");
+    kernel.line(row_tiles_.is_one ? "row, column = 0, tile"
+                                  : "row, column = tile, 0");
   }
 }
 
@@ -236,26 +238,26 @@ void DotText::open_tile(TritonKernel& kernel) const {
                           mask(kernel, name, padding, extent_of(variables),
                                is_ragged(plan_, variables, tile)));
   };
-  open("m", "row", it_.rows, tile_rows_, Axis::rows);
-  open("n", "column", it_.columns, tile_columns_, Axis::columns);
+  open("m", "row", it_.rows, block_m_, Axis::rows);
+  open("n", "column", it_.columns, block_n_, Axis::columns);
 }
 
-// One factor's tile at this step of the fold.
+// One factor's tile at this step of the reduction.
 void DotText::print_factor(TritonKernel& kernel, ExprId factor,
-                           const char* name, Axis folded,
+                           const char* name, Axis reduced,
                            const std::string& shape) const {
-  const char* spread = folded == Axis::rows ? "[:, None]" : "[None, :]";
+  const char* spread = reduced == Axis::rows ? "[:, None]" : "[None, :]";
   const std::string k = std::string("k") + name;
   const std::string at =
-      first() + " + tl.arange(0, " + text(tile_folded_) + ")" + spread;
+      first() + " + tl.arange(0, " + text(block_k_) + ")" + spread;
   kernel.line(k + " = " + (kernel.wide() ? "(" + at + ")" + wide(kernel) : at));
   std::string mask;
-  if (folded_ % (shares_ > 1 ? share_ : tile_folded_) != 0) {
+  if (k_ % (split_k_ > 1 ? k_per_program_ : block_k_) != 0) {
     mask = k + "m";
-    kernel.line(mask + " = " + k + " < " + text(folded_));
+    kernel.line(mask + " = " + k + " < " + text(k_));
   }
-  kernel.expect_inner(it_.folded);
-  kernel.name_variables(it_.folded, k, folded, mask);
+  kernel.expect_inner(it_.reduced);
+  kernel.name_variables(it_.reduced, k, reduced, mask);
   kernel.compute({factor}, false);
   std::string value = kernel.operand(factor);
   const bool plain = plan_.program.arena[factor].op == ScalarOp::load;
@@ -268,7 +270,7 @@ void DotText::print_factor(TritonKernel& kernel, ExprId factor,
 }
 
 // The matrix units cut a factor off, which pulls every product towards zero;
-// the framework's library rounds before. Rounded here, too, the error is the
+// PyTorch's library rounds before. Rounded here, too, the error is the
 // library's own; cut off, it was 1.5 to 90 times that, and the kernel faster
 // by up to 11 % or slower by half (an H200, 2026-11-26).
 std::string DotText::in_tf32(TritonKernel& kernel,
@@ -279,17 +281,17 @@ std::string DotText::in_tf32(TritonKernel& kernel,
 }
 
 std::string DotText::first() const {
-  return shares_ > 1 ? "share * " + text(share_) + " + k" : "k";
+  return split_k_ > 1 ? "share * " + text(k_per_program_) + " + k" : "k";
 }
 
 void DotText::print_step(TritonKernel& kernel) const {
   print_factor(kernel, it_.a, "a", Axis::columns,
-               "(" + text(tile_rows_) + ", " + text(tile_folded_) + ")");
+               "(" + text(block_m_) + ", " + text(block_k_) + ")");
   if (lays_out_) {
     print_laid_out(kernel);
   } else {
     print_factor(kernel, it_.b, "b", Axis::rows,
-                 "(" + text(tile_folded_) + ", " + text(tile_columns_) + ")");
+                 "(" + text(block_k_) + ", " + text(block_n_) + ")");
   }
   kernel.line("sums = tl.dot(a, b, sums, input_precision=\"" + precision() +
               "\")");
@@ -298,50 +300,49 @@ void DotText::print_step(TritonKernel& kernel) const {
 void DotText::print_product() {
   TritonKernel kernel(plan_.program, module_);
   choose_width(kernel);
-  const std::string shape =
-      "(" + text(tile_rows_) + ", " + text(tile_columns_) + ")";
+  const std::string shape = "(" + text(block_m_) + ", " + text(block_n_) + ")";
   open_program(kernel);
   open_tile(kernel);
-  if (packs_) {
-    open_presplit(kernel);
+  if (splits_factors_) {
+    open_split_factors(kernel);
   } else {
-    kernel.expect_inner(it_.folded);
+    kernel.expect_inner(it_.reduced);
     kernel.compute({it_.a}, true);
     if (!lays_out_) kernel.compute({it_.b}, true);
   }
   kernel.line("sums = tl.zeros(" + shape + ", tl.float32)");
-  if (packs_) {
+  if (splits_factors_) {
     kernel.line("small = tl.zeros(" + shape + ", tl.float32)");
     // Zeros that no compiler knows to be: else it would join the sums again.
     kernel.line("nothing = tl.zeros(" + shape +
                 ", tl.float32) + (tl.program_id(0) < 0).to(tl.float32)");
   }
-  kernel.line("for k in range(0, " + text(shares_ > 1 ? share_ : folded_) +
-              ", " + text(tile_folded_) + "):");
+  kernel.line("for k in range(0, " + text(split_k_ > 1 ? k_per_program_ : k_) +
+              ", " + text(block_k_) + "):");
   kernel.indent();
-  packs_ ? print_presplit_step(kernel) : print_step(kernel);
+  splits_factors_ ? print_split_step(kernel) : print_step(kernel);
   kernel.dedent();
-  if (packs_) {
+  if (splits_factors_) {
     // Infinities times what rounding left are nothing that counts.
     kernel.line(
         "sums = tl.where(tl.abs(sums) < float(\"inf\"), sums + small, sums)");
   }
   if (it_.guard) print_without_left_out(kernel, shape);
-  if (shares_ > 1) {
+  if (split_k_ > 1) {
     store_part(kernel);
   } else {
     print_epilogue(kernel, shape);
   }
   const Count programs = product(tiles(), tiles_of(plan_, it_.batch, 1));
-  kernel.finish(product(programs, shares_), variant_.dot_warps, stages_);
+  kernel.finish(product(programs, split_k_), variant_.dot_warps, stages_);
 }
 
 // The matrix units know no guard. That takes long, and infinities are rare.
 void DotText::print_without_left_out(TritonKernel& kernel,
                                      const std::string& shape) const {
   const ExprId product = sum().value;
-  const std::int64_t steps = shares_ > 1 ? share_ : folded_;
-  const std::string mask = folded_ % steps != 0 ? "onem" : "";
+  const std::int64_t steps = split_k_ > 1 ? k_per_program_ : k_;
+  const std::string mask = k_ % steps != 0 ? "onem" : "";
   const TritonKernel::Names names = kernel.names();
   kernel.line("if tl.max(tl.max((sums != sums).to(tl.int32), 1), 0) > 0:");
   kernel.indent();
@@ -349,9 +350,9 @@ void DotText::print_without_left_out(TritonKernel& kernel,
   kernel.line("for k in range(0, " + text(steps) + "):");
   kernel.indent();
   kernel.line("one = " + first());
-  if (!mask.empty()) kernel.line(mask + " = one < " + text(folded_));
-  kernel.expect_inner(it_.folded);
-  kernel.name_variables(it_.folded, "one", Axis::none, mask);
+  if (!mask.empty()) kernel.line(mask + " = one < " + text(k_));
+  kernel.expect_inner(it_.reduced);
+  kernel.name_variables(it_.reduced, "one", Axis::none, mask);
   kernel.compute({product}, false);
   const std::string term = kernel.operand(product);
   kernel.line("sums += " +
@@ -364,7 +365,7 @@ void DotText::print_without_left_out(TritonKernel& kernel,
 
 void DotText::store_part(TritonKernel& kernel) {
   const std::int64_t batches = extent_of(it_.batch);
-  module_.scratch.push_back({part(), shares_ * batches * rows_ * columns_});
+  module_.scratch.push_back({part(), split_k_ * batches * rows_ * columns_});
   kernel.use(part());
   std::string mask = kernel.mask_of(it_.rows);
   const std::string other = kernel.mask_of(it_.columns);
@@ -377,7 +378,7 @@ void DotText::store_part(TritonKernel& kernel) {
               " + n), sums" + (mask.empty() ? ")" : ", mask=" + mask + ")"));
 }
 
-// The matrix units' 19 bits are for what is TF32 in the framework, too: other
+// The matrix units' 19 bits are for what is TF32 in PyTorch, too: other
 // products are made of three, which keep float32's. Halves go as they are.
 std::string DotText::precision() const {
   if (is_half(dtype_)) return "ieee";
@@ -387,15 +388,15 @@ std::string DotText::precision() const {
 void DotText::print_epilogue(TritonKernel& kernel,
                              const std::string& shape) const {
   const int result = sum().results[0];
-  const bool turns = phases_ > 0 && shares_ == 1;
+  const bool turns = phases_ > 0 && split_k_ == 1;
   std::vector<std::string> values = {"sums"};
   kernel.set_result(result, "sums", false);
   for (std::size_t i = 1; i < nest_.stages.size(); ++i) {
     const Stage& stage = nest_.stages[i];
     kernel.compute({stage.value}, false);
     const std::string value = kernel.operand(stage.value);
-    // A fold of one element is that element.
-    if (stage.folds) kernel.set_result(stage.results[0], value, false);
+    // A reduction of one element is that element.
+    if (stage.is_reduction) kernel.set_result(stage.results[0], value, false);
     values.push_back("tl.broadcast_to(" + value + ", " + shape + ")");
   }
   if (turns) {
@@ -407,7 +408,7 @@ void DotText::print_epilogue(TritonKernel& kernel,
   }
   for (std::size_t i = 1; i < nest_.stages.size(); ++i) {
     const Stage& stage = nest_.stages[i];
-    if (stage.folds) {
+    if (stage.is_reduction) {
       if (plan_.spilled.contains(stage.results[0])) {
         kernel.store(stage.results[0], stage.result_index[0], values[i]);
       }
@@ -441,7 +442,7 @@ void DotText::print_merge() {
   kernel.name_variables(all, "r", Axis::columns, inside);
   const std::string shape = "(1, " + text(block) + ")";
   kernel.line("sums = tl.zeros(" + shape + ", tl.float32)");
-  kernel.line("for share in range(0, " + text(shares_) + "):");
+  kernel.line("for share in range(0, " + text(split_k_) + "):");
   kernel.indent();
   kernel.use(part());
   kernel.line("sums += tl.load(" + part() + " + (share * " + text(elements) +

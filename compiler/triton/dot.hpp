@@ -1,5 +1,6 @@
-// Sums of products on the matrix units: a nest whose first stage folds a · b
-// becomes a tiled product, what follows it at the same points its epilogue.
+// Sums of products on the matrix units. A nest whose first stage is a sum of a
+// · b becomes a tiled matrix product; later stages at the same points become
+// its epilogue.
 #pragma once
 
 #include <optional>
@@ -9,10 +10,10 @@
 
 namespace weft {
 
-/// A fold of a product, by what its factors depend on. `a` does not know the
-/// columns, `b` not the rows; both know the batch and what is folded. Where
-/// there is a guard and it does not hold, the product is no term of the sum;
-/// one of its factors is 0 there.
+/// A sum of products, by the variables that its factors depend on. `a` does not
+/// depend on the columns, `b` not on the rows; both depend on the batch and on
+/// the reduced variables. Where a guard does not hold, the product is not a
+/// term of the sum; one of its factors is 0 there.
 struct Contraction {
   ExprId a = 0;
   ExprId b = 0;
@@ -20,30 +21,30 @@ struct Contraction {
   std::vector<LoopVar> batch;
   std::vector<LoopVar> rows;
   std::vector<LoopVar> columns;
-  std::vector<LoopVar> folded;
+  std::vector<LoopVar> reduced;
 };
 
-/// Nothing where the stage is no such fold, or too thin for matrix units. If in
-/// one factor alone neighbours of the sum lie side by side, that is `b`: units
-/// read float32 of the second factor so, of the first in any order. Else its
-/// rows are longer than its columns; of variables that are longer at another
-/// size (growing.hpp) it knows no extent but that they are longer than others.
+/// Empty if the stage is no such sum, or too thin for the matrix units. If the
+/// reduced elements are contiguous in one factor only, that factor becomes `b`:
+/// the matrix units read float32 of the second factor that way, and of the
+/// first in any order. Otherwise rows are at least as long as columns. Symbolic
+/// extents (symbolic_loops.hpp) count as longer than any other.
 std::optional<Contraction> contraction_of(
     const Program& program, const Stage& stage,
     const std::vector<LoopVar>& outer, const TritonProductChoices& choices,
-    const std::map<int, std::int64_t>& growing = {});
+    const std::map<int, std::int64_t>& symbolic_loops = {});
 
-/// Whether neighbours of the sum lie side by side in what the factor reads.
+/// True if the reduced elements are contiguous in what the factor reads.
 bool lies_along(const ScalarArena& arena, ExprId factor,
-                const std::vector<LoopVar>& folded);
+                const std::vector<LoopVar>& reduced);
 
-/// Whether a stage, before it is scheduled, is one: then only what has no loop
-/// of its own may join its nest.
+/// True if an unscheduled stage is such a sum. Only stages without a loop of
+/// their own may join its nest.
 bool is_contraction(const Program& program, const Stage& stage,
                     const TritonProductChoices& choices);
 
-/// Adds the nest's kernel to the module; two where its sums are shared out
-/// among programs. Throws Unsupported.
+/// Adds the nest's kernel to the module; two kernels with split-k. Throws
+/// Unsupported.
 void print_triton_dot(const Schedule& plan, const Nest& nest,
                       const Contraction& contraction,
                       const TritonVariant& variant, const GpuFacts& facts,

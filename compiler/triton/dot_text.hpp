@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// The matrix units' smallest tiles, of rows, columns and folded elements.
+/// Smallest tiles of the matrix units: rows, columns and elements of the sum.
 inline constexpr std::int64_t kTileMin = 16;
 
 class DotText {
@@ -21,15 +21,15 @@ class DotText {
 
  private:
   const Stage& sum() const { return nest_.stages.front(); }
-  /// What the factors are for the matrix units.
+  /// Chooses the element type of the factors for the matrix units.
   void choose_type(const GpuFacts& facts);
-  /// Where the result is written.
-  Index place() const;
-  /// Rows and columns in the order of what is written with them.
+  /// Index at which the result is written.
+  Index output_index() const;
+  /// Sorts rows and columns by the order of what is written with them.
   void sort_outer();
-  /// What the product's own size calls for, where the variant leaves it that.
+  /// Chooses the tile for the product's size, if the variant leaves it open.
   void choose_tile(const GpuFacts& facts);
-  /// With too few tiles to go round, programs share the sums.
+  /// Chooses split-k if there are too few tiles for the device.
   void choose_shares(const GpuFacts& facts);
   void choose_stages(const GpuFacts& facts);
   std::int64_t step_bytes(ExprId factor, const std::vector<LoopVar>& points,
@@ -44,8 +44,8 @@ class DotText {
   void choose_width(TritonKernel& kernel) const;
   /// ".to(…)", if positions are wide.
   static std::string wide(const TritonKernel& kernel);
-  Count tiles() const { return product(down_, across_); }
-  /// Which tile, batch and share the program has.
+  Count tiles() const { return product(row_tiles_, column_tiles_); }
+  /// Prints which tile, batch and part of the sum the program has.
   void open_program(TritonKernel& kernel) const;
   void open_tile(TritonKernel& kernel) const;
   /// The name of a mask, which it prints; "" where none is needed.
@@ -53,27 +53,27 @@ class DotText {
                           const std::string& padding, std::int64_t extent,
                           bool ragged);
   void print_step(TritonKernel& kernel) const;
-  /// One factor's tile at this step of the fold.
+  /// One factor's tile at this step of the sum.
   void print_factor(TritonKernel& kernel, ExprId factor, const char* name,
-                    Axis folded, const std::string& shape) const;
-  /// Where a term that is left out has made a nan of its 0 and an infinity:
-  /// the sums once more, term by term.
+                    Axis k, const std::string& shape) const;
+  /// Where a guarded term is NaN (its 0 times an infinity): the sums once more,
+  /// term by term.
   void print_without_left_out(TritonKernel& kernel,
                               const std::string& shape) const;
-  /// Where this step's folded elements begin.
+  /// Where this step's elements of the sum begin.
   std::string first() const;
   void store_part(TritonKernel& kernel);
   void print_epilogue(TritonKernel& kernel, const std::string& shape) const;
-  /// Adds up what the shares left, element by element.
+  /// Adds up the partial sums of split-k, element by element.
   void print_merge();
 
-  // Convolutions: triton_gather.cpp.
+  // Convolutions: gather.cpp.
   bool convolves() const;
-  /// Whether a convolution's factor is read element by element, as its window
-  /// moves by single ones.
+  /// True if a convolution's factor is read element by element, because its
+  /// window moves by single elements.
   bool gathers() const;
   void pad_rows();
-  /// Whether a row is none of padding; "" where none is.
+  /// Condition that a row is not padding; "" if no row is.
   std::string row_mask(const std::string& row) const;
   bool wants_layout() const;
   std::int64_t laid_out_width() const;
@@ -84,27 +84,28 @@ class DotText {
   void print_layout();
   void print_laid_out(TritonKernel& kernel) const;
 
-  // Interleaved results: triton_interleave.cpp.
+  // Interleaved results: interleave.cpp.
   void choose_interleave();
-  /// Whether a column is a phase, and not padding; "" where all are.
+  /// Condition that a column is a phase and not padding; "" if all are.
   std::string phase_mask(const std::string& column) const;
   std::string turned(const std::string& value) const;
-  /// Names the variables as they lie in the turned tile.
+  /// Names the variables as they lie in the transposed tile.
   void open_turned(TritonKernel& kernel) const;
 
-  // Packed factors: presplit.cpp.
-  bool may_presplit() const;
-  /// Whether each element of both factors is used so often that it pays.
-  bool pays_presplit(std::int64_t rows, std::int64_t columns,
-                     std::int64_t folded) const;
-  bool wants_presplit() const;
+  // Factors that are split beforehand: tf32x3_split.cpp.
+  bool may_split_factors() const;
+  /// True if each element of both factors is used often enough.
+  bool split_is_profitable(std::int64_t rows, std::int64_t columns,
+                           std::int64_t k) const;
+  bool wants_split_factors() const;
   std::string split_factor(const char* name, const char* half) const;
   std::int64_t padded(std::int64_t extent, std::int64_t tile) const;
-  std::int64_t padded_folded() const;
-  void print_presplit(ExprId factor, const char* name,
-                      const std::vector<LoopVar>& variables, std::int64_t tile);
-  void open_presplit(TritonKernel& kernel) const;
-  void print_presplit_step(TritonKernel& kernel) const;
+  std::int64_t padded_k() const;
+  void print_split_factor(ExprId factor, const char* name,
+                          const std::vector<LoopVar>& variables,
+                          std::int64_t tile);
+  void open_split_factors(TritonKernel& kernel) const;
+  void print_split_step(TritonKernel& kernel) const;
 
   const Schedule& plan_;
   const Nest& nest_;
@@ -115,16 +116,16 @@ class DotText {
   DType dtype_ = DType::f32;  ///< of the factors
   std::int64_t rows_ = 1;
   std::int64_t columns_ = 1;
-  std::int64_t folded_ = 1;
-  std::int64_t tile_rows_ = 16;
-  std::int64_t tile_columns_ = 16;
-  std::int64_t tile_folded_ = 16;
+  std::int64_t k_ = 1;
+  std::int64_t block_m_ = 16;
+  std::int64_t block_n_ = 16;
+  std::int64_t block_k_ = 16;
   std::int64_t phases_ = 0;  ///< the last column's, if they are interleaved
-  Count down_;               ///< tiles of rows,
-  Count across_;             ///< and of columns
-  std::int64_t share_ = 0;   ///< of the folded elements, a program's
-  std::int64_t shares_ = 1;  ///< programs for one tile
-  bool packs_ = false;
+  Count row_tiles_;          ///< tiles of rows,
+  Count column_tiles_;       ///< and of columns
+  std::int64_t k_per_program_ = 0;  ///< of the reduced elements, a program's
+  std::int64_t split_k_ = 1;        ///< programs for one tile
+  bool splits_factors_ = false;
   bool lays_out_ = false;      ///< the weights
   std::int64_t last_row_ = 0;  ///< extent of the last row's, if it is padded
   int stages_ = 2;

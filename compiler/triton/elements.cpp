@@ -1,4 +1,4 @@
-// Nests without folds: one element after the other, in rows where the last
+// Nests without reductions: one element after the other, in rows where the last
 // dimension is long, so that what depends on the row is computed once for it.
 // Where some tensor lies across the others, in tiles that are long both ways.
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 std::vector<Index> positions(const Program& program, const Nest& nest) {
   std::vector<Index> all;
   for (const Stage& stage : nest.stages) {
-    if (stage.stores()) all.push_back(stage.offset);
+    if (stage.is_store()) all.push_back(stage.offset);
     for (const ExprId id : program.arena.reachable({stage.value})) {
       const Scalar& node = program.arena[id];
       if (node.op == ScalarOp::load && node.index.size() == 1) {
@@ -34,18 +34,18 @@ void NestText::print_elements() {
   std::vector<LoopVar> columns;
   std::int64_t block = std::min(variant_.tile, tile_max(nest_.outer));
   std::int64_t elements = variant_.tile;
-  const auto across = crossing();
-  if (across) {
+  const auto transposed = transposed_loop();
+  if (transposed) {
     columns = {rows.back()};
     rows.pop_back();
-    std::erase(rows, *across);
-    rows.push_back(*across);
+    std::erase(rows, *transposed);
+    rows.push_back(*transposed);
     const std::int64_t width = variant_.tile < 1024
                                    ? choices().row_elements_min
                                    : 2 * choices().row_elements_min;
     elements = width * (variant_.tile < 4096 ? 32 : 64);
     block = std::min(width, tile_max(columns));
-  } else if (rows.size() > 1 && !grows({rows.back()}) &&
+  } else if (rows.size() > 1 && !is_symbolic({rows.back()}) &&
              fills_rows(rows.back().extent)) {
     columns = {rows.back()};
     rows.pop_back();
@@ -71,11 +71,11 @@ void NestText::print_elements() {
   const std::string shape = Tile{height, block}.shape();
   for (const Stage& stage : nest_.stages) {
     kernel.compute(roots_of(stage), false);
-    if (!stage.folds) {
+    if (!stage.is_reduction) {
       store_stage(kernel, stage, shape);
       continue;
     }
-    // A fold of one element is that element.
+    // A reduction of one element is that element.
     const std::string value = kernel.operand(stage.value);
     kernel.set_result(stage.results[0], value, true);
     if (plan_.spilled.contains(stage.results[0])) {
@@ -84,16 +84,16 @@ void NestText::print_elements() {
     }
   }
   kernel.finish(product(tiles_of(rows, height), width),
-                across ? std::min(8, warps_for(height * block, 8))
-                       : warps_for(height * block, variant_.per_thread));
+                transposed ? std::min(8, warps_for(height * block, 8))
+                           : warps_for(height * block, variant_.per_thread));
 }
 
 // A variable along which neighbours lie in a tensor whose elements are far
 // apart along the last one, which the others follow.
-std::optional<LoopVar> NestText::crossing() const {
+std::optional<LoopVar> NestText::transposed_loop() const {
   const std::int64_t coalesced = facts_.choices.loops.coalesced_elements;
   if (nest_.outer.size() < 2 ||
-      usual_extent(plan_, {nest_.outer.back()}) < coalesced)
+      size_hint(plan_, {nest_.outer.back()}) < coalesced)
     return {};
   for (const Index& index : positions(program(), nest_)) {
     if (std::abs(index.coefficient(nest_.outer.back().id)) < coalesced)
@@ -104,8 +104,8 @@ std::optional<LoopVar> NestText::crossing() const {
       if (index.uses(variable.id)) used.push_back(variable);
       if (index.coefficient(variable.id) == 1) found = variable;
     }
-    if (found && usual_extent(plan_, {*found}) >= coalesced &&
-        2 * usual_extent(plan_, used) > usual_extent(plan_, nest_.outer)) {
+    if (found && size_hint(plan_, {*found}) >= coalesced &&
+        2 * size_hint(plan_, used) > size_hint(plan_, nest_.outer)) {
       return found;
     }
   }

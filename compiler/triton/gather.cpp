@@ -4,8 +4,8 @@
 // Neighbours along an image's last dimension are read by neighbouring lanes
 // only if Triton sees them side by side, which it does by powers of two: rows
 // are padded to these. And the factor with fewer elements (the weights, but for
-// tiny images) is laid out once, in the order in which it is folded, so that no
-// tap is looked for in the loop.
+// tiny images) is laid out once, in the order in which it is reduced, so that
+// no tap is looked for in the loop.
 #include <algorithm>
 
 #include "compiler/loops/width.hpp"
@@ -40,11 +40,11 @@ bool DotText::gathers() const {
 }
 
 void DotText::pad_rows() {
-  if (may_presplit() || !gathers() || it_.rows.size() < 2) return;
+  if (may_split_factors() || !gathers() || it_.rows.size() < 2) return;
   LoopVar& last = it_.rows.back();
-  for (std::int64_t lanes = choices_.gathered_lanes_max;
-       lanes >= choices_.gathered_lanes_min; lanes /= 2) {
-    const std::int64_t padded = ceil_div(last.extent, lanes) * lanes;
+  for (std::int64_t width = choices_.gathered_lanes_max;
+       width >= choices_.gathered_lanes_min; width /= 2) {
+    const std::int64_t padded = ceil_div(last.extent, width) * width;
     if (padded == last.extent) return;
     if (8 * padded > 9 * last.extent) continue;
     last_row_ = last.extent;
@@ -62,7 +62,7 @@ std::string DotText::row_mask(const std::string& row) const {
 // Not what lies so already.
 bool DotText::wants_layout() const {
   const Scalar& read = plan_.program.arena[it_.b];
-  if (module_.for_sizes() || may_presplit() || !gathers() ||
+  if (module_.for_sizes() || may_split_factors() || !gathers() ||
       rows_ < choices_.layout_rows_min || read.op != ScalarOp::load ||
       read.dtype != DType::f32 ||
       extent_of(it_.batch) * laid_out_elements() >
@@ -71,21 +71,21 @@ bool DotText::wants_layout() const {
   }
   std::int64_t stride = 1;
   bool lies_so = !read.guarded;
-  for (std::size_t i = it_.folded.size(); i-- > 0;) {
-    lies_so = lies_so && read.index[0].coefficient(it_.folded[i].id) == stride;
-    stride *= it_.folded[i].extent;
+  for (std::size_t i = it_.reduced.size(); i-- > 0;) {
+    lies_so = lies_so && read.index[0].coefficient(it_.reduced[i].id) == stride;
+    stride *= it_.reduced[i].extent;
   }
   return !lies_so;
 }
 
 std::int64_t DotText::laid_out_width() const {
-  const std::int64_t step = shares_ > 1 ? share_ : tile_folded_;
-  return ceil_div(folded_, step) * step;
+  const std::int64_t step = split_k_ > 1 ? k_per_program_ : block_k_;
+  return ceil_div(k_, step) * step;
 }
 
 // Of one batch.
 std::int64_t DotText::laid_out_elements() const {
-  return ceil_div(columns_, tile_columns_) * tile_columns_ * laid_out_width();
+  return ceil_div(columns_, block_n_) * block_n_ * laid_out_width();
 }
 
 void DotText::print_layout() {
@@ -97,8 +97,7 @@ void DotText::print_layout() {
   kernel.line("k = r % " + text(laid_out_width()));
   kernel.line("n = r // " + text(laid_out_width()) + " % " +
               text(elements / laid_out_width()));
-  std::string inside =
-      "(k < " + text(folded_) + ") & (n < " + text(columns_) + ")";
+  std::string inside = "(k < " + text(k_) + ") & (n < " + text(columns_) + ")";
   if (!phase_mask("n").empty()) inside += " & " + phase_mask("n");
   if (!it_.batch.empty()) {
     kernel.line("matrix = r // " + text(elements));
@@ -109,7 +108,7 @@ void DotText::print_layout() {
   }
   kernel.line("inside = " + inside);
   kernel.name_variables(it_.columns, "n", Axis::columns, "inside");
-  kernel.name_variables(it_.folded, "k", Axis::columns, "inside");
+  kernel.name_variables(it_.reduced, "k", Axis::columns, "inside");
   kernel.compute({it_.b}, false);
   const std::int64_t all = extent_of(it_.batch) * elements;
   module_.scratch.push_back({laid_out(), all});
@@ -128,7 +127,7 @@ void DotText::print_laid_out(TritonKernel& kernel) const {
       it_.batch.empty() ? "" : "matrix * " + text(laid_out_elements()) + " + ";
   kernel.line("b = tl.load(" + laid_out() + " + (" + of_batch + "n * " +
               text(laid_out_width()) + " + (" + first() + ") + tl.arange(0, " +
-              text(tile_folded_) + ")[:, None]))");
+              text(block_k_) + ")[:, None]))");
 }
 
 }  // namespace weft

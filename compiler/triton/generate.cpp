@@ -7,10 +7,10 @@
 
 #include "compiler/compose/sized_sources.hpp"
 #include "compiler/fusion/lowerable.hpp"
-#include "compiler/graph/growth.hpp"
 #include "compiler/graph/operator_facts.hpp"
-#include "compiler/loops/growing.hpp"
+#include "compiler/graph/symbolic_shapes.hpp"
 #include "compiler/loops/interior.hpp"
+#include "compiler/loops/symbolic_loops.hpp"
 #include "compiler/loops/unroll_and_jam.hpp"
 #include "compiler/lowering/any_size.hpp"
 #include "compiler/lowering/keep_values.hpp"
@@ -39,10 +39,10 @@ std::string variant_name(const TritonVariant& v, bool tf32) {
   std::string name =
       "tile" + std::to_string(v.tile) + " row" + std::to_string(v.row_max) +
       " each" + std::to_string(v.per_thread) + " dot" +
-      std::to_string(v.dot_rows) + "x" + std::to_string(v.dot_columns) + "x" +
-      std::to_string(v.dot_folded) + " warps" + std::to_string(v.dot_warps);
+      std::to_string(v.block_m) + "x" + std::to_string(v.block_n) + "x" +
+      std::to_string(v.block_k) + " warps" + std::to_string(v.dot_warps);
   if (v.fits) name += " fit";
-  if (v.presplits) name += " split";
+  if (v.splits_factors) name += " split";
   if (tf32) name += v.exact ? " exact" : " tf32";
   if (v.windows) name += " windows";
   if (v.jams) name += " jam";
@@ -89,7 +89,7 @@ std::vector<TritonVariant> variants_of(const Graph& graph) {
 
 /// Whether the graph's sums of products have code.
 bool has_contractions(const Graph& graph) {
-  return !graph.growth.grows() ||
+  return !graph.symbolic_shapes.is_symbolic() ||
          std::ranges::none_of(graph.nodes, [](const Node& node) {
            return node.kind == NodeKind::call && is_product(node.target) &&
                   !has_any_size(node);
@@ -126,8 +126,8 @@ bool is_product_of_halves(const Graph& graph, const Node& call,
 Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
                      const GpuFacts& facts, bool free_rounding,
                      const std::set<std::string>& keep = {},
-                     const Schedule* usual = nullptr) {
-  const bool for_sizes = graph.growth.grows();
+                     const Schedule* hint = nullptr) {
+  const bool for_sizes = graph.symbolic_shapes.is_symbolic();
   LoweringOptions options = lowering_options(
       variant, facts.choices.lowering, free_rounding, has_contractions(graph));
   options.for_sizes = for_sizes;
@@ -142,19 +142,19 @@ Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
   schedule_facts.rates = facts.rates;
   schedule_facts.choices = facts.choices;
   schedule_facts.for_sizes = for_sizes;
-  schedule_facts.is_alone = [&facts](const Program& of, const Stage& stage) {
+  schedule_facts.no_fuse = [&facts](const Program& of, const Stage& stage) {
     return is_contraction(of, stage, facts.choices.triton.product);
   };
-  Schedule plan = schedule(std::move(*program), schedule_facts, usual);
+  Schedule plan = schedule(std::move(*program), schedule_facts, hint);
   if (variant.jams) unroll_and_jam(plan, facts.choices.loops);
   // At another size, a bound may hold elsewhere.
   if (variant.windows && !for_sizes) find_interiors(plan);
   return plan;
 }
 
-/// How large the integers in it are that may grow: what grows is no smaller
-/// than the samples that code is printed at. No bounds of a type.
-std::set<std::int64_t> growing_integers(const Schedule& plan) {
+/// How large the integers in it are that may grow: what is symbolic is no
+/// smaller than the samples that code is printed at. No bounds of a type.
+std::set<std::int64_t> symbolic_integers(const Schedule& plan) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62;
   std::set<std::int64_t> integers;
   for (const Nest& nest : plan.nests) {
@@ -163,10 +163,10 @@ std::set<std::int64_t> growing_integers(const Schedule& plan) {
         const Scalar& node = plan.program.arena[id];
         const std::int64_t number =
             node.integer < 0 ? -(node.integer + 1) : node.integer;
-        const bool may_grow =
+        const bool may_be_symbolic =
             node.op == ScalarOp::constant && node.dtype == DType::i64 &&
             number >= kSampleMin && number < kMost && number != INT32_MAX;
-        if (may_grow) integers.insert(number);
+        if (may_be_symbolic) integers.insert(number);
       }
     }
   }
@@ -176,20 +176,20 @@ std::set<std::int64_t> growing_integers(const Schedule& plan) {
 /// Of each variant, that graph's schedule.
 using Schedules = std::function<const Schedule&(const TritonVariant&)>;
 
-TritonModule print_module(const Graph& graph, const Schedules& usual,
+TritonModule print_module(const Graph& graph, const Schedules& hint_schedules,
                           const TritonVariant& variant, const GpuFacts& facts,
                           bool free_rounding,
                           const std::set<std::string>& keep) {
-  const Schedule* of_usual = graph.growth.grows() ? &usual(variant) : nullptr;
-  Schedule plan =
-      schedule_of(graph, variant, facts, free_rounding, keep, of_usual);
+  const Schedule* hint =
+      graph.symbolic_shapes.is_symbolic() ? &hint_schedules(variant) : nullptr;
+  Schedule plan = schedule_of(graph, variant, facts, free_rounding, keep, hint);
   TritonModule module;
   module.free_rounding = free_rounding;
-  if (graph.growth.grows()) {
-    module.sizes = kernel_sizes(graph.growth.sizes.size());
-    auto growing = growing_variables(plan, *of_usual);
-    if (!growing) throw Unsupported{"its loops are others at another size"};
-    plan.growing = std::move(*growing);
+  if (graph.symbolic_shapes.is_symbolic()) {
+    module.sizes = kernel_sizes(graph.symbolic_shapes.sizes.size());
+    auto found = find_symbolic_loops(plan, *hint);
+    if (!found) throw Unsupported{"its loops are others at another size"};
+    plan.symbolic_loops = std::move(*found);
   }
   // Loops may walk more elements than any tensor has: where one is spread.
   const auto add_span = [&](std::int64_t span) {
@@ -204,8 +204,8 @@ TritonModule print_module(const Graph& graph, const Schedules& usual,
     add_span(extent_of(nest.outer));
     for (const Stage& stage : nest.stages) add_span(extent_of(stage.inner));
   }
-  if (graph.growth.grows()) {
-    for (const std::int64_t number : growing_integers(plan)) add_span(number);
+  if (graph.symbolic_shapes.is_symbolic()) {
+    for (const std::int64_t number : symbolic_integers(plan)) add_span(number);
   }
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];
@@ -219,9 +219,9 @@ TritonModule print_module(const Graph& graph, const Schedules& usual,
 
 /// What the first variant keeps, and so all: of what is for any size nothing,
 /// since what pays may differ from size to size.
-std::set<std::string> kept_in(const Graph& graph, const GpuFacts& facts,
-                              bool free_rounding) {
-  if (graph.growth.grows()) return {};
+std::set<std::string> materialized_in(const Graph& graph, const GpuFacts& facts,
+                                      bool free_rounding) {
+  if (graph.symbolic_shapes.is_symbolic()) return {};
   const TritonVariant first = variants_of(graph).front();
   return worth_keeping(
       graph,
@@ -231,20 +231,22 @@ std::set<std::string> kept_in(const Graph& graph, const GpuFacts& facts,
       facts.rates, facts.choices.lowering);
 }
 
-/// Of a graph that grows, at its size: what is common to those of several is
+/// Of a symbolic graph, at its size: what is common to those of several is
 /// the source for any.
 Result<std::vector<KernelSource>> generate_at(
-    const Subgraph& subgraph, const Schedules& usual, const GpuFacts& facts,
-    const GenerateOptions& options) try {
+    const Subgraph& subgraph, const Schedules& hint_schedules,
+    const GpuFacts& facts, const GenerateOptions& options) try {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
   const bool tf32 = is_tf32(subgraph.graph);
-  const auto keep = kept_in(subgraph.graph, facts, options.free_rounding);
+  const auto keep =
+      materialized_in(subgraph.graph, facts, options.free_rounding);
   for (TritonVariant variant : variants_of(subgraph.graph)) {
     if (static_cast<int>(sources.size()) >= options.variants_max) break;
     variant.exact = variant.exact || !tf32;
-    const TritonModule module = print_module(
-        subgraph.graph, usual, variant, facts, options.free_rounding, keep);
+    const TritonModule module =
+        print_module(subgraph.graph, hint_schedules, variant, facts,
+                     options.free_rounding, keep);
     if (!seen.insert(triton_source(subgraph, "", module)).second) continue;
     const std::string name = variant_name(variant, tf32);
     sources.push_back({name, triton_source(subgraph, name, module)});
@@ -270,7 +272,7 @@ Result<std::vector<KernelSource>> generate_triton(
     const Subgraph& subgraph, const GpuFacts& facts,
     const GenerateOptions& options) {
   const Graph& graph = subgraph.graph;
-  if (!graph.growth.grows()) {
+  if (!graph.symbolic_shapes.is_symbolic()) {
     return generate_at(subgraph, {}, facts, options);
   }
   for (const TritonVariant& variant : variants_of(graph)) {
@@ -280,24 +282,24 @@ Result<std::vector<KernelSource>> generate_triton(
                                                has_contractions(graph)));
     if (!same) return std::unexpected(same.error());
   }
-  const auto usual = usual_graph(graph);
-  if (!usual) return std::unexpected(usual.error());
+  const auto hint = hint_graph(graph);
+  if (!hint) return std::unexpected(hint.error());
   std::map<std::string, Schedule> known;  // once, whatever size is printed
-  const Schedules usual_schedule =
+  const Schedules hint_schedules =
       [&](const TritonVariant& variant) -> const Schedule& {
     const std::string name = variant_name(variant, true);
     if (!known.contains(name)) {
       known.emplace(name,
-                    schedule_of(*usual, variant, facts, options.free_rounding));
+                    schedule_of(*hint, variant, facts, options.free_rounding));
     }
     return known.at(name);
   };
   auto sources = sources_for_sizes(subgraph, [&](const Subgraph& at) {
-    return generate_at(at, usual_schedule, facts, options);
+    return generate_at(at, hint_schedules, facts, options);
   });
   if (!sources) return sources;
   for (KernelSource& source : *sources) {
-    source.text += triton_batches(graph.growth.sizes);
+    source.text += triton_batches(graph.symbolic_shapes.sizes);
   }
   return sources;
 }

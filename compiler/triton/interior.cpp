@@ -34,7 +34,7 @@ NestText::Tile NestText::interior_tile(Tile tile) const {
 }
 
 bool NestText::has_interior(Tile tile) const {
-  if (!blocks_last() || grows({nest_.outer.back()})) return false;
+  if (!blocks_last() || is_symbolic({nest_.outer.back()})) return false;
   const std::int64_t extent = nest_.outer.back().extent;
   const bool masks =
       !nest_.interior.bounds.empty() || extent % tile.height != 0;
@@ -61,8 +61,8 @@ void NestText::print_interior(TritonKernel& kernel, Tile tile,
                       " <= " + text(last.extent) + ")");
   }
   std::string inside;
-  for (const std::string& one : conditions) {
-    inside += (inside.empty() ? "" : " & ") + one;
+  for (const std::string& condition : conditions) {
+    inside += (inside.empty() ? "" : " & ") + condition;
   }
   kernel.line("inside = " + (inside.empty() ? "True" : inside));
   Nest nest = nest_;
@@ -72,13 +72,13 @@ void NestText::print_interior(TritonKernel& kernel, Tile tile,
   kernel.indent();
   kernel.name_variables({last}, "p", Axis::rows, "");
   NestText(plan_, nest, variant_, facts_, module_)
-      .print_passes(kernel, tile, Way::window, of_points);
+      .print_passes(kernel, tile, Traversal::window, of_points);
   kernel.dedent();
   kernel.set_names(names);
   kernel.line("else:");
   kernel.indent();
   kernel.name_variables({last}, "p", Axis::rows, ragged ? "pm" : "");
-  print_passes(kernel, tile, Way::window, of_points);
+  print_passes(kernel, tile, Traversal::window, of_points);
   kernel.dedent();
 }
 

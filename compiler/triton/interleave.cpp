@@ -11,12 +11,12 @@ namespace weft {
 // Phases are columns, the fastest of them, padded to what a tile is split by;
 // unless a tile has more columns than there are.
 void DotText::choose_interleave() {
-  if (may_presplit() || it_.rows.empty() || it_.columns.empty()) return;
-  const Index place = this->place();
+  if (may_split_factors() || it_.rows.empty() || it_.columns.empty()) return;
+  const Index index = output_index();
   const auto alternate = [&](const LoopVar& phase, const LoopVar& block) {
     return phase.extent > 1 && phase.extent <= choices_.phases_max &&
-           place.coefficient(phase.id) == 1 &&
-           place.coefficient(block.id) == phase.extent;
+           index.coefficient(phase.id) == 1 &&
+           index.coefficient(block.id) == phase.extent;
   };
   if (alternate(it_.rows.back(), it_.columns.back())) {
     std::swap(it_.rows, it_.columns);
@@ -40,33 +40,33 @@ std::string DotText::phase_mask(const std::string& column) const {
 
 std::string DotText::turned(const std::string& value) const {
   const std::int64_t phases = it_.columns.back().extent;
-  const std::string rows = text(tile_rows_);
-  const std::string others = text(tile_columns_ / phases);
+  const std::string rows = text(block_m_);
+  const std::string others = text(block_n_ / phases);
   return "tl.reshape(tl.permute(tl.reshape(" + value + ", (" + rows + ", " +
          others + ", " + text(phases) + ")), (1, 0, 2)), (" + others + ", " +
-         text(tile_rows_ * phases) + "))";
+         text(block_m_ * phases) + "))";
 }
 
 // Rows and phases along the turned tile, the other columns across.
 void DotText::open_turned(TritonKernel& kernel) const {
   const std::int64_t phases = it_.columns.back().extent;
-  const std::int64_t others = tile_columns_ / phases;
-  std::vector<LoopVar> across = it_.columns;
-  across.pop_back();
-  kernel.line("t = tl.arange(0, " + text(tile_rows_ * phases) + ")[None, :]");
-  kernel.line("m = (row * " + text(tile_rows_) + " + t // " + text(phases) +
-              ")" + wide(kernel));
+  const std::int64_t others = block_n_ / phases;
+  std::vector<LoopVar> columns = it_.columns;
+  columns.pop_back();
+  kernel.line("t = tl.arange(0, " + text(block_m_ * phases) + ")[None, :]");
+  kernel.line("m = (row * " + text(block_m_) + " + t // " + text(phases) + ")" +
+              wide(kernel));
   kernel.name_variables(it_.rows, "m", Axis::columns,
                         mask(kernel, "m", row_mask("m"), rows_,
-                             is_ragged(plan_, it_.rows, tile_rows_)));
+                             is_ragged(plan_, it_.rows, block_m_)));
   kernel.line("phase = t % " + text(phases));
   kernel.name_variables({it_.columns.back()}, "phase", Axis::columns,
                         mask(kernel, "phase", "", phases_, phases_ != phases));
   kernel.line("n = (column * " + text(others) + " + tl.arange(0, " +
               text(others) + ")[:, None])" + wide(kernel));
-  kernel.name_variables(across, "n", Axis::rows,
-                        mask(kernel, "n", "", extent_of(across),
-                             is_ragged(plan_, across, others)));
+  kernel.name_variables(columns, "n", Axis::rows,
+                        mask(kernel, "n", "", extent_of(columns),
+                             is_ragged(plan_, columns, others)));
 }
 
 }  // namespace weft

@@ -118,7 +118,7 @@ void TritonKernel::store(int buffer, const Index& offset,
   if (!condition.empty()) mask += (mask.empty() ? "" : " & ") + condition;
   // One pointer for a tile would be written once by each of its elements.
   line("tl.store(" +
-       triton_place(program_.buffers[buffer].name, offset, scope_.variables) +
+       triton_address(program_.buffers[buffer].name, offset, scope_.variables) +
        (variables.empty() ? " + tl.zeros((1, 1), tl.int32)" : "") + ", " +
        value + (mask.empty() ? ")" : ", mask=" + mask + ")"));
 }

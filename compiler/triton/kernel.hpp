@@ -65,9 +65,9 @@ class TritonKernel {
   bool wide() const { return wide_; }
   bool has_wide_lanes() const { return has_wide_lanes_; }
   void set_wide(bool wide) { set_wide(wide, wide); }
-  void set_wide(bool wide, bool lanes) {
+  void set_wide(bool wide, bool wide_lanes) {
     wide_ = wide;
-    has_wide_lanes_ = lanes;
+    has_wide_lanes_ = wide_lanes;
   }
   /// That wide type: "tl.int64", or what a launch says.
   std::string wide_type() const;

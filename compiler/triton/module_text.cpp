@@ -58,7 +58,7 @@ std::string launch_text(const TritonModule& module,
          ", num_stages=" + std::to_string(launch.stages) +
          // Products are rounded before they are added; tl.fma still fuses.
          (module.free_rounding ? "" : ", enable_fp_fusion=False") +
-         // Its assertions; what overflows may, as in the framework.
+         // Its assertions; what overflows may, as in PyTorch.
          (module.helpers.contains("in_bounds")
               ? ", debug=True, sanitize_overflow=False)\n"
               : ")\n");
@@ -134,9 +134,10 @@ std::string triton_batches(const Sizes& sizes) {
   std::vector<Sizes> all = judged_sizes(sizes);
   all.insert(all.begin(), sizes);
   std::string text;
-  for (const Sizes& one : all) {
-    text += (text.empty() ? "" : ", ") +
-            (one.size() == 1 ? std::to_string(one[0]) : python_tuple(one));
+  for (const Sizes& batch : all) {
+    text +=
+        (text.empty() ? "" : ", ") +
+        (batch.size() == 1 ? std::to_string(batch[0]) : python_tuple(batch));
   }
   return "\n\n#: Batches that a package is built for.\nBATCHES = (" + text +
          ")\n";

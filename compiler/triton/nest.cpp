@@ -34,18 +34,19 @@ void NestText::print() {
 std::int64_t NestText::longest() const {
   std::int64_t most = 1;
   for (const Pass& pass : passes_) {
-    most =
-        std::max(most, grows(pass.inner) ? kUnbounded : extent_of(pass.inner));
+    most = std::max(
+        most, is_symbolic(pass.inner) ? kUnbounded : extent_of(pass.inner));
   }
   return most;
 }
 
-bool NestText::grows(const std::vector<LoopVar>& variables) const {
-  return weft::grows(plan_, variables);
+bool NestText::is_symbolic(const std::vector<LoopVar>& variables) const {
+  return weft::is_symbolic(plan_, variables);
 }
 
 std::int64_t NestText::tile_max(const std::vector<LoopVar>& variables) const {
-  return grows(variables) ? kUnbounded : power_of_two(extent_of(variables));
+  return is_symbolic(variables) ? kUnbounded
+                                : power_of_two(extent_of(variables));
 }
 
 Count NestText::tiles_of(const std::vector<LoopVar>& variables,
@@ -66,8 +67,8 @@ void NestText::choose_width(TritonKernel& kernel, bool has_wide_lanes) const {
 // Neighbours along the last variable lie beside each other: they are kept
 // together, whatever its extent, so that they are read together.
 bool NestText::blocks_last() const {
-  return nest_.columns && nest_.outer.size() > 1 &&
-         usual_extent(plan_, {nest_.outer.back()}) >=
+  return nest_.outer_reduction && nest_.outer.size() > 1 &&
+         size_hint(plan_, {nest_.outer.back()}) >=
              choices().coalesced_points_min;
 }
 
@@ -81,10 +82,10 @@ Count NestText::point_programs(std::int64_t height) const {
 
 std::string NestText::open_points(TritonKernel& kernel, const std::string& id,
                                   std::int64_t height) const {
-  const std::string lanes = "tl.arange(0, " + text(height) + ")[:, None]";
+  const std::string offsets = "tl.arange(0, " + text(height) + ")[:, None]";
   std::vector<LoopVar> variables = nest_.outer;
   std::string block = id;
-  std::string place = "p";
+  std::string address = "p";
   if (blocks_last()) {
     const LoopVar last = variables.back();
     const std::string width = tiles_of({last}, height).text;
@@ -93,27 +94,27 @@ std::string NestText::open_points(TritonKernel& kernel, const std::string& id,
     kernel.name_variables(variables, "outer", Axis::none, "");
     variables = {last};
     block = "(" + id + " % " + width + ")";
-    place = "(outer * " + text(last.extent) + " + p)";
+    address = "(outer * " + text(last.extent) + " + p)";
   }
   const std::int64_t points = extent_of(variables);
   const std::string first = block + " * " + text(height);
   kernel.line("first = " + (kernel.wide() && !kernel.has_wide_lanes()
                                 ? "(" + first + ").to(tl.int32)"
                                 : first));
-  kernel.line("p = first + " + lanes);
+  kernel.line("p = first + " + offsets);
   const bool ragged = is_ragged(variables, height);
   if (ragged) kernel.line("pm = p < " + text(points));
   kernel.name_variables(variables, "p", Axis::rows, ragged ? "pm" : "");
-  return place;
+  return address;
 }
 
 void NestText::open_inner(TritonKernel& kernel,
                           const std::vector<LoopVar>& variables,
                           const std::string& first, std::int64_t width,
                           bool ragged) {
-  std::string lanes = "tl.arange(0, " + text(width) + ")[None, :]";
-  if (kernel.has_wide_lanes()) lanes += ".to(" + kernel.wide_type() + ")";
-  kernel.line("r = " + (first.empty() ? "" : first + " + ") + lanes);
+  std::string offsets = "tl.arange(0, " + text(width) + ")[None, :]";
+  if (kernel.has_wide_lanes()) offsets += ".to(" + kernel.wide_type() + ")";
+  kernel.line("r = " + (first.empty() ? "" : first + " + ") + offsets);
   if (ragged) kernel.line("rm = r < " + text(extent_of(variables)));
   kernel.expect_inner(variables);
   kernel.name_variables(variables, "r", Axis::columns, ragged ? "rm" : "");
@@ -131,13 +132,13 @@ void NestText::store_stage(TritonKernel& kernel, const Stage& stage,
 }
 
 void NestText::spill(TritonKernel& kernel, const Stage& stage,
-                     const TritonFold& fold) const {
+                     const TritonReduction& reduction) const {
   for (std::size_t i = 0; i < stage.results.size(); ++i) {
     const int buffer = stage.results[i];
     if (!plan_.spilled.contains(buffer)) continue;
-    std::string value = fold.names()[i];
+    std::string value = reduction.names()[i];
     if (i == 1) value += ".to(tl.int64)";
-    if (fold.accumulator_dtype() != program().arena[stage.value].dtype &&
+    if (reduction.accumulator_dtype() != program().arena[stage.value].dtype &&
         i == 0) {
       value += " != 0";
     }
@@ -148,7 +149,7 @@ void NestText::spill(TritonKernel& kernel, const Stage& stage,
 // Where the last variable's neighbours are kept together, all others are
 // numbers, and pointers take what these come to.
 bool NestText::has_wide_lanes() const {
-  if (!blocks_last() || grows({nest_.outer.back()})) return true;
+  if (!blocks_last() || is_symbolic({nest_.outer.back()})) return true;
   for (Index index : positions_of(program(), nest_)) {
     for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
       const LoopVar outer = nest_.outer[i];
@@ -162,12 +163,12 @@ bool NestText::has_wide_lanes() const {
 void print_triton_nest(const Schedule& plan, const Nest& nest,
                        const TritonVariant& variant, const GpuFacts& facts,
                        TritonModule& module) {
-  if (!nest.alone) {
+  if (!nest.no_fuse) {
     return NestText(plan, nest, variant, facts, module).print();
   }
   const auto contraction =
       contraction_of(plan.program, nest.stages.front(), nest.outer,
-                     facts.choices.triton.product, plan.growing);
+                     facts.choices.triton.product, plan.symbolic_loops);
   print_triton_dot(plan, nest, contraction.value(), variant, facts, module);
 }
 

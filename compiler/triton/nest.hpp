@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// Adds the nest's kernel to the module; two where its folds are shared out
-/// among programs. Throws Unsupported.
+/// Adds the nest's kernel to the module; two kernels where its reductions are
+/// split.
 void print_triton_nest(const Schedule& plan, const Nest& nest,
                        const TritonVariant& variant, const GpuFacts& facts,
                        TritonModule& module);

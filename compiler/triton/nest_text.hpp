@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/loops/growing.hpp"
-#include "compiler/triton/fold.hpp"
+#include "compiler/loops/symbolic_loops.hpp"
 #include "compiler/triton/nest.hpp"
+#include "compiler/triton/reduction.hpp"
 
 namespace weft {
 
@@ -27,7 +27,7 @@ class NestText {
 
  private:
   /// How a program goes over the inner elements of its points.
-  enum class Way {
+  enum class Traversal {
     persistent,  ///< all at once, in registers for later passes
     walk,        ///< a tile after the other
     window  ///< one after the other, each with all points: few and scattered
@@ -39,51 +39,52 @@ class NestText {
     std::string column() const;  ///< the shape of one value a point
   };
 
-  // triton_elements.cpp
+  // elements.cpp
   void print_elements();
-  std::optional<LoopVar> crossing() const;
+  std::optional<LoopVar> transposed_loop() const;
   bool fills_rows(std::int64_t extent) const;
   std::int64_t row_block(std::int64_t extent) const;
 
-  // triton_rows.cpp
+  // rows.cpp
   void print_rows();
-  Way way() const;
+  Traversal traversal() const;
   /// Most points of a window for each thread.
   int window_points() const;
-  Tile tile_for(Way way) const;
-  Tile tile_across(LoopVar across) const;
-  /// Names points that lie side by side along the last variable in what is
-  /// read, along `across` in what is stored: blocks of both. Returns how many
-  /// programs there are.
-  Count open_points_across(TritonKernel& kernel, LoopVar across,
-                           Tile tile) const;
-  void print_passes(TritonKernel& kernel, Tile tile, Way way,
+  Tile tile_for(Traversal traversal) const;
+  Tile transposed_tile(LoopVar transposed) const;
+  /// Names points that are contiguous along the last variable in what is read,
+  /// and along `transposed` in what is stored: blocks of both. Returns the
+  /// number of programs.
+  Count open_transposed_points(TritonKernel& kernel, LoopVar transposed,
+                               Tile tile) const;
+  void print_passes(TritonKernel& kernel, Tile tile, Traversal traversal,
                     const std::string& of_points) const;
   void open_persistent(TritonKernel& kernel, const Pass& pass) const;
   void print_pass(TritonKernel& kernel, const Pass& pass, Tile tile,
-                  Way way) const;
+                  Traversal traversal) const;
   void print_points(TritonKernel& kernel, const Pass& pass,
                     const std::string& shape) const;
   void print_walk(TritonKernel& kernel, const Pass& pass,
-                  const std::vector<TritonFold>& folds, Tile tile,
-                  Way way) const;
+                  const std::vector<TritonReduction>& reductions, Tile tile,
+                  Traversal traversal) const;
   void print_tile(TritonKernel& kernel, const Pass& pass,
-                  const std::vector<TritonFold>& folds, Tile tile,
+                  const std::vector<TritonReduction>& reductions, Tile tile,
                   bool whole) const;
   void print_scan(TritonKernel& kernel, const Pass& pass, Tile tile,
-                  Way way) const;
+                  Traversal traversal) const;
   void print_scan_tile(TritonKernel& kernel, const Pass& pass,
-                       const TritonFold& fold, const std::string& carry,
-                       Tile tile) const;
+                       const TritonReduction& reduction,
+                       const std::string& carry, Tile tile) const;
 
-  // triton_interior.cpp
-  /// The tile of a window, so that some have an interior.
+  // interior.cpp
+  //
+  // The tile of a window, small enough that some tiles are interior.
   Tile interior_tile(Tile tile) const;
   bool has_interior(Tile tile) const;
   void print_interior(TritonKernel& kernel, Tile tile,
                       const std::string& of_points) const;
 
-  // triton_split.cpp
+  // split.cpp
   void print_split();
   void print_shares(const Pass& pass, Tile tile, const Count& share,
                     std::int64_t shares);
@@ -93,10 +94,10 @@ class NestText {
   const TritonNestChoices& choices() const {
     return facts_.choices.triton.nest;
   }
-  /// Elements of the longest row; of one that grows, more than any tile.
+  /// Elements of the longest row; for a symbolic row, more than any tile.
   std::int64_t longest() const;
   // tiles.hpp
-  bool grows(const std::vector<LoopVar>& variables) const;
+  bool is_symbolic(const std::vector<LoopVar>& variables) const;
   /// A power of two that a tile along these need not exceed.
   std::int64_t tile_max(const std::vector<LoopVar>& variables) const;
   Count tiles_of(const std::vector<LoopVar>& variables,
@@ -104,13 +105,13 @@ class NestText {
   bool is_ragged(const std::vector<LoopVar>& variables,
                  std::int64_t extent) const;
   void choose_width(TritonKernel& kernel, bool has_wide_lanes) const;
-  /// Names the points that a program has, `height` of them; which program of
-  /// how many is said by `id`. Returns where a point stands among all.
+  /// Names the points that a program has, `height` of them; `id` says which
+  /// program it is. Returns a point's position among all points.
   std::string open_points(TritonKernel& kernel, const std::string& id,
                           std::int64_t height) const;
   Count point_programs(std::int64_t height) const;
   bool blocks_last() const;
-  /// Whether what differs within a tile needs 64 bits, if anything does.
+  /// True if indices that differ within a tile need 64 bits.
   bool has_wide_lanes() const;
   /// Names inner variables at `first` + 0, 1, … width - 1; `ragged`: these may
   /// lie behind the last.
@@ -121,7 +122,7 @@ class NestText {
   void store_stage(TritonKernel& kernel, const Stage& stage,
                    const std::string& shape) const;
   void spill(TritonKernel& kernel, const Stage& stage,
-             const TritonFold& fold) const;
+             const TritonReduction& reduction) const;
 
   const Schedule& plan_;
   const Nest& nest_;

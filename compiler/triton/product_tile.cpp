@@ -9,16 +9,17 @@
 namespace weft {
 namespace {
 
-/// What kernels with that tile reach of the matrix units' rate: as a whole, and
-/// with the second factor across. 0: not measured.
+/// Share of the matrix units' rate that kernels with a tile reach: if the sum
+/// is contiguous in the second factor, and if that factor is transposed. 0: not
+/// measured.
 struct TileShares {
   ProductTile tile;
   double along = 0;
-  double across = 0;
+  double transposed = 0;
 };
 
 // Geometric means over 116 products of 64 to 32,768 rows, 48 to 6,144 columns
-// and as many folded, in batches of up to 120, on an H200, 2026-11-29
+// and as many reduced, in batches of up to 120, on an H200, 2026-11-29
 // (docs/experiments/2026-11-29-product-tiles.md).
 constexpr std::array<TileShares, 6> kTiles = {{
     {{128, 128, 8, 3, true}, 0.68, 0.68},
@@ -28,14 +29,15 @@ constexpr std::array<TileShares, 6> kTiles = {{
     {{64, 64, 4, 4, false}, 0.517, 0.33},
     {{128, 32, 4, 4, false}, 0.469, 0.42},
 }};
-/// A tile's begin and end take as long as so many folded elements.
+/// Prologue and epilogue of a tile, in elements of the sum.
 constexpr double kEnds = 96;
-/// Folded elements of a step (TritonVariant::dot_folded).
+/// Elements of the sum in a step (TritonVariant::block_k).
 constexpr std::int64_t kStep = 32;
-/// Read once, written in two halves.
+/// Bytes of a factor's element that is read once and written in two halves.
 constexpr double kPackedBytes = 12;
 
-/// Microseconds in which one multiprocessor folds an element of a tile.
+/// Microseconds in which one multiprocessor adds one product to one element of
+/// a tile.
 double element_us(const GpuFacts& facts) {
   const double operations = 2 * facts.choices.contraction.exact_passes;
   return operations * facts.sms / (facts.rates.tf32_tflops * 1e6);
@@ -48,19 +50,18 @@ double tile_us(const ProductSize& size, const TileShares& shares,
       std::min(shares.tile.columns, power_of_two(size.columns));
   const std::int64_t tiles =
       size.batch * ceil_div(size.rows, rows) * ceil_div(size.columns, columns);
-  const std::int64_t sharing =
-      size.may_share
-          ? sharing_programs(tiles, ceil_div(size.folded, kStep), facts)
-          : 1;
+  const std::int64_t split_k =
+      size.may_split_k ? split_k_programs(tiles, ceil_div(size.k, kStep), facts)
+                       : 1;
   const auto elements = static_cast<double>(
-      ceil_div(tiles * sharing, facts.sms) * rows * columns);
-  const double folded =
-      static_cast<double>(size.folded) / static_cast<double>(sharing) + kEnds;
-  double us = elements * folded * element_us(facts) /
-              (size.is_along ? shares.along : shares.across);
-  if (shares.tile.packs) {
-    const auto factors = static_cast<double>(
-        size.batch * (size.rows + size.columns) * size.folded);
+      ceil_div(tiles * split_k, facts.sms) * rows * columns);
+  const double k =
+      static_cast<double>(size.k) / static_cast<double>(split_k) + kEnds;
+  double us = elements * k * element_us(facts) /
+              (size.is_along ? shares.along : shares.transposed);
+  if (shares.tile.splits_factors) {
+    const auto factors =
+        static_cast<double>(size.batch * (size.rows + size.columns) * size.k);
     us += cost_us({.bytes = kPackedBytes * factors}, facts.rates);
   }
   return us;
@@ -71,18 +72,18 @@ double tile_us(const ProductSize& size, const TileShares& shares,
 ProductTile fitting_tile(const ProductSize& size, const GpuFacts& facts) {
   const TileShares* best = nullptr;
   double best_us = 0;
-  for (const TileShares& one : kTiles) {
-    if (one.tile.packs && !size.may_pack) continue;
-    const double us = tile_us(size, one, facts);
+  for (const TileShares& candidate : kTiles) {
+    if (candidate.tile.splits_factors && !size.may_split_factors) continue;
+    const double us = tile_us(size, candidate, facts);
     if (best == nullptr || us < best_us) {
-      best = &one;
+      best = &candidate;
       best_us = us;
     }
   }
   return best->tile;
 }
 
-std::int64_t sharing_programs(std::int64_t tiles, std::int64_t steps,
+std::int64_t split_k_programs(std::int64_t tiles, std::int64_t steps,
                               const GpuFacts& facts) {
   const TritonProductChoices& choices = facts.choices.triton.product;
   if (tiles >= facts.sms || steps < choices.split_steps_min) return 1;

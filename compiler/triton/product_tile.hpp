@@ -13,12 +13,13 @@ struct ProductSize {
   std::int64_t batch = 1;
   std::int64_t rows = 1;
   std::int64_t columns = 1;
-  std::int64_t folded = 1;
+  std::int64_t k = 1;
   /// Of the second factor, neighbours of the sum lie side by side: so the
   /// matrix units read it.
   bool is_along = true;
-  bool may_share = true;  ///< programs may share a sum
-  bool may_pack = true;   ///< factors may be split beforehand (presplit.cpp)
+  bool may_split_k = true;  ///< programs may share a sum
+  bool may_split_factors =
+      true;  ///< factors may be split beforehand (tf32x3_split.cpp)
 };
 
 struct ProductTile {
@@ -26,15 +27,15 @@ struct ProductTile {
   std::int64_t columns = 128;
   int warps = 8;
   int stages = 3;
-  bool packs = false;
+  bool splits_factors = false;
 };
 
 /// The one that takes the least time, by the model.
 ProductTile fitting_tile(const ProductSize& size, const GpuFacts& facts);
 
-/// How many programs share one tile's sum of so many steps, where there are so
-/// many tiles: 1 where there are enough.
-std::int64_t sharing_programs(std::int64_t tiles, std::int64_t steps,
+/// Number of programs that share the sums of one tile (split-k), if there are
+/// too few tiles for the device; otherwise 1.
+std::int64_t split_k_programs(std::int64_t tiles, std::int64_t steps,
                               const GpuFacts& facts);
 
 }  // namespace weft

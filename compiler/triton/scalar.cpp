@@ -70,29 +70,31 @@ void add_term(std::string& text, const Index::Term& term,
 std::string load_text(const TritonScope& scope, const Scalar& node) {
   if (node.index.empty()) return scope.results.at(node.buffer);
   const Buffer& buffer = scope.program->buffers[node.buffer];
-  std::string place = triton_place(buffer.name, node.index[0], scope.variables);
+  std::string address =
+      triton_address(buffer.name, node.index[0], scope.variables);
   std::set<int> variables = own_variables(node);
   for (const ExprId id : node.arguments) {
     variables.merge(all_variables(scope.program->arena, id));
   }
   std::string mask = triton_mask(scope.variables, variables);
-  if (node.placed) place += " + " + triton_operand(scope, node.place());
+  if (node.is_indirect)
+    address += " + " + triton_operand(scope, node.indirect_offset());
   if (node.guarded) {
     const std::string guard = triton_operand(scope, node.guard());
     mask = mask.empty() ? guard : "(" + mask + ") & " + guard;
   }
-  if (mask.empty()) return "tl.load(" + place + ")";
+  if (mask.empty()) return "tl.load(" + address + ")";
   // One place, read or not for each of a block, were it of one element: it
   // becomes a block, too.
   const auto spreads = [&](int id) {
     return scope.variables.at(id).axis != Axis::none;
   };
-  if (!node.placed && std::ranges::none_of(own_variables(node), spreads)) {
-    place += std::ranges::any_of(variables, spreads)
-                 ? " + tl.where(" + mask + ", 0, 0)"
-                 : " + tl.zeros((1, 1), tl.int32)";
+  if (!node.is_indirect && std::ranges::none_of(own_variables(node), spreads)) {
+    address += std::ranges::any_of(variables, spreads)
+                   ? " + tl.where(" + mask + ", 0, 0)"
+                   : " + tl.zeros((1, 1), tl.int32)";
   }
-  return "tl.load(" + place + ", mask=" + mask + ", other=0)";
+  return "tl.load(" + address + ", mask=" + mask + ", other=0)";
 }
 
 std::string full_text(const std::string& value, DType type) {
@@ -209,8 +211,8 @@ std::string triton_index(const Index& index, const TritonVariables& variables) {
   return text;
 }
 
-std::string triton_place(const std::string& tensor, const Index& index,
-                         const TritonVariables& variables) {
+std::string triton_address(const std::string& tensor, const Index& index,
+                           const TritonVariables& variables) {
   const Index number = number_of(index, variables);
   const Index rest = index - number;
   // Where the whole needs 64 bits, numbers have them.

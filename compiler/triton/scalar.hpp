@@ -38,8 +38,8 @@ std::string triton_index(const Index& index, const TritonVariables& variables);
 /// A pointer to that element of a tensor. What is a number is added first: a
 /// compiler then knows what is added for each element to be small, and takes
 /// addresses that differ by a constant from one register.
-std::string triton_place(const std::string& tensor, const Index& index,
-                         const TritonVariables& variables);
+std::string triton_address(const std::string& tensor, const Index& index,
+                           const TritonVariables& variables);
 
 /// Whether triton_constant gives a number of Python's instead of a tensor.
 bool is_plain_number(const Scalar& node);

@@ -1,5 +1,5 @@
-// Few points and much to fold: each program folds a share of one block of
-// points, and a second kernel folds what they left.
+// Few points and much to reduce: each program reduces a share of one block of
+// points, and a second kernel reduces what they left.
 #include <algorithm>
 
 #include "compiler/triton/nest_text.hpp"
@@ -7,20 +7,20 @@
 namespace weft {
 namespace {
 
-std::string part(const TritonFold& fold, std::size_t i) {
-  return "part" + fold.names()[i].substr(1);
+std::string part(const TritonReduction& reduction, std::size_t i) {
+  return "part" + reduction.names()[i].substr(1);
 }
 
 }  // namespace
 
 void NestText::print_split() {
   // Into how many shares goes by how many points there are.
-  if (grows(nest_.outer)) return print_rows();
+  if (is_symbolic(nest_.outer)) return print_rows();
   const Pass& pass = passes_.front();
   const std::int64_t points = extent_of(nest_.outer);
   const std::int64_t extent = extent_of(pass.inner);
   Tile tile;
-  if (nest_.columns) {
+  if (nest_.outer_reduction) {
     const std::int64_t beside =
         blocks_last() ? nest_.outer.back().extent : points;
     tile.height = std::min(choices().split_column_points, power_of_two(beside));
@@ -28,15 +28,14 @@ void NestText::print_split() {
   tile.width = std::max<std::int64_t>(16, variant_.tile / tile.height);
   const std::int64_t blocks = point_programs(tile.height).value;
   const std::int64_t programs =
-      facts_.sms * (nest_.columns ? choices().split_programs_of_columns
-                                  : choices().split_programs_of_rows);
+      facts_.sms * (nest_.outer_reduction ? choices().split_programs_of_columns
+                                          : choices().split_programs_of_rows);
   const std::int64_t wanted = power_of_two(ceil_div(programs, blocks));
-  // Of what grows there are as many as at the usual size, and what each has is
-  // computed; the last of a few steps may have nothing.
-  const std::int64_t steps =
-      ceil_div(usual_extent(plan_, pass.inner), tile.width);
+  // Of what is symbolic there are as many as at the usual size, and what each
+  // has is computed; the last of a few steps may have nothing.
+  const std::int64_t steps = ceil_div(size_hint(plan_, pass.inner), tile.width);
   const std::int64_t most = std::min(wanted, steps);
-  const bool is_open = grows(pass.inner);
+  const bool is_open = is_symbolic(pass.inner);
   const Count share =
       product(parts_of(extent, most * tile.width, is_open, "//"), tile.width);
   const std::int64_t shares = is_open ? most : ceil_div(extent, share.value);
@@ -51,34 +50,37 @@ void NestText::print_shares(const Pass& pass, Tile tile, const Count& share,
   TritonKernel kernel(program(), module_);
   choose_width(kernel, true);
   kernel.line("share = " + kernel.program_id() + " % " + text(shares));
-  const std::string place = open_points(
+  const std::string address = open_points(
       kernel, "(" + kernel.program_id() + " // " + text(shares) + ")",
       tile.height);
-  std::vector<TritonFold> folds;
-  for (const Stage* stage : pass.stages) folds.emplace_back(program(), *stage);
+  std::vector<TritonReduction> reductions;
+  for (const Stage* stage : pass.stages)
+    reductions.emplace_back(program(), *stage);
   kernel.expect_inner(pass.inner);
   for (const Stage* stage : pass.stages) {
     kernel.compute(roots_of(*stage), true);
   }
-  for (const TritonFold& fold : folds) fold.begin(kernel, tile.shape());
+  for (const TritonReduction& reduction : reductions)
+    reduction.begin(kernel, tile.shape());
   kernel.line("for start in range(0, " + share.text + ", " + text(tile.width) +
               "):");
   kernel.indent();
   open_inner(kernel, pass.inner, "share * " + share.text + " + start",
              tile.width,
-             share.grows || extent_of(pass.inner) % share.value != 0);
-  print_tile(kernel, pass, folds, tile, false);
+             share.is_symbolic || extent_of(pass.inner) % share.value != 0);
+  print_tile(kernel, pass, reductions, tile, false);
   kernel.dedent();
   kernel.forget_inner();
   const std::string mask = kernel.mask_of(nest_.outer);
-  for (const TritonFold& fold : folds) {
-    fold.reduce(kernel, fold.names());
-    for (std::size_t i = 0; i < fold.names().size(); ++i) {
-      const DType dtype = i == 0 ? fold.accumulator_dtype() : DType::i32;
-      module_.scratch.push_back({part(fold, i), shares * points, dtype});
-      kernel.use(part(fold, i));
-      kernel.line("tl.store(" + part(fold, i) + " + (share * " + text(points) +
-                  " + " + place + "), " + fold.names()[i] +
+  for (const TritonReduction& reduction : reductions) {
+    reduction.reduce(kernel, reduction.names());
+    for (std::size_t i = 0; i < reduction.names().size(); ++i) {
+      const DType dtype = i == 0 ? reduction.accumulator_dtype() : DType::i32;
+      module_.scratch.push_back({part(reduction, i), shares * points, dtype});
+      kernel.use(part(reduction, i));
+      kernel.line("tl.store(" + part(reduction, i) + " + (share * " +
+                  text(points) + " + " + address + "), " +
+                  reduction.names()[i] +
                   (mask.empty() ? ")" : ", mask=" + mask + ")"));
     }
   }
@@ -93,27 +95,28 @@ void NestText::print_merge(const Pass& pass, std::int64_t shares) {
   const std::int64_t height = std::min(
       std::max<std::int64_t>(1, variant_.tile / width), power_of_two(all));
   TritonKernel kernel(program(), module_);
-  const std::string place = open_points(kernel, kernel.program_id(), height);
+  const std::string address = open_points(kernel, kernel.program_id(), height);
   kernel.line("r = tl.arange(0, " + text(width) + ")[None, :]");
   std::string mask = width != shares ? "(r < " + text(shares) + ")" : "";
   const std::string of_points = kernel.mask_of(nest_.outer);
   if (!of_points.empty()) mask += (mask.empty() ? "" : " & ") + of_points;
   for (const Stage* stage : pass.stages) {
-    const TritonFold fold(program(), *stage);
+    const TritonReduction reduction(program(), *stage);
     std::vector<std::string> tile;
-    for (std::size_t i = 0; i < fold.names().size(); ++i) {
-      const std::string name = part(fold, i);
+    for (std::size_t i = 0; i < reduction.names().size(); ++i) {
+      const std::string name = part(reduction, i);
       kernel.use(name);
-      tile.push_back("t" + fold.names()[i].substr(1));
+      tile.push_back("t" + reduction.names()[i].substr(1));
       const std::string otherwise =
-          mask.empty() ? ")"
-                       : ", mask=" + mask + ", other=" + fold.neutral(i) + ")";
+          mask.empty()
+              ? ")"
+              : ", mask=" + mask + ", other=" + reduction.neutral(i) + ")";
       kernel.line(tile.back() + " = tl.load(" + name + " + (r * " +
-                  text(points) + " + " + place + ")" + otherwise);
+                  text(points) + " + " + address + ")" + otherwise);
     }
-    fold.reduce(kernel, tile);
-    fold.conclude(kernel);
-    spill(kernel, *stage, fold);
+    reduction.reduce(kernel, tile);
+    reduction.conclude(kernel);
+    spill(kernel, *stage, reduction);
   }
   kernel.finish(point_programs(height),
                 warps_for(height * width, variant_.per_thread));

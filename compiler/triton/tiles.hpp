@@ -20,8 +20,8 @@ bool is_ragged(const Schedule& plan, const std::vector<LoopVar>& variables,
                std::int64_t extent);
 
 /// A power of two for a tile along the variables: that it holds them all, or of
-/// what grows, that an extent of the problem's order fills it.
-std::int64_t usual_tile(const Schedule& plan,
-                        const std::vector<LoopVar>& variables);
+/// what is symbolic, that an extent of the problem's order fills it.
+std::int64_t tile_hint(const Schedule& plan,
+                       const std::vector<LoopVar>& variables);
 
 }  // namespace weft

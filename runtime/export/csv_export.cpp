@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "messages/csv_cell.hpp"
 #include "runtime/export/exports.hpp"
 
 namespace weft {
@@ -10,17 +11,10 @@ using nlohmann::json;
 /// A cell; null and what is absent are empty.
 std::string cell(const json& value) {
   if (value.is_null()) return "";
+  if (value.is_string()) return csv_cell(value.get<std::string>());
   const std::string text =
-      value.is_string()
-          ? value.get<std::string>()
-          : value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    quoted += c;
-    if (c == '"') quoted += '"';
-  }
-  return quoted + "\"";
+      value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return value.is_structured() ? csv_cell(text) : text;
 }
 
 /// "verdict.max_error" of an object; null where any of it is not there.

@@ -1,3 +1,4 @@
+#include "messages/protection.hpp"
 #include "runtime/machine/installation.hpp"
 
 #include <sched.h>

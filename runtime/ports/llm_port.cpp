@@ -136,10 +136,51 @@ void LlmPort::answer(Call call) {
   if (call.cancelled.stop_requested()) {
     return refuse(call, {"cancelled", "the asker did not want it"});
   }
+  if (!is_affordable(call, *prompt)) {
+    return refuse(call, {"budget",
+                         "the call could cost more than the limit of who "
+                         "resumed the run"});
+  }
   if (const auto noted = replies_->note_asked(call.id, call.prompt); !noted) {
     return refuse(call, to_failure(noted.error()));
   }
   ask(std::move(call), *prompt);
+}
+
+bool LlmPort::is_affordable(Call& call, const Prompt& prompt) {
+  const LlmSpendingLimit& limit = options_.limit;
+  if (limit.micro_usd < 0 && limit.tokens < 0) return true;
+  const LlmProvider& provider = call.endpoint.provider;
+  LlmUsage most;
+  for (const PromptText& part : prompt.texts) {
+    most.input += std::ssize(part.text);  // a token has a byte at least
+  }
+  const std::int64_t of_one =
+      prompt.max_tokens > 0 ? prompt.max_tokens : provider.max_output_tokens;
+  most.output = of_one * std::max(1, prompt.samples);
+  const LlmPrices& prices = provider.prices;
+  LlmPrices dearest = prices;
+  dearest.input = std::max({prices.input, prices.cached, prices.cache_written});
+  dearest.output = std::max(prices.output, prices.reasoning);
+  call.micro_usd = cost_of(most, dearest);
+  call.tokens = most.input + most.output;
+  const bool fits = (limit.micro_usd < 0 ||
+                     spent_.micro_usd + call.micro_usd <= limit.micro_usd) &&
+                    (limit.tokens < 0 ||
+                     spent_.tokens + call.tokens <= limit.tokens);
+  if (!fits) return false;
+  spent_.micro_usd += call.micro_usd;
+  spent_.tokens += call.tokens;
+  return true;
+}
+
+/// A call whose bill is not known counts in full.
+void LlmPort::settle(const Call& call, const LlmReply& reply) {
+  if (!reply.usage.known && reply.billed_maybe) return;
+  const LlmUsage& usage = reply.usage;
+  spent_.micro_usd += reply.micro_usd - call.micro_usd;
+  spent_.tokens += usage.input + usage.cached + usage.cache_written +
+                   usage.output + usage.reasoning - call.tokens;
 }
 
 bool LlmPort::answer_from_disk(Call& call) {
@@ -206,8 +247,9 @@ void LlmPort::ask(Call call, const Prompt& prompt) {
 }
 
 void LlmPort::take(const Call& call, LlmAnswer answer) {
-  StoredAnswer stored_answer;
-  stored_answer.reply = reply_of(call.request, call.endpoint, answer);
+  StoredAnswer kept;
+  kept.reply = reply_of(call.request, call.endpoint, answer);
+  settle(call, kept.reply);
   for (AnswerText& text : answer.texts) {
     stored_answer.reply.choices.push_back({"", text.finish_reason});
     stored_answer.texts.push_back(std::move(text.text));

@@ -22,12 +22,19 @@
 
 namespace weft {
 
+/// What a port's calls may cost, whatever the roles allow. Below 0: no limit.
+struct LlmSpendingLimit {
+  std::int64_t micro_usd = -1;
+  std::int64_t tokens = -1;
+};
+
 class LlmPort : public Port {
  public:
   struct Options {
     std::vector<LlmEndpoint> endpoints;
     std::filesystem::path replies;  ///< the run's own file
     std::filesystem::path cache;    ///< of all runs; empty: none
+    LlmSpendingLimit limit{};
   };
 
   LlmPort(Blobs& blobs, Options options);
@@ -48,11 +55,17 @@ class LlmPort : public Port {
     LlmEndpoint endpoint;
     std::string id;      ///< content hash of the request
     std::string prompt;  ///< of what it asks, whoever asks it
+    /// At most, counted as spent while the call is under way.
+    std::int64_t micro_usd = 0;
+    std::int64_t tokens = 0;
   };
 
   void answer(Call call);
   void ask(Call call, const Prompt& prompt);
   void take(const Call& call, LlmAnswer answer);
+  /// Whether the call fits in Options::limit; if so, it is counted.
+  bool is_affordable(Call& call, const Prompt& prompt);
+  void settle(const Call& call, const LlmReply& reply);
   /// From the run's own file, or from the cache.
   bool answer_from_disk(Call& call);
   void give_up(const Call& call);
@@ -65,6 +78,7 @@ class LlmPort : public Port {
   Options options_;
   std::optional<LlmReplies> replies_;
   std::optional<LlmCache> cache_;
+  LlmSpendingLimit spent_{0, 0};  ///< the queue's thread's alone
   std::atomic<bool> closing_ = false;
   WorkQueue queue_{1};  ///< the stores' thread
   LlmClient client_;    ///< ends before the queue that its answers go to

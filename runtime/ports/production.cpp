@@ -78,7 +78,7 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
       std::make_unique<FilesPort>(run.folder(), blobs);
   production.ports[address::llm] = std::make_unique<LlmPort>(
       blobs, LlmPort::Options{std::move(llm.endpoints), run.llm_replies(),
-                              std::move(llm.cache)});
+                              std::move(llm.cache), llm.limit});
   const std::vector<RunDevice> devices = devices_of(start);
   // The whole is composed where most is free, which is the first of all.
   const auto first =
@@ -105,7 +105,8 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
     verify.slot_name = device.slot_name;
     verify.interprets = !can_time(options, machine);
     verify.precision = options.precision;
-    // A language model wrote the problem from a description.
+    // A language model wrote the problem from a description, or the user does
+    // not trust it (messages/protection.hpp).
     verify.untrusted_problem = !start.description.empty();
     verify.threads = machine.cores;
     verify.memory_bytes = options.memory_bytes;

@@ -11,6 +11,7 @@
 #include "runtime/journal/blob_store.hpp"
 #include "runtime/machine/installation.hpp"
 #include "runtime/ports/kernel_cache.hpp"
+#include "runtime/ports/llm_port.hpp"
 #include "runtime/store/library.hpp"
 #include "runtime/store/run_directory.hpp"
 
@@ -20,6 +21,7 @@ namespace weft {
 struct LlmAccess {
   std::vector<LlmEndpoint> endpoints;
   std::filesystem::path cache;  ///< answers of all runs; empty: none
+  LlmSpendingLimit limit{};
 };
 
 struct Production {

@@ -12,6 +12,7 @@
 #include "runtime/ports/gpu_probe.hpp"
 #include "runtime/ports/oracle_answers.hpp"
 #include "runtime/ports/oracle_process.hpp"
+#include "runtime/sandbox/sandbox_mode.hpp"
 #include "runtime/store/untrusted_files.hpp"
 
 namespace weft {
@@ -336,6 +337,10 @@ Result<std::shared_ptr<LineProcess>> VerifyPort::start_oracle(
     const std::lock_guard lock(mutex_);
     if (stopping_) return fail(ErrorCode::failed, "the run stops");
     if (slot.oracle) return slot.oracle;
+  }
+  if (options_.untrusted_problem) {
+    const auto boxed = check_has_sandbox("a problem that is not trusted");
+    if (!boxed) return std::unexpected(boxed.error());
   }
   std::error_code ignored;
   fs::create_directories(options_.scratch / slot.name, ignored);

@@ -98,6 +98,7 @@ std::string command_text(const RunStart& start) {
   words.add("--accept", options.accept, usual.accept);
   words.add("--rounding", options.rounding, usual.rounding);
   words.add("--mode", options.mode, usual.mode);
+  words.flag("--untrusted-problem", !start.description.empty());
   words.flag("--no-extern", options.no_extern);
   words.flag(size_flags(options), options.dynamic_batch);
   words.add("--seeds", joined(options.seeds), joined(usual.seeds));

@@ -1,5 +1,9 @@
 #include "runtime/sandbox/gpu_sandbox.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -11,6 +15,39 @@ namespace {
 /// CUDA's threads, and the compilers that a composed module's own Triton
 /// starts.
 constexpr int kGpuProcesses = 1024;
+
+/// Parts of a device's memory that are locked one by one: ROOM_PARTS of
+/// python/weft/device/gpu_lock.py, which names the files, too.
+constexpr int kRoomParts = 16;
+
+/// For all users, as open_lock_file() of gpu_lock.py makes one.
+void make_lock_file(const std::filesystem::path& path) {
+  constexpr mode_t kReadableByAll = 0644;
+  const int made =
+      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_CREAT | O_EXCL,
+           kReadableByAll);
+  if (made < 0) return;  // it is there, or the box goes without it
+  [[maybe_unused]] const int done = fchmod(made, kReadableByAll);
+  close(made);
+}
+
+/// A box cannot make them: a lock that it made would be its own alone.
+void make_gpu_locks(const std::filesystem::path& folder) {
+  static const GpuList list = list_gpus();
+  for (const GpuDevice& device : list.devices) {
+    constexpr std::string_view kPrefix = "GPU-";
+    const std::string uuid = device.uuid.starts_with(kPrefix)
+                                 ? device.uuid.substr(kPrefix.size())
+                                 : device.uuid;
+    const std::string stem = (folder / ("weft-gpu-" + uuid)).string();
+    for (const char* of : {".turn", ".lock", ".room"}) {
+      make_lock_file(stem + of);
+    }
+    for (int part = 0; part < kRoomParts; ++part) {
+      make_lock_file(stem + ".room" + std::to_string(part));
+    }
+  }
+}
 
 }  // namespace
 
@@ -38,6 +75,7 @@ void show_gpu_locks(SandboxRequest& sandbox) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path folder = fs::temp_directory_path(error);
+  make_gpu_locks(folder);
   for (auto entry = fs::directory_iterator(folder, error);
        !error && entry != fs::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename().string();

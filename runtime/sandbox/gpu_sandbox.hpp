@@ -9,8 +9,8 @@ namespace weft {
 /// them, and the processes that CUDA and its compilers need.
 void show_gpu(SandboxRequest& sandbox);
 
-/// The locks of devices' memory, as far as they are there
-/// (python/weft/device/gpu_lock.py). Not for candidates: who holds one
+/// The locks of devices and of their memory, which are made where they are
+/// missing (python/weft/device/gpu_lock.py). Not for candidates: who holds one
 /// keeps others waiting.
 void show_gpu_locks(SandboxRequest& sandbox);
 

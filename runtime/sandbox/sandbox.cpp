@@ -67,6 +67,13 @@ bool is_sandbox_off() {
   return mode != nullptr && std::string_view(mode) == "none";
 }
 
+Result<void> check_has_sandbox(std::string_view what) {
+  if (!is_sandbox_off()) return {};
+  return fail(ErrorCode::wrong_input,
+              std::string(what) +
+                  " needs the sandbox, which --sandbox none switches off");
+}
+
 Result<SandboxReport> run_sandboxed(const SandboxRequest& request) {
   if (auto good = check(request); !good) return std::unexpected(good.error());
   const auto launcher = find_sandbox_launcher();

@@ -10,16 +10,17 @@ namespace {
 struct TwoPartitionsFixture : ComposerFixture {
   explicit TwoPartitionsFixture(bool for_sizes = false) {
     if (for_sizes) {
-      plan.model.growth.sizes = {64};
+      plan.model.symbolic_shapes.sizes = {64};
       for (std::size_t i = 0; i < plan.model.nodes.size(); ++i) {
         const std::string node = "/nodes/" + std::to_string(i);
-        plan.model.growth.per[node + "/values/0/shape/0"] = {1};
+        plan.model.symbolic_shapes.coefficients[node + "/values/0/shape/0"] = {
+            1};
       }
     }
     Plan both = plan;
-    both.way = "both";
+    both.label = "both";
     Plan second = plan;
-    second.way = "second";
+    second.label = "second";
     second.placements.erase(second.placements.begin());
     second.subgraphs.erase(second.subgraphs.begin());
     both.others = {second};
@@ -111,14 +112,14 @@ struct StandInFixture : ComposerFixture {
   explicit StandInFixture(const std::string& outcome,
                           const std::string& accept = "weft") {
     Plan written = plan;
-    written.way = "as written";
-    Plan current = plan;
-    current.way = "in one call";
-    for (Node& node : current.model.nodes) {
+    written.label = "as written";
+    Plan single = plan;
+    single.label = "in one call";
+    for (Node& node : single.model.nodes) {
       if (!node.target.starts_with("aten.mm")) continue;
       node.target = "aten.scaled_dot_product_attention.default";
       node.source = "p.py:7";
-      current.stand_ins = {node.name};
+      single.fused_attention_calls = {node.name};
     }
     written.others = {current};
     Compose compose{blobs.put(plan_to_json(written)), small_run(blobs), {}};

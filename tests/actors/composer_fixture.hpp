@@ -117,7 +117,8 @@ struct EagerContractionsCase : ComposingFixture {
   /// Those of the near cut won, or so many of them.
   void searched(std::size_t count = 2) {
     EagerContractionsSearched reply;
-    for (const Subgraph& subgraph : plan.near_cut.front().subgraphs) {
+    for (const Subgraph& subgraph :
+         plan.eager_contractions_partition.front().subgraphs) {
       reply.results.push_back(done(subgraph.id, "won"));
       if (reply.results.size() > count)
         reply.results.back().outcome = "not_faster";
@@ -137,7 +138,7 @@ struct EagerContractionsCase : ComposingFixture {
   }
   /// How many of the near cut's kernels are in that text.
   std::size_t count(const std::string& text) const {
-    const auto& subgraphs = plan.near_cut.front().subgraphs;
+    const auto& subgraphs = plan.eager_contractions_partition.front().subgraphs;
     return static_cast<std::size_t>(
         std::ranges::count_if(subgraphs, [&](const Subgraph& subgraph) {
           return text.contains("// kernel of " + subgraph.id);

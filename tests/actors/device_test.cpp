@@ -15,7 +15,7 @@ TEST_CASE("what is for any batch gets memory for the largest it is judged at") {
   };
   Graph graph = at_batch(64);
   CHECK(device_bytes(graph) < device_bytes(at_batch(144)));
-  graph.growth = {{64}, {{"/nodes/0/values/0/shape/0", {1}}}};
+  graph.symbolic_shapes = {{64}, {{"/nodes/0/values/0/shape/0", {1}}}};
   CHECK(device_bytes(graph) == device_bytes(at_batch(144)));
 }
 

@@ -12,7 +12,7 @@ namespace {
 Plan plan_with_eager_contractions() {
   const Target& target = *find_target("triton");
   Plan plan = partition(two_piece_graph(), target);
-  add_near_cut(two_piece_graph(), target, {}, plan);
+  add_eager_contractions_partition(two_piece_graph(), target, {}, plan);
   return plan;
 }
 
@@ -49,8 +49,8 @@ struct EagerContractionsFixture : EagerContractionsCase {
 TEST_CASE("the near cut leaves the product to the framework") {
   const Plan plan = plan_with_eager_contractions();
   CHECK(extern_counts(plan).empty());
-  REQUIRE(plan.near_cut.size() == 1);
-  const Plan& near = plan.near_cut.front();
+  REQUIRE(plan.eager_contractions_partition.size() == 1);
+  const Plan& near = plan.eager_contractions_partition.front();
   CHECK(near.subgraphs.size() == 2);
   CHECK(extern_counts(near) ==
         std::map<std::string, int>{{"aten.mm.default", 1}});
@@ -62,7 +62,8 @@ TEST_CASE("a plan travels with its near cut") {
   const auto back = parse_plan(plan_to_json(plan));
   REQUIRE(back.has_value());
   CHECK(plan_to_json(*back) == plan_to_json(plan));
-  plan.near_cut.push_back(plan.near_cut.front());
+  plan.eager_contractions_partition.push_back(
+      plan.eager_contractions_partition.front());
   CHECK_FALSE(parse_plan(plan_to_json(plan)).has_value());
 }
 
@@ -81,22 +82,23 @@ TEST_CASE("of products in TF32 and in float32 the first are the framework's") {
       if (node.name == "c") node.tf32 = has_tf32;
     }
     Plan plan = partition(builder.graph, target);
-    add_near_cut(builder.graph, target, {}, plan);
-    REQUIRE(plan.near_cut.size() == 1);
-    CHECK(extern_counts(plan.near_cut.front()).at("aten.mm.default") ==
-          (has_tf32 ? 1 : 2));
+    add_eager_contractions_partition(builder.graph, target, {}, plan);
+    REQUIRE(plan.eager_contractions_partition.size() == 1);
+    CHECK(extern_counts(plan.eager_contractions_partition.front())
+              .at("aten.mm.default") == (has_tf32 ? 1 : 2));
   }
 }
 
 TEST_CASE("there is no near cut where it is the only one, or not allowed") {
   const Graph graph = two_piece_graph();
   Plan plan = partition(graph, *find_target("cpu"));
-  add_near_cut(graph, *find_target("cpu"), {}, plan);
-  CHECK(plan.near_cut.empty());
+  add_eager_contractions_partition(graph, *find_target("cpu"), {}, plan);
+  CHECK(plan.eager_contractions_partition.empty());
   const CutOptions no_extern{.no_extern = true};
   plan = partition(graph, *find_target("triton"), no_extern);
-  add_near_cut(graph, *find_target("triton"), no_extern, plan);
-  CHECK(plan.near_cut.empty());
+  add_eager_contractions_partition(graph, *find_target("triton"), no_extern,
+                                   plan);
+  CHECK(plan.eager_contractions_partition.empty());
 }
 
 TEST_CASE("a plan has a near cut, of old runs where near modules are wanted") {
@@ -108,7 +110,8 @@ TEST_CASE("a plan has a near cut, of old runs where near modules are wanted") {
       start.options.target = "triton";
       start.options.accept = accept;
       const Plan plan = plan_of(extractor, start, two_piece_graph());
-      CHECK(plan.near_cut.empty() == (is_old && accept == std::string("weft")));
+      CHECK(plan.eager_contractions_partition.empty() ==
+            (is_old && accept == std::string("weft")));
     }
   }
 }
@@ -194,7 +197,7 @@ TEST_CASE("a near cut that is wrong, lost or lacks kernels leaves it, too") {
 
 TEST_CASE("a kernel without products that leaves is not worth a near cut") {
   Plan plan = partition(two_piece_graph(), *find_target("cpu"));
-  plan.near_cut = {plan};
+  plan.eager_contractions_partition = {plan};
   EagerContractionsFixture composer(plan, "both", "cpu", 0);
   composer.checked("outside");
   composer.timed(2.0);
@@ -206,7 +209,7 @@ TEST_CASE("a kernel without products that leaves is not worth a near cut") {
 
 TEST_CASE("where all kernels left, the library's calls may be why") {
   Plan plan = partition(two_piece_graph(), *find_target("cpu"));
-  plan.near_cut = {plan};
+  plan.eager_contractions_partition = {plan};
   EagerContractionsFixture composer(plan, "both", "cpu", 0);
   composer.checked("outside");
   composer.timed(2.0);
@@ -258,9 +261,9 @@ TEST_CASE("by the near rule alone the report is of the near cut") {
 
 TEST_CASE("another cut's module that was timed and is near spares the search") {
   Plan plan = plan_with_eager_contractions();
-  plan.way = "ours";
-  plan.others = plan.near_cut;
-  plan.others.front().way = "the library's";
+  plan.label = "ours";
+  plan.others = plan.eager_contractions_partition;
+  plan.others.front().label = "the library's";
   EagerContractionsFixture composer(plan, "both", "cpu", 0);
   composer.checked("outside");
   composer.timed(2.0);
@@ -342,7 +345,7 @@ TEST_CASE("what only the near cut has is searched once it is asked for") {
 
 TEST_CASE("a near cut of known pieces is answered at once") {
   Plan plan = plan_with_eager_contractions();
-  plan.others = plan.near_cut;
+  plan.others = plan.eager_contractions_partition;
   EagerContractionsDispatch dispatcher(plan);
   const std::vector<std::string> started = dispatcher.started;
   for (const std::string& id : started) dispatcher.done(id);

@@ -48,8 +48,8 @@ TEST_CASE("Inductor's fusion of the whole is a cut where Inductor is asked") {
       CHECK(plan.placements.size() == 2);
       REQUIRE(plan.others.size() == (is_asked && !is_old ? 1 : 0));
       if (plan.others.empty()) continue;
-      CHECK(plan.way == kOurFusion);
-      CHECK(plan.others.front().way == kInductorsFusion);
+      CHECK(plan.label == kOurFusion);
+      CHECK(plan.others.front().label == kInductorsFusion);
       CHECK(plan.others.front().placements.size() == 1);
     }
   }
@@ -67,7 +67,7 @@ TEST_CASE("one piece for weft's kernels and for Inductor is one cut") {
       .outputs({"b"});
   const Plan plan = plan_of(extractor, start, builder.graph);
   CHECK(plan.others.empty());
-  CHECK(plan.way.empty());
+  CHECK(plan.label.empty());
 }
 
 TEST_CASE("a problem that does not capture ends the run with its reason") {
@@ -143,8 +143,8 @@ TEST_CASE("a run for any batch captures others, and its pieces grow") {
       extractor.say(address::files, WriteFilesReply{files.effect, {}}));
   const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
   REQUIRE(plan.has_value());
-  CHECK(plan->subgraphs.front().graph.growth.sizes == Sizes{8});
-  CHECK(plan->subgraphs.front().graph.growth.grows());
+  CHECK(plan->subgraphs.front().graph.symbolic_shapes.sizes == Sizes{8});
+  CHECK(plan->subgraphs.front().graph.symbolic_shapes.is_symbolic());
 }
 
 TEST_CASE("any size can be of another dimension, or of another input") {

@@ -15,7 +15,7 @@ struct NotFasterProductFixture : EagerContractionsCase {
                                    const std::string& model = "") {
     const Target& triton = *find_target("triton");
     plan = partition(two_piece_graph(), triton);
-    add_near_cut(two_piece_graph(), triton, {}, plan);
+    add_eager_contractions_partition(two_piece_graph(), triton, {}, plan);
     Compose compose{blobs.put(plan_to_json(plan)), small_run(blobs), {}};
     compose.run.options.accept = accept;
     compose.run.options.target = target;

@@ -6,6 +6,7 @@
 #include "actors/llm/report.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/targets.hpp"
+#include "messages/protection.hpp"
 #include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
@@ -66,6 +67,41 @@ TEST_CASE("every row of results.csv has the header's fields") {
     CHECK_MESSAGE(fields(line) == fields(header), line);
   }
   CHECK(rows == 4);  // two subgraphs, the model, one extern
+}
+
+TEST_CASE("a spreadsheet computes no text of results.csv") {
+  ReportFixture composed;
+  composed.report.run.problem_name = "=HYPERLINK(\"x\").py";
+  for (SubgraphDone& done : composed.report.subgraphs) {
+    done.best.seed.variant = "@SUM(1)";
+    done.best.seed.origin = "+1";
+    done.outcome = "-1";
+  }
+  const std::string csv = results_csv(composed.report, composed.plan);
+  CHECK(csv.contains(",'@SUM(1),"));
+  CHECK(csv.contains(",'+1,"));
+  CHECK(csv.contains(",'-1,"));
+  CHECK(csv.contains("\"'=HYPERLINK(\"\"x\"\").py\""));
+  CHECK_FALSE(csv.contains(",=HYPER"));
+}
+
+TEST_CASE("who ran without a sandbox is told so in one line") {
+  ReportFixture composed;
+  CHECK_FALSE(summary_line(composed.report).contains("sandbox"));
+  composed.report.run.machine.unprotected = {std::string(kNoSandbox)};
+  CHECK(summary_line(composed.report).ends_with("; without a sandbox"));
+}
+
+TEST_CASE("no text of somebody else's is mark-up in the report") {
+  ReportFixture composed;
+  composed.report.run.options.choices["<script>x</script>"] = 1;
+  composed.report.run.machine.unprotected = {"<img>"};
+  composed.report.run.weft_version = "<b>";
+  for (SubgraphDone& done : composed.report.subgraphs) done.outcome = "a|<i>";
+  const std::string text = report_markdown(composed.report, composed.plan);
+  for (const char* mark : {" <script>", " <img>", " <b>", "|<i>"}) {
+    CHECK_FALSE(text.contains(mark));
+  }
 }
 
 TEST_CASE("the report names kernels, externs and the bandwidth's share") {

@@ -108,7 +108,7 @@ TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
   WorkerFixture worker;
   worker.dynamic_batch = true;
   Graph graph = GraphBuilder().input("x", dense({64, 3})).outputs({"x"}).graph;
-  graph.growth = {{64}, {{"/nodes/0/values/0/shape/0", {1}}}};
+  graph.symbolic_shapes = {{64}, {{"/nodes/0/values/0/shape/0", {1}}}};
   worker.graph = worker.blobs.put(graph_to_json(graph));
   const auto build = single<BuildRequest>(worker.begin());
   auto check = single<CheckRequest>(
@@ -146,7 +146,8 @@ TEST_CASE("a seed for any batch is rejected where there is no such graph") {
   WorkerFixture worker;
   worker.dynamic_batch = true;
   Graph graph = GraphBuilder().input("x", dense({62, 3})).outputs({"x"}).graph;
-  graph.growth = {{64}, {{"/nodes/0/values/0/shape/0", {1}}}};  // less two rows
+  graph.symbolic_shapes = {
+      {64}, {{"/nodes/0/values/0/shape/0", {1}}}};  // less two rows
   worker.graph = worker.blobs.put(graph_to_json(graph));
   const auto build = single<BuildRequest>(worker.begin());
   const auto check = single<CheckRequest>(

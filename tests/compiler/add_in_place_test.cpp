@@ -30,8 +30,8 @@ Program lowered(const Graph& graph, bool adds_in_place = true) {
 TEST_CASE("Sums to places are added into the output where they are all of it") {
   const Program program = lowered(table_gradient());
   REQUIRE(program.stages.size() == 2);
-  CHECK(program.stages[0].stores());
-  CHECK(program.stages[1].adds);
+  CHECK(program.stages[0].is_store());
+  CHECK(program.stages[1].is_add);
   CHECK(program.stages[1].results ==
         std::vector<int>{program.stages[0].output});
   CHECK(program.buffers[program.stages[0].output].kind == BufferKind::output);
@@ -48,8 +48,8 @@ TEST_CASE("What else is made of the sums reads them when all are added") {
   graph.outputs = {"y", "z"};
   const Schedule plan = schedule(lowered(graph), LoopFacts{});
   REQUIRE(plan.nests.size() >= 3);
-  CHECK(plan.nests[0].stages[0].folds);
-  CHECK(plan.nests[1].stages[0].adds);
+  CHECK(plan.nests[0].stages[0].is_reduction);
+  CHECK(plan.nests[1].stages[0].is_add);
   CHECK(plan.nests[1].stages.size() == 1);
   CHECK(plan.spilled == std::set<int>(plan.nests[1].stages[0].results.begin(),
                                       plan.nests[1].stages[0].results.end()));
@@ -61,8 +61,8 @@ TEST_CASE("Threads share what is added side by side, never the entries") {
   facts.choices.loops.parallel_elements_min = 1;
   const Schedule plan = schedule(lowered(table_gradient()), facts);
   const Nest& nest = plan.nests.back();
-  REQUIRE(nest.stages[0].adds);
-  CHECK(nest.columns);
+  REQUIRE(nest.stages[0].is_add);
+  CHECK(nest.outer_reduction);
   CHECK(nest.parallel);
   CHECK_FALSE(nest.split);
   CHECK(extent_of(nest.outer) == 8);
@@ -71,5 +71,5 @@ TEST_CASE("Threads share what is added side by side, never the entries") {
 
 TEST_CASE("A target that does not add in place folds over the entries") {
   const Program program = lowered(table_gradient(), false);
-  for (const Stage& stage : program.stages) CHECK_FALSE(stage.adds);
+  for (const Stage& stage : program.stages) CHECK_FALSE(stage.is_add);
 }

@@ -76,7 +76,7 @@ TEST_CASE("a choice changes the kernels of its target") {
         {1, false, choices_with(values).value()});
     return sources.value().front().kernel.text;
   };
-  const std::string usual = text({});
-  CHECK(text({{"cuda.stream.ahead_bytes", 16384}}) != usual);
-  CHECK(text({{"triton.nest.column_steps", 16}}) == usual);
+  const std::string defaults = text({});
+  CHECK(text({{"cuda.stream.ahead_bytes", 16384}}) != defaults);
+  CHECK(text({{"triton.nest.column_steps", 16}}) == defaults);
 }

@@ -64,7 +64,7 @@ void check_has(const std::string& text, const std::string& part) {
 
 TEST_CASE("a module without a kernel has what its guards read") {
   Plan plan = cut(sample());
-  plan.stand_ins = {"attention"};
+  plan.fused_attention_calls = {"attention"};
   for (const char* name : {"gpu", "triton"}) {
     const auto text = compose_source(kProblem, plan, {}, find_target(name));
     REQUIRE(text);

@@ -59,13 +59,13 @@ Graph convolution(bool transposed, std::int64_t taps, std::int64_t padding,
   return graph;
 }
 
-// The two loads that the program's only fold sums the products of, where they
-// meet.
+// The two loads that the program's only reduction sums the products of, where
+// they meet.
 std::pair<Scalar, Scalar> factors(const Program& program) {
   REQUIRE(program.stages.size() == 2);
   const Stage& sum = program.stages[0];
-  REQUIRE(sum.folds);
-  REQUIRE(sum.fold == Fold::sum);
+  REQUIRE(sum.is_reduction);
+  REQUIRE(sum.reduction == Reduction::sum);
   Scalar value = program.arena[sum.value];
   if (value.function == "select") value = program.arena[value.arguments[1]];
   REQUIRE(value.function == "product");
@@ -91,8 +91,8 @@ TEST_CASE("a factor that many reads make is kept, one of few is not") {
   const auto many = lower(product_of_sum(20), contractions());
   REQUIRE(many.has_value());
   REQUIRE(many->stages.size() == 3);
-  CHECK(many->stages[0].folds);
-  CHECK(many->stages[0].inner.empty());  // nothing is folded away
+  CHECK(many->stages[0].is_reduction);
+  CHECK(many->stages[0].inner.empty());  // nothing is reduced away
   const Stage& sum = many->stages[1];
   const Scalar& value = many->arena[sum.value];
   CHECK(many->arena[value.arguments[0]].buffer == many->stages[0].results[0]);

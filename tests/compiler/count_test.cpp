@@ -17,10 +17,10 @@ TEST_CASE("what has one piece now may have several at another size") {
 }
 
 TEST_CASE("a product with what grows is printed as one") {
-  const Count grown = parts_of(37, 16, true, "//");
+  const Count symbolic = parts_of(37, 16, true, "//");
   CHECK(product(3, 5).text == "15");
-  CHECK(product(grown, 1).text == grown.text);
-  CHECK(product(5, grown).text == "(5 * ((37 + 15) // 16))");
+  CHECK(product(symbolic, 1).text == symbolic.text);
+  CHECK(product(5, symbolic).text == "(5 * ((37 + 15) // 16))");
 }
 
 }  // namespace weft

@@ -43,7 +43,7 @@ GraphBuilder& finished(GraphBuilder& b, const std::string& of,
 }
 
 FusedAttention fused(const GraphBuilder& b,
-                     AttentionMasks masks = AttentionMasks::told) {
+                     AttentionMasks masks = AttentionMasks::causal_flag) {
   FusedAttention made = fuse_attention(b.graph, masks);
   REQUIRE(check_graph(made.graph));
   return made;
@@ -74,7 +74,7 @@ GraphBuilder scores_and_positions() {
                 {integers({8, 1})});
 }
 
-bool is_left_alone(const GraphBuilder& b) {
+bool is_unchanged(const GraphBuilder& b) {
   return fused(b).calls.empty() && fused(b).graph == b.graph;
 }
 
@@ -218,7 +218,7 @@ TEST_CASE("a causal mask of numbers is told, or given where that is wanted") {
   CHECK(keyword(call_of(told), "attn_mask") == nullptr);
   // What a row does not see counts where it is not finite.
   CHECK(count(told.graph, "aten.cumsum.default") == 1);
-  const FusedAttention given = fused(b, AttentionMasks::given);
+  const FusedAttention given = fused(b, AttentionMasks::explicit_mask);
   CHECK(keyword(call_of(given), "is_causal") == nullptr);
   CHECK(keyword(call_of(given), "attn_mask") != nullptr);
   CHECK(count(given.graph, "aten.cumsum.default") == 0);
@@ -323,7 +323,7 @@ TEST_CASE("a result that is turned and copied is copied only where it must") {
 TEST_CASE("a softmax over another dimension is no attention") {
   for (const std::int64_t dim : {0, 1, 2, -2}) {
     GraphBuilder b = scores();
-    CHECK(is_left_alone(finished(b, "s", dim)));
+    CHECK(is_unchanged(finished(b, "s", dim)));
   }
 }
 
@@ -332,10 +332,10 @@ TEST_CASE("scores or weights that something else needs stay") {
     GraphBuilder b = scores();
     finished(b, "s");
     b.graph.outputs = {"o", name};
-    CHECK(is_left_alone(b));
+    CHECK(is_unchanged(b));
     b.call("r", "relu", {name}, kScores);
     b.graph.outputs = {"o", "r"};
-    CHECK(is_left_alone(b));
+    CHECK(is_unchanged(b));
   }
 }
 
@@ -348,10 +348,10 @@ TEST_CASE("what is added, scaled or drawn behind the softmax is no attention") {
     b.call("x", op, std::move(refs), kScores, std::move(more));
     return b.call("o", "matmul", {"x", "v"}, kQueries).outputs({"o"});
   };
-  CHECK(is_left_alone(behind("add.Tensor", {"w", "mask"}, {})));
-  CHECK(is_left_alone(behind("mul.Tensor", {"w"}, {{2.0}})));
-  CHECK(is_left_alone(behind("dropout", {"w"}, {{0.1}, {true}})));
-  CHECK(is_left_alone(
+  CHECK(is_unchanged(behind("add.Tensor", {"w", "mask"}, {})));
+  CHECK(is_unchanged(behind("mul.Tensor", {"w"}, {{2.0}})));
+  CHECK(is_unchanged(behind("dropout", {"w"}, {{0.1}, {true}})));
+  CHECK(is_unchanged(
       behind("transpose.int", {"w"}, {{std::int64_t{2}}, {std::int64_t{3}}})));
 }
 
@@ -359,14 +359,14 @@ TEST_CASE("a scale behind a mask would scale the mask: it stays") {
   GraphBuilder b = scores();
   b.input("mask", kSquare).call("m", "add.Tensor", {"s", "mask"}, kScores);
   b.call("z", "mul.Tensor", {"m"}, kScores, {{0.25}});
-  CHECK(is_left_alone(finished(b, "z")));
+  CHECK(is_unchanged(finished(b, "z")));
 }
 
 TEST_CASE("a scale that is a tensor is not the operator's") {
   GraphBuilder b = scores();
   b.placeholder(NodeKind::parameter, "t", dense({4, 1, 1}));
   b.call("z", "mul.Tensor", {"s", "t"}, kScores);
-  CHECK(is_left_alone(finished(b, "z")));
+  CHECK(is_unchanged(finished(b, "z")));
 }
 
 TEST_CASE("a fill that scores may be as small as is no mask") {
@@ -374,7 +374,7 @@ TEST_CASE("a fill that scores may be as small as is no mask") {
     GraphBuilder b = scores();
     b.input("hidden", kFlags);
     b.call("m", "masked_fill.Scalar", {"s", "hidden"}, kScores, {{fill}});
-    CHECK(is_left_alone(finished(b, "m")));
+    CHECK(is_unchanged(finished(b, "m")));
   }
 }
 
@@ -385,11 +385,11 @@ TEST_CASE("scores of float64, and masks of another type, stay") {
   for (const std::size_t back : {1, 2}) {
     b.graph.nodes[b.graph.nodes.size() - back].values[0]->dtype = DType::f64;
   }
-  CHECK(is_left_alone(b));
+  CHECK(is_unchanged(b));
   GraphBuilder c = scores();
   c.input("mask", dense({8, 8}, DType::f64));
   c.call("m", "add.Tensor", {"s", "mask"}, kScores);
-  CHECK(is_left_alone(finished(c, "m")));
+  CHECK(is_unchanged(finished(c, "m")));
 }
 
 TEST_CASE("a mask that makes the scores larger stays") {
@@ -399,7 +399,7 @@ TEST_CASE("a mask that makes the scores larger stays") {
   b.call("w", "_softmax", {"m"}, dense({3, 2, 4, 8, 8}),
          {{std::int64_t{-1}}, {false}});
   b.call("o", "matmul", {"w", "v"}, dense({3, 2, 4, 8, 16})).outputs({"o"});
-  CHECK(is_left_alone(b));
+  CHECK(is_unchanged(b));
 }
 
 TEST_CASE("a graph that is written into in place is left alone") {
@@ -415,7 +415,7 @@ TEST_CASE("sequences without elements are left alone") {
   b.call("s", "matmul", {"q", "kt"}, square);
   b.call("w", "_softmax", {"s"}, square, {{std::int64_t{-1}}, {false}});
   b.call("o", "matmul", {"w", "v"}, none).outputs({"o"});
-  CHECK(is_left_alone(b));
+  CHECK(is_unchanged(b));
 }
 
 TEST_CASE("the model as it is written stays a way where it is no kernels'") {
@@ -426,35 +426,38 @@ TEST_CASE("the model as it is written stays a way where it is no kernels'") {
   b.input("v", given).call("s", "matmul", {"q", "kt"}, square);
   b.call("w", "_softmax", {"s"}, square, {{std::int64_t{-1}}, {false}});
   b.call("o", "matmul", {"w", "v"}, given).outputs({"o"});
-  const Plan plan = partition_in_ways(b.graph, *find_target("cpu"));
+  const Plan plan = partition_candidates(b.graph, *find_target("cpu"));
   CHECK(plan.placements.empty());
-  CHECK(plan.stand_ins.empty());
+  CHECK(plan.fused_attention_calls.empty());
   REQUIRE(plan.others.size() == 1);
-  CHECK(plan.others.front().stand_ins.size() == 1);
+  CHECK(plan.others.front().fused_attention_calls.size() == 1);
 }
 
 TEST_CASE("a model with attention is cut both ways, on a processor, too") {
   GraphBuilder b = scores();
   finished(b, "s");
-  const Plan plan = partition_in_ways(b.graph, *find_target("cpu"));
-  CHECK(plan.stand_ins.empty());
-  CHECK(plan.way == "attention as written");
+  const Plan plan = partition_candidates(b.graph, *find_target("cpu"));
+  CHECK(plan.fused_attention_calls.empty());
+  CHECK(plan.label == "attention as written");
   REQUIRE(plan.others.size() == 1);
   const Plan& other = plan.others.front();
-  CHECK(other.way == "attention in one call");
-  CHECK(other.stand_ins.size() == 1);
+  CHECK(other.label == "attention in one call");
+  CHECK(other.fused_attention_calls.size() == 1);
   const auto back = parse_plan(plan_to_json(plan));
   REQUIRE(back);
-  CHECK(back->others.front().stand_ins == other.stand_ins);
+  CHECK(back->others.front().fused_attention_calls ==
+        other.fused_attention_calls);
   // With little time the one call is tried first.
-  const Plan brief = partition_in_brief(b.graph, *find_target("cpu"));
-  CHECK(brief.stand_ins.size() == 1);
+  const Plan brief = partition_for_short_run(b.graph, *find_target("cpu"));
+  CHECK(brief.fused_attention_calls.size() == 1);
   REQUIRE(brief.others.size() == 1);
-  CHECK(brief.others.front().stand_ins.empty());
+  CHECK(brief.others.front().fused_attention_calls.empty());
   CutOptions none;
   none.no_extern = true;
-  CHECK(partition_in_brief(b.graph, *find_target("cpu"), none).others.empty());
-  CHECK(partition_in_ways(b.graph, *find_target("cpu"), none).others.empty());
+  CHECK(partition_for_short_run(b.graph, *find_target("cpu"), none)
+            .others.empty());
+  CHECK(
+      partition_candidates(b.graph, *find_target("cpu"), none).others.empty());
 }
 
 }  // namespace weft

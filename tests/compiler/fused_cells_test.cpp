@@ -1,4 +1,4 @@
-// The framework's recurrent cells, one call of its library's for all steps, are
+// PyTorch's recurrent cells, one call of its library's for all steps, are
 // never taken apart, nor put into a kernel of somebody's.
 #include <doctest/doctest.h>
 
@@ -40,13 +40,13 @@ TEST_CASE("a fused recurrent cell stays one call of the framework's") {
     REQUIRE(check_graph(graph));
     for (const Target& target : targets()) {
       for (const auto others :
-           {CutOptions::Others::none, CutOptions::Others::apart,
+           {CutOptions::Others::none, CutOptions::Others::separate,
             CutOptions::Others::fused}) {
         for (const bool no_extern : {false, true}) {
           CutOptions cut;
           cut.others = others;
           cut.no_extern = no_extern;
-          const Plan plan = partition_in_ways(graph, target, cut);
+          const Plan plan = partition_candidates(graph, target, cut);
           CHECK_FALSE(holds_cell(plan));
           CHECK(std::ranges::none_of(plan.others, holds_cell));
           CHECK(extern_counts(plan).at(std::string("aten.") + cell +

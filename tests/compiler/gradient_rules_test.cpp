@@ -1,4 +1,4 @@
-// What the rules of gradients leave to the framework; what they compute is held
+// What the rules of gradients leave to PyTorch; what they compute is held
 // against it in tests/python/test_gathered_gradients.py.
 #include <doctest/doctest.h>
 

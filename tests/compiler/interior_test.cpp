@@ -77,7 +77,7 @@ TEST_CASE("The bounds hold inside, and only there") {
 }
 
 TEST_CASE("What holds nowhere, or not where another does, is no bound") {
-  // Neighbouring rows are folded together: of the first, one is the border.
+  // Neighbouring rows are reduced together: of the first, one is the border.
   Graph few;
   add_input(few, "x", dense({2, 16, 8, 600}));
   add_call(few, "y", "aten.avg_pool2d.default",

@@ -95,7 +95,7 @@ TEST_CASE("an einsum that is not plain stays") {
     CHECK(calls_of(graph) == Names{"e", "r"});
   }
   GraphBuilder b = einsum_of_four("lh,sh,sl,sp->lp");
-  b.outputs({"e"});  // it must lie in memory as the framework lays it
+  b.outputs({"e"});  // it must lie in memory as PyTorch lays it
   CHECK(calls_of(einsum_by_pairs(b.graph)) == Names{"e", "r"});
 }
 
@@ -281,7 +281,7 @@ TEST_CASE("the library's convolutions work channels last") {
   const auto image = dense({16, 8, 32, 32});
   const Relaid relaid =
       convolve_channels_last(convolution_in_layout("exp", image), few);
-  CHECK(relaid.apart.empty());
+  CHECK(relaid.no_fuse_set.empty());
   REQUIRE(check_graph(relaid.graph));
   const Graph graph = eliminate_dead_code(relaid.graph);
   CHECK(calls_of(graph) == Names{"r", "r_channels_last", "w_channels_last",
@@ -307,26 +307,26 @@ TEST_CASE("between two of the library's convolutions nothing is copied back") {
 }
 
 TEST_CASE("what reads scattered rows again has a copy of its own before it") {
-  const auto apart = [](const std::string& then, const TensorType& result,
-                        std::vector<Arg> more = {}) {
+  const auto no_fuse_set = [](const std::string& then, const TensorType& result,
+                              std::vector<Arg> more = {}) {
     return convolve_channels_last(
                convolution_in_layout(then, result, std::move(more)), few)
-        .apart;
+        .no_fuse_set;
   };
   const auto image = dense({16, 8, 32, 32});
   const Arg places = {Arg::List{{std::int64_t{2}}, {std::int64_t{3}}}};
   const Arg rows = {Arg::List{{std::int64_t{32}}}};
   const Arg images = {
       Arg::List{{std::int64_t{8}}, {std::int64_t{32}}, {std::int64_t{32}}}};
-  CHECK(apart("_softmax", image, {{std::int64_t{1}}}).empty());
-  CHECK(apart("_softmax", image, {{std::int64_t{3}}}) ==
+  CHECK(no_fuse_set("_softmax", image, {{std::int64_t{1}}}).empty());
+  CHECK(no_fuse_set("_softmax", image, {{std::int64_t{3}}}) ==
         std::set<std::string>{"y"});
-  CHECK(apart("native_group_norm", image).empty());
-  CHECK(apart("native_layer_norm", image, {rows}).empty());
-  CHECK(apart("native_layer_norm", image, {images}) ==
+  CHECK(no_fuse_set("native_group_norm", image).empty());
+  CHECK(no_fuse_set("native_layer_norm", image, {rows}).empty());
+  CHECK(no_fuse_set("native_layer_norm", image, {images}) ==
         std::set<std::string>{"y"});
-  CHECK(apart("max_pool2d", dense({16, 8, 16, 16})).empty());
-  CHECK(apart("mean", dense({16, 8}), {places}).empty());
+  CHECK(no_fuse_set("max_pool2d", dense({16, 8, 16, 16})).empty());
+  CHECK(no_fuse_set("mean", dense({16, 8}), {places}).empty());
 }
 
 TEST_CASE("only GPUs work channels last, and not where products are exact") {
@@ -348,7 +348,7 @@ TEST_CASE("only GPUs work channels last, and not where products are exact") {
         nullptr);
 }
 
-Graph convolution_alone(bool transposed) {
+Graph single_convolution(bool transposed) {
   Graph graph = convolution_in_layout("exp", dense({16, 8, 32, 32}));
   graph.nodes.erase(graph.nodes.begin() + 1);  // r
   graph.nodes.pop_back();                      // z
@@ -359,10 +359,10 @@ Graph convolution_alone(bool transposed) {
 }
 
 TEST_CASE("alone, with both copies to pay for, only transposed ones do") {
-  const Graph ordinary = convolution_alone(false);
+  const Graph ordinary = single_convolution(false);
   CHECK(convolve_channels_last(ordinary, few).graph == ordinary);
   const Graph graph =
-      convolve_channels_last(convolution_alone(true), few).graph;
+      convolve_channels_last(single_convolution(true), few).graph;
   CHECK(calls_of(graph) ==
         Names{"x_channels_last", "w_channels_last", "y_channels_last", "y"});
 }
@@ -389,7 +389,8 @@ Graph transposed_volume(std::int64_t step, std::int64_t padding) {
 }
 
 TEST_CASE("a transposed convolution of volumes is one with its window turned") {
-  const Graph graph = convolve_forward(transposed_volume(1, 4));
+  const Graph graph =
+      transposed_to_forward_convolution(transposed_volume(1, 4));
   REQUIRE(check_graph(graph));
   CHECK(calls_of(graph) == Names{"y_turned", "y_across", "y_window", "y"});
   const Node& y = *graph.find("y");
@@ -403,8 +404,8 @@ TEST_CASE("a transposed convolution of volumes is one with its window turned") {
 
 TEST_CASE("one that steps further, or whose window would be cut, is left") {
   for (const Graph& graph : {transposed_volume(2, 4), transposed_volume(1, 10),
-                             convolution_alone(true)}) {
-    CHECK(convolve_forward(graph) == graph);
+                             single_convolution(true)}) {
+    CHECK(transposed_to_forward_convolution(graph) == graph);
   }
 }
 

@@ -109,7 +109,7 @@ TEST_CASE("a call of several results that has no code is a piece of its own") {
   b.getitem("p0", "p", 0).getitem("p1", "p", 1);
   b.call("r", "relu", {"p0"}, k3x3).outputs({"r", "p1"});
   CutOptions cut;
-  cut.others = CutOptions::Others::apart;
+  cut.others = CutOptions::Others::separate;
   const Plan plan = partition(b.graph, *find_target("cpu"), cut);
   REQUIRE(plan.placements.size() == 2);
   CHECK(plan.placements[0].outputs.size() == 2);

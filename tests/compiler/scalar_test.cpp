@@ -88,7 +88,7 @@ TEST_CASE("An indirect load needs its place before it") {
       arena.call("ge", DType::boolean, {place, arena.integer(DType::i64, 0)});
   const ExprId load =
       arena.indirect_load(DType::f32, 0, Index(0), guard, place);
-  CHECK(arena[load].place() == place);
+  CHECK(arena[load].indirect_offset() == place);
   CHECK(arena[load].guard() == guard);
   const auto order = arena.reachable({load});
   CHECK(order.back() == load);

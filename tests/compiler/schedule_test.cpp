@@ -12,12 +12,12 @@ using namespace weft::testing;
 namespace {
 
 Schedule planned(const Graph& graph, int cores = 1,
-                 const Schedule* usual = nullptr) {
+                 const Schedule* hint = nullptr) {
   LoopFacts facts;
   facts.cores = cores;
   auto program = lower(graph, {});
   REQUIRE(program.has_value());
-  return schedule(std::move(*program), facts, usual);
+  return schedule(std::move(*program), facts, hint);
 }
 
 /// Channels innermost, as a convolution leaves an image.
@@ -76,14 +76,14 @@ TEST_CASE("A softmax is one nest of three stages along its row") {
   const Schedule plan = planned(softmax({64, 32}, 1));
   REQUIRE(plan.nests.size() == 1);
   CHECK(plan.nests[0].stages.size() == 3);
-  CHECK_FALSE(plan.nests[0].columns);
+  CHECK_FALSE(plan.nests[0].outer_reduction);
   CHECK(plan.spilled.empty());
 }
 
 TEST_CASE("A softmax over channels runs its vectors along the points") {
   const Schedule plan = planned(softmax({2, 8, 4, 16}, 1));
   REQUIRE(plan.nests.size() == 1);
-  CHECK(plan.nests[0].columns);
+  CHECK(plan.nests[0].outer_reduction);
   CHECK(plan.nests[0].outer.back().extent == 64);
 }
 
@@ -195,16 +195,16 @@ TEST_CASE("Long rows that would be written across have a nest of their own") {
   const Schedule plan = planned_for_gpu(turned_softmax({64, 64, 16, 1024}));
   REQUIRE(plan.nests.size() == 2);
   CHECK(plan.nests[0].stages.size() == 2);
-  CHECK(plan.nests[0].columns);
+  CHECK(plan.nests[0].outer_reduction);
   REQUIRE(plan.nests[1].stages.size() == 1);
-  CHECK(plan.nests[1].stages[0].stores());
+  CHECK(plan.nests[1].stages[0].is_store());
   CHECK(plan.nests[1].stages[0].inner.empty());
 }
 
 TEST_CASE("Short ones are held and turned at once") {
   const Schedule plan = planned_for_gpu(turned_softmax({64, 64, 16, 32}));
   REQUIRE(plan.nests.size() == 1);
-  CHECK(plan.nests[0].columns);
+  CHECK(plan.nests[0].outer_reduction);
   CHECK(plan.spilled.empty());
 }
 
@@ -226,7 +226,7 @@ TEST_CASE("A batch and its channels, merged by a view, are told apart") {
            dense({1, 16}));
   graph.outputs = {"s"};
   const Schedule plan = planned_for_gpu(graph);
-  CHECK(plan.nests[0].columns);
+  CHECK(plan.nests[0].outer_reduction);
   REQUIRE(plan.nests[0].outer.size() == 2);
   CHECK(plan.nests[0].outer[0].extent == 2);
   CHECK(plan.nests[0].outer[1].extent == 8);
@@ -245,8 +245,8 @@ TEST_CASE("A group's moments are made of its channels' where these lie apart") {
   add_call(graph, "y", "getitem", {ref("n"), integer(0)}, dense(shape));
   graph.outputs = {"y"};
   const Schedule plan = planned_for_gpu(graph);
-  CHECK(plan.nests[0].columns);
+  CHECK(plan.nests[0].outer_reduction);
   CHECK(plan.nests[0].outer.back().extent == 8);
   CHECK(plan.nests.back().stages.size() == 1);
-  CHECK(plan.nests.back().stages[0].stores());
+  CHECK(plan.nests.back().stages[0].is_store());
 }

@@ -26,7 +26,7 @@ TEST_CASE("Adaptive windows and the windows of an element are the same pairs") {
           CAPTURE(source);
           CAPTURE(w);
           CAPTURE(e);
-          // The framework's: floor(w · source / count) up to the next, rounded
+          // PyTorch's: floor(w · source / count) up to the next, rounded
           // up.
           const bool is_in = w * source / count <= e &&
                              e < ((w + 1) * source + count - 1) / count;

@@ -9,10 +9,8 @@ namespace {
 
 const GpuFacts kGpu = {.sms = 132};
 
-ProductTile tile_of(std::int64_t rows, std::int64_t columns,
-                    std::int64_t folded) {
-  return fitting_tile({.rows = rows, .columns = columns, .folded = folded},
-                      kGpu);
+ProductTile tile_of(std::int64_t rows, std::int64_t columns, std::int64_t k) {
+  return fitting_tile({.rows = rows, .columns = columns, .k = k}, kGpu);
 }
 
 }  // namespace
@@ -21,7 +19,7 @@ TEST_CASE("A large product has large tiles of factors that are split before") {
   const ProductTile tile = tile_of(16384, 4096, 4096);
   CHECK(tile.rows == 128);
   CHECK(tile.columns == 128);
-  CHECK(tile.packs);
+  CHECK(tile.splits_factors);
 }
 
 TEST_CASE("Tiles are narrower where that keeps more multiprocessors busy") {
@@ -35,15 +33,15 @@ TEST_CASE("Tiles are narrower where that keeps more multiprocessors busy") {
 
 TEST_CASE(
     "Splitting factors before is left where it takes longer than it saves") {
-  CHECK_FALSE(tile_of(16384, 256, 256).packs);
-  ProductSize size = {.rows = 16384, .columns = 4096, .folded = 4096};
-  size.may_pack = false;
-  CHECK_FALSE(fitting_tile(size, kGpu).packs);
+  CHECK_FALSE(tile_of(16384, 256, 256).splits_factors);
+  ProductSize size = {.rows = 16384, .columns = 4096, .k = 4096};
+  size.may_split_factors = false;
+  CHECK_FALSE(fitting_tile(size, kGpu).splits_factors);
 }
 
 TEST_CASE("A second factor that lies across has other tiles") {
-  ProductSize size = {.rows = 16384, .columns = 2048, .folded = 512};
-  size.is_along = size.may_pack = false;
+  ProductSize size = {.rows = 16384, .columns = 2048, .k = 512};
+  size.is_along = size.may_split_factors = false;
   const ProductTile across = fitting_tile(size, kGpu);
   CHECK(across.columns < 128);
   size.is_along = true;
@@ -52,8 +50,8 @@ TEST_CASE("A second factor that lies across has other tiles") {
 }
 
 TEST_CASE("Few tiles share long sums, and no sum is shared without need") {
-  CHECK(sharing_programs(132, 1000, kGpu) == 1);
-  CHECK(sharing_programs(10, 8, kGpu) == 1);
-  CHECK(sharing_programs(10, 1000, kGpu) == 26);
-  CHECK(sharing_programs(10, 64, kGpu) == 8);
+  CHECK(split_k_programs(132, 1000, kGpu) == 1);
+  CHECK(split_k_programs(10, 8, kGpu) == 1);
+  CHECK(split_k_programs(10, 1000, kGpu) == 26);
+  CHECK(split_k_programs(10, 64, kGpu) == 8);
 }

@@ -11,10 +11,10 @@ using namespace weft::testing;
 
 namespace {
 
-Graph product(std::int64_t rows, std::int64_t folded, std::int64_t columns) {
+Graph product(std::int64_t rows, std::int64_t k, std::int64_t columns) {
   Graph graph;
-  add_input(graph, "x", dense({rows, folded}));
-  add_input(graph, "y", dense({folded, columns}));
+  add_input(graph, "x", dense({rows, k}));
+  add_input(graph, "y", dense({k, columns}));
   add_call(graph, "z", "aten.mm.default", {ref("x"), ref("y")},
            dense({rows, columns}));
   graph.outputs = {"z"};
@@ -136,9 +136,9 @@ TEST_CASE("Convolutions are no target's for any size, and products are") {
 TEST_CASE("A product whose rows grow has tiles of their order, and no shares") {
   const auto grown = [](std::int64_t rows) {
     Graph graph = product(rows, 4096, 512);
-    graph.growth = {{rows},
-                    {{"/nodes/0/values/0/shape/0", {1}},
-                     {"/nodes/2/values/0/shape/0", {1}}}};
+    graph.symbolic_shapes = {{rows},
+                             {{"/nodes/0/values/0/shape/0", {1}},
+                              {"/nodes/2/values/0/shape/0", {1}}}};
     return first(graph);
   };
   CHECK(has(first(product(32, 4096, 512)), "share"));
@@ -171,7 +171,7 @@ TEST_CASE("A product that fits its size differs from the variant's tile") {
 
 TEST_CASE("Of a graph that grows, the source is one for any size") {
   Graph graph = pooled(4096);
-  graph.growth = {
+  graph.symbolic_shapes = {
       {4},
       {{"/nodes/0/values/0/shape/0", {1}}, {"/nodes/1/values/0/shape/0", {1}}}};
   const std::string text = first(graph);
@@ -416,12 +416,12 @@ TEST_CASE("A function that is exact in float32 only is not used in float64") {
 
 TEST_CASE("Products go to the matrix units unless they are too thin") {
   CHECK(has(first(product(64, 64, 64)), "tl.dot("));
-  for (const auto& [rows, folded, columns] :
+  for (const auto& [rows, k, columns] :
        {std::tuple{64, 4, 64}, {64, 64, 4}, {8, 64, 8}, {1, 64, 64}}) {
     CAPTURE(rows);
-    CAPTURE(folded);
+    CAPTURE(k);
     CAPTURE(columns);
-    const std::string text = first(product(rows, folded, columns));
+    const std::string text = first(product(rows, k, columns));
     CHECK_FALSE(has(text, "tl.dot("));
     CHECK(has(text, "tl.load(in0"));
   }

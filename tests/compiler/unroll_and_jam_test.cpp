@@ -29,7 +29,7 @@ Schedule pooled(std::int64_t rows, std::int64_t step, bool more = false) {
 int loads(const Schedule& plan, const Nest& nest) {
   std::vector<ExprId> values;
   for (const Stage& stage : nest.stages) {
-    if (stage.folds) values.push_back(stage.value);
+    if (stage.is_reduction) values.push_back(stage.value);
   }
   int count = 0;
   for (const ExprId id : plan.program.arena.reachable(values)) {
@@ -38,9 +38,9 @@ int loads(const Schedule& plan, const Nest& nest) {
   return count;
 }
 
-int folds(const Nest& nest) {
+int reductions(const Nest& nest) {
   int count = 0;
-  for (const Stage& stage : nest.stages) count += stage.folds;
+  for (const Stage& stage : nest.stages) count += stage.is_reduction;
   return count;
 }
 
@@ -50,10 +50,10 @@ TEST_CASE("Rows of windows that overlap are folded together") {
   Schedule plan = pooled(24, 1);
   REQUIRE(plan.nests.size() == 1);
   const Nest before = plan.nests[0];
-  CHECK(folds(before) == 1);
+  CHECK(reductions(before) == 1);
   unroll_and_jam(plan);
   const Nest& nest = plan.nests[0];
-  CHECK(folds(nest) == 8);
+  CHECK(reductions(nest) == 8);
   CHECK(nest.stages.size() == 16);
   CHECK(extent_of(nest.outer) * 8 == extent_of(before.outer));
   // Ten rows for eight results, instead of three each.
@@ -64,34 +64,34 @@ TEST_CASE("Rows of windows that overlap are folded together") {
 TEST_CASE("Rows go together in a number that divides them") {
   Schedule plan = pooled(21, 1);
   unroll_and_jam(plan);
-  CHECK(folds(plan.nests[0]) == 7);
+  CHECK(reductions(plan.nests[0]) == 7);
   Schedule prime = pooled(23, 1);
   unroll_and_jam(prime);
-  CHECK(folds(prime.nests[0]) == 1);
+  CHECK(reductions(prime.nests[0]) == 1);
 }
 
 TEST_CASE("Windows in steps share what they have in common") {
   Schedule plan = pooled(16, 2);
   unroll_and_jam(plan);
-  CHECK(folds(plan.nests[0]) == 8);
+  CHECK(reductions(plan.nests[0]) == 8);
   CHECK(loads(plan, plan.nests[0]) == 17);
 }
 
 TEST_CASE("Windows that do not overlap stay as they are") {
   Schedule plan = pooled(16, 3);
   unroll_and_jam(plan);
-  CHECK(folds(plan.nests[0]) == 1);
+  CHECK(reductions(plan.nests[0]) == 1);
 }
 
 TEST_CASE("What is made of the results is made of each") {
   Schedule plan = pooled(16, 1, true);
   unroll_and_jam(plan);
   const Nest& nest = plan.nests[0];
-  CHECK(folds(nest) == 8);
+  CHECK(reductions(nest) == 8);
   std::set<std::string> places;
   std::set<int> results;
   for (const Stage& stage : nest.stages) {
-    if (stage.folds) {
+    if (stage.is_reduction) {
       results.insert(stage.results[0]);
       continue;
     }

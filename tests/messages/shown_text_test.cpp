@@ -1,5 +1,7 @@
 #include "messages/shown_text.hpp"
 
+#include "messages/csv_cell.hpp"
+
 #include <doctest/doctest.h>
 
 namespace weft {
@@ -42,11 +44,25 @@ TEST_CASE("a listing keeps its lines") {
   CHECK(terminal_listing("a\n\tb\x1b\n") == "a\n\tb\\x1b\n");
 }
 
+TEST_CASE("a spreadsheet computes no text") {
+  for (const char* text : {"=1+1", "+1", "-1", "@SUM(A1)", "\t=1"}) {
+    CHECK(csv_cell(text) == "'" + std::string(text));
+  }
+  CHECK(csv_cell("\r=1") == "\"'\r=1\"");
+  CHECK(csv_cell("=HYPERLINK(\"x\",\"y\")") ==
+        "\"'=HYPERLINK(\"\"x\"\",\"\"y\"\")\"");
+  CHECK(csv_cell("a=1") == "a=1");
+  CHECK(csv_cell("a,b\nc") == "\"a,b\nc\"");
+  CHECK(csv_cell("") == "");
+}
+
 TEST_CASE("a line of Markdown has no mark-up of its own") {
   CHECK(markdown_line("a|b\n# c") == "a\\|b # c");
   CHECK(markdown_line("<script>") == "\\<script>");
   CHECK(markdown_line("[x](javascript:1)") == "[x]\\(javascript:1)");
   CHECK(markdown_line("`rm`") == "\\`rm\\`");
+  CHECK(markdown_line("\\<b>") == "\\\\\\<b>");  // its own hides no escape
+  CHECK(markdown_line("a\\\\|") == "a\\\\\\\\\\|");
   CHECK(markdown_line("x[3, 4] (f)") == "x[3, 4] (f)");
 }
 

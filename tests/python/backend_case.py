@@ -16,7 +16,7 @@ from torch import nn
 import weft
 import weft.backend
 import weft_case
-from weft.backend.entry import compiled_graph as pieces
+from weft.backend.entry import compiled_graph as compiled_graphs
 from weft.backend.implementations import call_trial, timing_rounds
 from weft.backend.searches import search, weft_process, whole_program
 from weft.backend.searches.background_verification import rechecks
@@ -55,14 +55,14 @@ class BackendCase(unittest.TestCase):
             WEFT_CACHE_DIR=os.path.join(self.folder, "cache"), WEFT_BIN=FAKE,
             WEFT_NICE="0", FAKE_WEFT="right", FAKE_WEFT_RUNS=self.runs_file)
         # Played kernels are not faster; what comes of that is test_timing_rounds's.
-        self.patch(timing_rounds, "choose", lambda framework, kernels, *_: (
+        self.patch(timing_rounds, "select_fastest", lambda framework, kernels, *_: (
             kernels or framework, 0.0))
         self.patch(call_trial.Trial, "speed", lambda *_: call_trial.CallSpeed(2.0, True))
         self.addCleanup(self.judged)  # in this test's environment
         torch._dynamo.reset()
         torch.manual_seed(1)
-        self.alive = list(pieces.all_pieces())  # ids are not used twice
-        self.before = {id(piece) for piece in self.alive}
+        self.alive = list(compiled_graphs.all_compiled_graphs())  # ids are not used twice
+        self.before = {id(graph) for graph in self.alive}
         self.programs_before = {
             one.number for one in whole_program.all_programs()}
 
@@ -81,10 +81,10 @@ class BackendCase(unittest.TestCase):
         return torch.compile(module, backend=weft.backend.compile,
                              dynamic=dynamic, options=options)
 
-    def pieces(self, role=None):
-        return [piece for piece in pieces.all_pieces()
-                if id(piece) not in self.before
-                and (role is None or piece.role == role)]
+    def compiled_graphs(self, role=None):
+        return [graph for graph in compiled_graphs.all_compiled_graphs()
+                if id(graph) not in self.before
+                and (role is None or graph.role == role)]
 
     def programs(self, role=None):
         """Graphs that Inductor compiled whole in this test."""
@@ -93,12 +93,12 @@ class BackendCase(unittest.TestCase):
                 and (role is None or one.role == role)]
 
     def states(self, role=None):
-        return [kernels.state for piece in self.pieces(role)
-                for kernels in piece.kernels.values()]
+        return [kernels.state for graph in self.compiled_graphs(role)
+                for kernels in graph.kernels.values()]
 
     def reasons(self):
-        return [kernels.reason for piece in self.pieces()
-                for kernels in piece.kernels.values()]
+        return [kernels.reason for graph in self.compiled_graphs()
+                for kernels in graph.kernels.values()]
 
     def words(self):
         """What the program was asked, a line each time."""
@@ -204,7 +204,7 @@ class RealSearches(BackendCase):
             torch._dynamo.reset()
             weft.cache.clear()
             self.searches.clear()
-            self.alive += self.pieces()
+            self.alive += self.compiled_graphs()
             self.before = {id(one) for one in self.alive}
             made = work()
             if ready(made) if ready else "ready" in self.states():

@@ -85,8 +85,8 @@ class Training(RealSearches):
 
     def calls(self):
         """That kernels computed, by role."""
-        return {role: sum(kernels.calls for piece in self.pieces(role)
-                          for kernels in piece.kernels.values())
+        return {role: sum(kernels.calls for compiled_graph in self.compiled_graphs(role)
+                          for kernels in compiled_graph.kernels.values())
                 for role in ("forward", "backward")}
 
     @weft_case.long
@@ -113,7 +113,7 @@ class Training(RealSearches):
     def assert_declines_mixed_sizes(self, eager, ours):
         """The backward graph's kernels, of an argument that is shorter than the
         others."""
-        kernels = self.pieces("backward")[0].kernels["any batch"]
+        kernels = self.compiled_graphs("backward")[0].kernels["any batch"]
         composed, given = kernels.composed, []
 
         def watched(arguments):
@@ -128,7 +128,7 @@ class Training(RealSearches):
             others = list(given)
             others[i] = given[i].narrow(given[i].shape.index(11), 0, 10)
             with warnings.catch_warnings(), \
-                    self.assertRaises(composed_module.Declined):
+                    self.assertRaises(composed_module.GuardFailed):
                 warnings.simplefilter("ignore")  # it says what did not fit
                 composed(others)
 
@@ -195,7 +195,7 @@ class TrainingOfTokens(RealSearches):
 
         trained = self.until_ours(
             pair, ready=lambda _: self.states("backward") == ["ready"])
-        backward, = self.pieces("backward")
+        backward, = self.compiled_graphs("backward")
         kernels = backward.kernels["any batch"]
         before, pairs = kernels.calls, ((160, 12), (3, 7), (97, 2), (24, 24))
         for sizes in pairs:
@@ -218,12 +218,12 @@ class Handed(BackendCase):
         self.train(Tokens(), [(torch.randn(*sizes, 12),) for sizes in (
             (5, 8), (2, 3), (13, 7), (3, 31))])
         self.assertEqual(self.states(), ["ready", "ready"], self.reasons())
-        self.assertEqual([list(piece.kernels) for piece in self.pieces()],
+        self.assertEqual([list(compiled_graph.kernels) for compiled_graph in self.compiled_graphs()],
                          [["any batch"]] * 2)
-        self.assertEqual([kernels.calls for piece in self.pieces()
-                          for kernels in piece.kernels.values()], [3, 3])
+        self.assertEqual([kernels.calls for compiled_graph in self.compiled_graphs()
+                          for kernels in compiled_graph.kernels.values()], [3, 3])
         self.assertEqual(self.runs(), 2)
-        forward, = self.pieces("forward")
+        forward, = self.compiled_graphs("forward")
         outputs = forward.kernels["any batch"].source.outputs
         self.assertIn("_WeftSize([(1, [(", repr(outputs))
         self.assertIn("view", [one[0] for one in outputs])
@@ -233,7 +233,7 @@ class Handed(BackendCase):
         self.train(model, [model.inputs(*sizes) for sizes in (
             (5, 8), (8, 5), (2, 3), (13, 7), (3, 31), (1, 1), (1, 1))])
         self.assertEqual(self.states(), ["ready"] * 4, self.reasons())
-        backward, of_one = self.pieces("backward")
+        backward, of_one = self.compiled_graphs("backward")
         kernels = backward.kernels["any batch"]
         self.assertEqual(kernels.calls, 4)
         self.assertEqual([one.calls for one in of_one.kernels.values()], [1])

@@ -7,7 +7,7 @@ import unittest
 from unittest import mock
 
 import weft_case
-from weft.candidate.slot import Ended
+from weft.candidate.slot import CandidateFailed
 from weft.timing import back_to_back
 
 MS = 1e-3
@@ -36,7 +36,7 @@ class Bench:
         return [2 * MS + late + calls * self.takes[party] for calls in numbers]
 
 
-class InARow(unittest.TestCase):
+class BackToBackTimes(unittest.TestCase):
     def measured(self, bench, call_s=4 * MS):
         sides = {party: party + "'s" for party in bench.takes}
         return back_to_back.measured(bench, sides, call_s, random.Random(1))
@@ -109,7 +109,7 @@ class InARow(unittest.TestCase):
 
     def test_a_candidate_that_fails_where_eager_goes_on_is_refused(self):
         bench = Failing({"candidate": MS, "eager": MS}, ["candidate"])
-        with self.assertRaises(Ended):
+        with self.assertRaises(CandidateFailed):
             self.measured(bench)
 
     def test_where_eager_fails_too_nothing_is_said(self):
@@ -167,8 +167,8 @@ class Failing(Bench):
 
     def back_to_back(self, process, party, numbers, reads=False):
         if party in self.who and max(numbers) > back_to_back.CALLS_MIN:
-            raise Ended("crashed", "its counter left its table")
-        return super().in_a_row(process, party, numbers)
+            raise CandidateFailed("crashed", "its counter left its table")
+        return super().back_to_back(process, party, numbers)
 
 
 class RealRun(weft_case.WeftCase):

@@ -16,7 +16,7 @@ from torch import library, nn
 from weft_case import ROOT
 
 import weft
-from weft.backend.entry import compiled_graph as pieces
+from weft.backend.entry import compiled_graph as compiled_graphs
 from weft.backend.searches import search, search_ownership
 from weft.backend.options import SEEDS, options_from
 
@@ -37,8 +37,8 @@ class TakeOver(BackendCase):
             for _ in range(3):
                 self.assert_same(compiled(x), net(x))
         self.assertEqual(self.states(), ["ready"], self.reasons())
-        (piece,) = self.pieces()
-        self.assertEqual(next(iter(piece.kernels.values())).calls, 2)
+        (graph,) = self.compiled_graphs()
+        self.assertEqual(next(iter(graph.kernels.values())).calls, 2)
 
     def test_the_first_call_does_not_wait(self):
         self.set_environment(FAKE_WEFT="hangs")
@@ -65,9 +65,9 @@ class TakeOver(BackendCase):
 
     def stop_search(self):
         """Of the one thread: what hangs is ended, as at the process's end."""
-        pieces._searches.end()
-        pieces._searches._thread.join(60)
-        pieces._searches._ends.clear()
+        compiled_graphs._searches.end()
+        compiled_graphs._searches._thread.join(60)
+        compiled_graphs._searches._ends.clear()
 
     def test_a_search_that_does_not_end_is_stopped(self):
         self.set_environment(FAKE_WEFT="hangs")
@@ -75,7 +75,7 @@ class TakeOver(BackendCase):
         with torch.no_grad(), mock.patch.object(search, "LATE_S", 0.0):
             self.assert_same(self.compiled(net, budget_s=1)(x), net(x))
         self.assertIn("budget_s", self.reasons()[0])
-        [kernels] = self.pieces()[-1].kernels.values()
+        [kernels] = self.compiled_graphs()[-1].kernels.values()
         self.assertTrue(kernels.settled.wait(WAIT_S))
         self.assertEqual(self.states(), ["framework"])
         self.assertIn("budget_s", self.reasons()[0])
@@ -89,7 +89,7 @@ class TakeOver(BackendCase):
         with torch.no_grad():
             with search_ownership.turn("abc", False, None):
                 self.assert_same(compiled(x), net(x))
-                [kernels] = self.pieces()[-1].kernels.values()
+                [kernels] = self.compiled_graphs()[-1].kernels.values()
                 waited_s = time.monotonic() - kernels.begun_s
                 self.assertEqual(self.states(), ["searching"])
                 self.assertIn("the search has not ended", self.reasons()[0])
@@ -110,7 +110,7 @@ class TakeOver(BackendCase):
         for seeds, ours, again in (([], False, True), ([], True, False),
                                    (["inductor"], False, False)):
             about = {"has_kernels": ours, "seeds": seeds}
-            with (mock.patch.object(search.store, "find",
+            with (mock.patch.object(search.module_store, "find",
                                     lambda key, about=about: ("path", about)),
                   mock.patch.object(search, "key_of", lambda *_: "key"),
                   mock.patch.object(search, "_has_inductor", lambda _: True)):
@@ -199,7 +199,7 @@ class TakeOver(BackendCase):
             for rows in (4, 5, 6, 6, 7, 7, 5):
                 x = torch.randn(rows, 12)
                 self.assert_same(compiled(x), net(x))
-        dynamic = self.pieces()[-1]
+        dynamic = self.compiled_graphs()[-1]
         self.assertEqual(list(dynamic.kernels), ["any batch", (5,), (6,)])
         self.assertEqual(self.states(),
                          ["ready", "framework", "ready", "ready"],
@@ -216,7 +216,7 @@ class TakeOver(BackendCase):
             for rows in (4, *range(5, 30), 40, 40, 40):
                 x = torch.randn(rows, 12)
                 self.assert_same(compiled(x), net(x))
-        dynamic = self.pieces()[-1]
+        dynamic = self.compiled_graphs()[-1]
         self.assertEqual(list(dynamic.kernels), ["any batch", (5,), (40,)])
         self.assertEqual(dynamic.kernels[(40,)].state, "ready", self.reasons())
         self.assertNotIn("shapes_max", str(weft.explain()))
@@ -229,8 +229,8 @@ class TakeOver(BackendCase):
                 x = any_rows(rows)
                 for _ in range(2):
                     self.assert_same(compiled(x), net(x))
-        (piece,) = self.pieces()
-        self.assertEqual(list(piece.kernels), ["any batch"])
+        (graph,) = self.compiled_graphs()
+        self.assertEqual(list(graph.kernels), ["any batch"])
         self.assertEqual(self.states(), ["ready"], self.reasons())
         (words,) = self.words()
         self.assertIn("--dynamic-dim", words)
@@ -243,7 +243,7 @@ class TakeOver(BackendCase):
             for rows in (4, 1, 1, 7):
                 x = any_rows(rows)
                 self.assert_same(compiled(x), net(x))
-        self.assertEqual(len(self.pieces()), 2)
+        self.assertEqual(len(self.compiled_graphs()), 2)
         self.assertEqual(self.states(), ["ready"] * 2, self.reasons())
         self.assertEqual(self.runs(), 1)
 
@@ -254,7 +254,7 @@ class TakeOver(BackendCase):
             for rows in (4, 7):
                 x = any_rows(rows)
                 self.assert_same(compiled(x), net(x))
-                kernels = self.pieces()[-1].kernels["any batch"]
+                kernels = self.compiled_graphs()[-1].kernels["any batch"]
                 self.assertTrue(kernels.settled.wait(WAIT_S))
                 self.assert_same(compiled(x), net(x))
                 self.assert_same(compiled(x), net(x))
@@ -513,8 +513,8 @@ class AsEager(BackendCase):
         self.mine = self.compiled(self.twin, wait=False)
         self.assertEqual(self.call_in_threads(), [])
         self.assert_used()
-        calls = sum(kernels.calls for piece in self.pieces()
-                    for kernels in piece.kernels.values())
+        calls = sum(kernels.calls for graph in self.compiled_graphs()
+                    for kernels in graph.kernels.values())
         self.assertGreater(calls, 0)  # how many, a busy machine decides
         # Dynamo may have made the graph for each of them.
         self.assertEqual(self.runs(), 1)
@@ -533,15 +533,15 @@ class AsEager(BackendCase):
     @torch.no_grad()
     def test_a_call_whose_kernels_another_thread_gives_up_meanwhile(self):
         self.call()
-        (piece,) = self.pieces()
-        (kernels,) = piece.kernels.values()
+        (graph,) = self.compiled_graphs()
+        (kernels,) = graph.kernels.values()
         given, computed = [], kernels.composed
         kernels.composed = lambda arguments: (
             given.append(list(arguments)) or computed(arguments))
         expected = self.mine(self.x)
         kernels.settle("framework", "the first reason")
         (arguments,) = given
-        self.assert_same(piece.run(kernels, arguments)[0], expected)
+        self.assert_same(graph.run(kernels, arguments)[0], expected)
         kernels.settle("framework", "the second reason")
         self.assertEqual(self.reasons(), ["the first reason"])
 

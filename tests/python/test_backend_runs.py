@@ -28,8 +28,8 @@ class Chain(nn.Module):
 class Runs(RealSearches):
     def calls(self):
         """That kernels computed."""
-        return sum(kernels.calls for piece in self.pieces()
-                   for kernels in piece.kernels.values())
+        return sum(kernels.calls for graph in self.compiled_graphs()
+                   for kernels in graph.kernels.values())
 
     def test_a_step_of_training_and_another_process_s_finds(self):
         net, x = Chain(), torch.randn(1536, 256)
@@ -38,7 +38,7 @@ class Runs(RealSearches):
         self.assertGreaterEqual(self.calls(), 2)
         states = sorted(self.states())
         # What was found is there at once, whatever the program does.
-        self.before |= {id(one) for one in self.pieces()}
+        self.before |= {id(one) for one in self.compiled_graphs()}
         self.set_environment(WEFT_BIN="/nowhere/weft")
         torch._dynamo.reset()
         self.step(net, x, seeds="compiler")
@@ -49,14 +49,14 @@ class Runs(RealSearches):
                       str(weft.explain()))
         # With the program it is judged, too, whatever the weights are by then.
         net = Chain()
-        self.before |= {id(one) for one in self.pieces()}
+        self.before |= {id(one) for one in self.compiled_graphs()}
         self.set_environment(WEFT_BIN=weft_case.WEFT)
         rechecks._told.clear()
         torch._dynamo.reset()
         self.step(net, x, seeds="compiler")
         self.judged()
-        composed = [kernels for piece in self.pieces()
-                    for kernels in piece.kernels.values() if kernels.composed]
+        composed = [kernels for graph in self.compiled_graphs()
+                    for kernels in graph.kernels.values() if kernels.composed]
         # A search that a slow machine cut short is made anew: fully judged by itself.
         self.assertEqual([rechecks.told(one.composed) for one in composed
                           if not one.from_store and rechecks.told(one.composed)],

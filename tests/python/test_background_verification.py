@@ -38,7 +38,7 @@ print(weft.explain())
 class RecheckCase(BackendCase):
     def setUp(self):
         super().setUp()
-        self.addCleanup(composed_module._withdrawn.clear)
+        self.addCleanup(composed_module._revoked.clear)
         self.set_environment(FAKE_WEFT_EVAL="accepted")
         self.net, self.x = Net(), torch.randn(4, 12)
 
@@ -55,7 +55,7 @@ class RecheckCase(BackendCase):
         self.judged()
         rechecks._told.clear()
         torch._dynamo.reset()
-        self.before = {id(piece) for piece in self.pieces()} | self.before
+        self.before = {id(graph) for graph in self.compiled_graphs()} | self.before
 
     @torch.no_grad()
     def start(self, net=None, x=None, **options):

@@ -10,7 +10,7 @@ import torch
 from backend_case import BackendCase, Net
 from torch import library as operators
 
-from weft.backend.entry import compiled_graph as pieces
+from weft.backend.entry import compiled_graph as compiled_graphs
 from weft.backend.implementations import (
     composed_module,
     cuda_graph,
@@ -41,7 +41,7 @@ class Played:
     def is_within_another():
         return False
 
-    def cuda_graph(self, moved):
+    def replay(self, moved):
         self.replays += 1
         for i, one in zip(self._moving, moved, strict=True):
             self._given[i].copy_(one)
@@ -151,10 +151,10 @@ class Replays(unittest.TestCase):
         made = self.made(x)
 
         def withdrawn():
-            raise composed_module.Withdrawn("they were wrong")
+            raise composed_module.Revoked("they were wrong")
 
         made._check = withdrawn
-        with self.assertRaises(composed_module.Withdrawn):
+        with self.assertRaises(composed_module.Revoked):
             made([self.weight, x])
 
     def test_threads_have_their_own_results(self):
@@ -234,7 +234,7 @@ class InThePiece(BackendCase):
         self.patch(select_implementation, "is_recording", lambda _: self.is_recording)
         self.is_recording = False
         self.patch(cuda_graph, "Recording", Played)
-        self.patch(timing_rounds, "choose", self.choose)
+        self.patch(timing_rounds, "select_fastest", self.choose)
         self.is_faster = True
         self.asked = []
 
@@ -256,7 +256,7 @@ class InThePiece(BackendCase):
                 self.assert_same(mine(x), net(x))
             net.scale.mul_(2)
             self.assert_same(mine(x), net(x))
-        return self.pieces("inference")[0].kernels
+        return self.compiled_graphs("inference")[0].kernels
 
     def told(self):
         import weft
@@ -289,19 +289,19 @@ class InThePiece(BackendCase):
         self.patch(select_implementation, "_difference", lambda *_: "")
         with mock.patch.object(Played, "replay", fails):
             kernels, = self.called().values()
-            piece, = self.pieces("inference")
+            compiled_graph, = self.compiled_graphs("inference")
             kernels.framework = Replayed(
-                piece.framework, self.given, set(), [], 1 << 20, Played)
+                compiled_graph.framework, self.given, set(), [], 1 << 20, Played)
             calls = threading.Barrier(2)
 
             def work(number):
                 calls.wait()
-                piece(list(self.given))
+                compiled_graph(list(self.given))
 
             self.assertEqual(self.in_threads(2, work), [])
         self.assertIn("not replayed: RuntimeError: the device is gone",
                       self.told())
-        self.assertIs(kernels.framework, piece.framework)
+        self.assertIs(kernels.framework, compiled_graph.framework)
 
     def test_one_that_is_no_faster_is_told_of(self):
         self.is_faster = False
@@ -311,7 +311,7 @@ class InThePiece(BackendCase):
                       "3.1", self.told())
 
     def test_where_there_was_no_time_it_is_told(self):
-        self.patch(timing_rounds, "choose", lambda framework, kernels, *_: timing_rounds.Choice(
+        self.patch(timing_rounds, "select_fastest", lambda framework, kernels, *_: timing_rounds.Choice(
             kernels or framework))
         self.called()
         self.assertIn("not replayed: there was no time to try it", self.told())
@@ -378,7 +378,7 @@ class InThePiece(BackendCase):
             self.set_environment(FAKE_WEFT=outcome)
             self.patch(select_implementation, "_call_times", lambda *_: times)
             torch._dynamo.reset()
-            self.before = {id(one) for one in pieces.all_pieces()}
+            self.before = {id(one) for one in compiled_graphs.all_compiled_graphs()}
             kernels, = self.called(replay_mb=None, cache=False).values()
             self.assertEqual(kernels.replay, wanted)
 
@@ -399,9 +399,9 @@ class InThePiece(BackendCase):
                     (lambda x: x.mean(1).as_strided((4, 1), (1, 4)) + 1, True),
                     (torch.rand_like, False)):
                 for role in ("inference", "forward", "backward", "optimize"):
-                    piece = pieces.Piece(graph(function), Options(replay_mb=1),
+                    compiled_graph = compiled_graphs.CompiledGraph(graph(function), Options(replay_mb=1),
                                          role)
-                    why = select_implementation.why_no_replay(piece, [x])
+                    why = select_implementation.why_no_replay(compiled_graph, [x])
                     self.assertEqual(
                         not why, may and role in ("inference", "optimize"), why)
 
@@ -409,9 +409,9 @@ class InThePiece(BackendCase):
         graph = torch.fx.experimental.proxy_tensor.make_fx(
             lambda x: (torch.tanh(x),))(x := torch.rand(3, 3))
         for role, there in (("inference", True), ("optimize", False)):
-            piece = pieces.Piece(graph, Options(replay_mb=1), role)
-            made, _ = select_implementation._recorded(piece, pieces.Kernels(),
-                                        piece.framework, [x])
+            compiled_graph = compiled_graphs.CompiledGraph(graph, Options(replay_mb=1), role)
+            made, _ = select_implementation._recorded(compiled_graph, compiled_graphs.Kernels(),
+                                        compiled_graph.framework, [x])
             self.assertEqual(made is not None, there)
 
     def test_the_option_is_a_whole_number(self):

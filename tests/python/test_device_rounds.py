@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)),
                                 "python"))
 
 from weft.timing import device_rounds  # noqa: E402
-from weft.timing.untimed_work import OffClock  # noqa: E402
+from weft.timing.untimed_work import UntimedWork  # noqa: E402
 
 
 class FakeBench:
@@ -22,8 +22,8 @@ class FakeBench:
     compile_errors = {}
     trusts_events = False
 
-    def off_clock(self, timed):
-        return OffClock()
+    def untimed_work(self, timed):
+        return UntimedWork()
 
 
 class PackageBench(FakeBench):

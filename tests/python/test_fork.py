@@ -13,7 +13,7 @@ from backend_case import BUDGET_S, WAIT_S, BackendCase, Net
 
 import weft
 import weft.backend
-from weft.backend.entry import compiled_graph as pieces
+from weft.backend.entry import compiled_graph as compiled_graphs
 from weft.backend.searches.search_state import FORKED
 from weft.backend.implementations import timing_rounds
 from weft.backend.searches import search_ownership, weft_process
@@ -26,7 +26,7 @@ class Program:
     """A program of its own, which forks while another thread searches."""
 
     def __init__(self):
-        timing_rounds.choose = lambda framework, kernels, *_: (kernels or framework, 0.0)
+        timing_rounds.select_fastest = lambda framework, kernels, *_: (kernels or framework, 0.0)
         torch.set_num_threads(1)
         torch.set_grad_enabled(False)
         self.x = torch.randn(4, 12)
@@ -41,8 +41,8 @@ class Program:
             pass
 
     def states(self):
-        return [kernels.state for piece in pieces.all_pieces()
-                for kernels in piece.kernels.values()]
+        return [kernels.state for graph in compiled_graphs.all_compiled_graphs()
+                for kernels in graph.kernels.values()]
 
     def until_it_runs(self):
         """Waits for the search; who runs it."""
@@ -52,8 +52,8 @@ class Program:
         return child
 
     def until_settled(self):
-        for piece in pieces.all_pieces():
-            for kernels in piece.kernels.values():
+        for graph in compiled_graphs.all_compiled_graphs():
+            for kernels in graph.kernels.values():
                 assert kernels.settled.wait(CHILD_S)
 
     def in_child(self, work, *locks):
@@ -110,10 +110,10 @@ class Program:
             assert self.states() == ["ready"], weft.explain()
             torch.testing.assert_close(mine(self.x), expected)
 
-        piece, = pieces.all_pieces()
+        graph, = compiled_graphs.all_compiled_graphs()
         # As other threads hold them, which a child does not have.
-        self.in_child(work, weft_process._running_lock, pieces._searches._lock,
-                      piece._lock)
+        self.in_child(work, weft_process._running_lock, compiled_graphs._searches._lock,
+                      graph._lock)
         self.until_settled()
         mine(self.x)
         assert self.states() == ["ready"], weft.explain()

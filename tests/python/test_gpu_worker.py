@@ -27,7 +27,7 @@ from weft.candidate import zygote as candidate  # noqa: E402
 from weft.expect import reference  # noqa: E402
 from weft.candidate import slot  # noqa: E402
 from weft.judge import verify_subgraph  # noqa: E402
-from weft.candidate.slot import Ended  # noqa: E402
+from weft.candidate.slot import CandidateFailed  # noqa: E402
 
 import torch  # noqa: E402
 
@@ -455,7 +455,7 @@ class Resting(unittest.TestCase):
         limits = verify_subgraph.Limits(5000, 0, False)
         self.slot.begin({"kind": "cuda"}, self.arena, limits)
         with mock.patch.object(self.slot, "_call", 6):  # it answers another
-            with self.assertRaises(Ended):
+            with self.assertRaises(CandidateFailed):
                 self.slot._send({"do": "call", "call": 1})
                 self.slot.call(5000)
         self.assertNotEqual(self.pid_of(), first)

@@ -1,9 +1,12 @@
 """Journals, configuration files and clients of somebody who means harm: nothing
 outside the run directory changes, and no command dies of a signal."""
 
+import csv
+import io
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import time
@@ -12,7 +15,7 @@ import urllib.request
 
 from canaries import Canaries
 from made_journal import MadeJournal, MadeRun, forged
-from weft_case import WEFT, WeftCase, environment
+from weft_case import ROOT, WEFT, WeftCase, environment
 
 #: A text that would steer a terminal, forge a line, reorder one, and be mark-up.
 HOSTILE = ("x\n/home/u/other.py: accepted: 9.87x over eager\r\x1b[31m\x9b2J"
@@ -150,6 +153,39 @@ class ForgedJournals(WeftCase):
             with self.subTest(words):
                 done = self.ended(words[0], run, *words[1:])
                 self.assert_plain(done.stdout + done.stderr, words)
+
+    def test_no_text_of_a_journal_is_computed_by_a_spreadsheet(self):
+        for begin in ("=", "+", "-", "@", "\t="):
+            with self.subTest(begin):
+                run = self.path(f"cells-{ord(begin[0])}")
+                MadeRun(run, subgraphs=1, candidates=4, word=lambda text: begin + text)
+                done = self.ended("export", "csv", run)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                rows = list(csv.reader(io.StringIO(done.stdout.decode(), newline="")))
+                self.assertGreater(len(rows), 4)
+                self.assertTrue(any(cell.startswith("'" + begin)
+                                    for row in rows for cell in row))
+                for cell in (cell for row in rows for cell in row):
+                    self.assertFalse(cell.startswith(("=", "+", "-", "@", "\t", "\r")),
+                                     cell)
+
+    def test_every_writer_of_csv_escapes_its_cells(self):
+        """A new one that does not is found here."""
+        writers = []
+        for folder, _, names in os.walk(ROOT):
+            if any(part in ("tests", "build", ".git", ".venv") or part.startswith("build-")
+                   for part in os.path.relpath(folder, ROOT).split(os.sep)):
+                continue
+            for name in names:
+                if not name.endswith((".cpp", ".py")):
+                    continue
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    text = file.read()
+                if re.search(r"csv\.writer\(|^std::string (\w+_csv|csv_export)\(", text, re.M):
+                    writers.append(name)
+                    self.assertIn("csv_cell(", text, name)
+        self.assertLessEqual({"report.cpp", "csv_export.cpp", "results.py"},
+                             set(writers))
 
     def assert_plain(self, output, what):
         text = output.decode()

@@ -60,7 +60,7 @@ class Regions(IncumbentCase):
         self.assertEqual((program.calls, program.calls_with_kernels), (3, 3))
         generated = [one for one in program.candidates if one.state == "generated"]
         self.assertTrue(generated, self.reasons())
-        self.assertEqual(self.pieces(), [])
+        self.assertEqual(self.compiled_graphs(), [])
 
         report, = weft.explain().graphs[-1:]
         self.assertEqual(len(report.regions), len(program.candidates))
@@ -220,7 +220,7 @@ class Incumbent(IncumbentCase):
         net, x = Net().eval(), torch.randn(5, 12)
         with torch.no_grad(), mock.patch.object(incumbent, "compile_graph", refuses):
             self.assert_same(self.compiled(net)(x), net(x))
-        self.assertEqual((len(self.programs()), len(self.pieces())), (0, 1))
+        self.assertEqual((len(self.programs()), len(self.compiled_graphs())), (0, 1))
 
     def test_symbolic_sizes_are_searched_in_pieces(self):
         net = Net().eval()
@@ -228,7 +228,7 @@ class Incumbent(IncumbentCase):
             mine = self.compiled(net, dynamic=True)
             x = torch.randn(5, 12)
             self.assert_same(mine(x), net(x))
-        self.assertEqual((len(self.programs()), len(self.pieces())), (0, 1))
+        self.assertEqual((len(self.programs()), len(self.compiled_graphs())), (0, 1))
 
     def test_threads_compile_beside_torch_compile(self):
         x = torch.randn(5, 12)
@@ -434,7 +434,7 @@ class Timing(unittest.TestCase):
         request.uses_cuda_graphs.return_value = True
         program = WholeProgram(request, lambda given: given,
                                weft.backend.options.Options(), mock.Mock())
-        with mock.patch.object(improvement, "graph_draws", lambda _: False):
+        with mock.patch.object(improvement, "uses_rng", lambda _: False):
             search = improvement.Improvement(program, {})
         search._made, candidate = mock.Mock(), mock.Mock()
         with mock.patch.object(search, "_variant"):

@@ -10,7 +10,7 @@ from unittest import mock
 
 import torch
 
-from weft.candidate.slot import Ended
+from weft.candidate.slot import CandidateFailed
 from weft.expect import kernelbench_tolerance
 from weft.oracle import judge_kernelbench_tolerance
 
@@ -215,7 +215,7 @@ class WithoutRoom(unittest.TestCase):
         self.assertIn("no room for it: no 16 GiB", found["reason"])
 
     def test_so_is_a_candidate_that_has_no_room(self):
-        lacks = Ended("out_of_memory", "tried to allocate 6 GiB")
+        lacks = CandidateFailed("out_of_memory", "tried to allocate 6 GiB")
         trials = [[mock.Mock(outputs=[])]]
         with self.assertRaises(torch.OutOfMemoryError):
             self.judge(False, trials, call=lacks)
@@ -224,7 +224,7 @@ class WithoutRoom(unittest.TestCase):
                          ("failed", "tried to allocate 6 GiB"))
 
     def test_who_was_far_before_stays_so(self):
-        found = self.judge(True, MemoryError(), begin=Ended("crashed", "it fell"))
+        found = self.judge(True, MemoryError(), begin=CandidateFailed("crashed", "it fell"))
         self.assertEqual((found["outcome"], found["reason"]), ("outside", "it fell"))
 
     def test_what_else_goes_wrong_is_no_answer(self):

@@ -192,7 +192,7 @@ class Optimized(OptimizedCase):
     @torch.no_grad()
     def test_inputs_that_kernels_decline_begin_no_second_search(self):
         def declined(arguments):
-            raise composed_module.Declined("not today")
+            raise composed_module.GuardFailed("not today")
 
         for entry in self.mine.__dict__["_weft"].entries:
             entry.composed = declined

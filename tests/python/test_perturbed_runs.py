@@ -69,7 +69,7 @@ def in_tf32(tensor):
     return (bits & ~0x1FFF).view(torch.float32)
 
 
-class Redraws(unittest.TestCase):
+class PerturbedRuns(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +87,7 @@ class Redraws(unittest.TestCase):
         case = self.whole.case(
             distribution, self.whole.device.generator(seed))
         got = candidate(case.state[0], *case.leaves)
-        draws = perturbed_runs.Redraws(
+        draws = perturbed_runs.PerturbedRuns(
             case.outputs, partial(self.whole.expect_scaled, case))
         return draws.first_reason([got]) != ""
 
@@ -106,7 +106,7 @@ class Redraws(unittest.TestCase):
         for times, asked in ((1.5, 1), (2 * perturbed_runs.NEAR, 0)):
             made = compare.expect("y", y, y.double())
             expect = mock.Mock(return_value=[made])
-            draws = perturbed_runs.Redraws([made], expect)
+            draws = perturbed_runs.PerturbedRuns([made], expect)
             got = y + 2 * times * made.tolerance
             self.assertTrue(draws.first_reason([got]))
             self.assertEqual(expect.call_count > 0, asked)
@@ -129,7 +129,7 @@ class Redraws(unittest.TestCase):
         y = torch.ones(4)
         made = compare.expect("y", y, y.double())
         expect = mock.Mock(side_effect=RuntimeError("no probability"))
-        draws = perturbed_runs.Redraws([made], expect)
+        draws = perturbed_runs.PerturbedRuns([made], expect)
         got = y + 3 * made.tolerance
         for _ in range(2):
             self.assertTrue(draws.first_reason([got]))

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)),
 from weft.candidate.work_clock import Worked  # noqa: E402
 from weft.timing import rounds  # noqa: E402
 from weft.timing.untimed_work import (  # noqa: E402
-    Message, OffClock, off_clock)
+    Message, UntimedWork, untimed_work)
 
 
 class RestedBaseline(unittest.TestCase):
@@ -36,7 +36,7 @@ class RestedBaseline(unittest.TestCase):
 
 
 class Budget(unittest.TestCase):
-    def made(self, budget_s, loads=(), candidate=None, off_clock=OffClock(),
+    def made(self, budget_s, loads=(), candidate=None, untimed_work=UntimedWork(),
              compared=1):
         """Rounds, each of which takes what `loads` says, or 10 ms; the
         candidate's (outside, own) seconds are as given, then 1 us. `compared`:
@@ -54,7 +54,7 @@ class Budget(unittest.TestCase):
             return {"ns": int(own * 1e9)}, outside
         bench = types.SimpleNamespace(
             warm_rounds=2, baseline_rested=False, calls=1, refresh=refresh,
-            off_clock=lambda timed: off_clock,
+            untimed_work=lambda timed: untimed_work,
             examine=lambda slot, limits, dice: (compared, ""),
             call_empty=lambda baseline, party: ({"ns": 0}, 0.0),
             call_candidate=call_candidate,
@@ -116,23 +116,23 @@ class Budget(unittest.TestCase):
         self.assertLess(count, rounds.ROUNDS_UNDECIDED[0])
 
     def test_what_would_be_charged_is_looked_at_for_longer(self):
-        charged = OffClock(0.0004)  # by what an honest one may have, too
-        self.assertEqual(self.count(0.05, off_clock=charged, compared=16),
+        charged = UntimedWork(0.0004)  # by what an honest one may have, too
+        self.assertEqual(self.count(0.05, untimed_work=charged, compared=16),
                          rounds.ROUNDS_IN_DOUBT)
 
     def test_what_noise_hides_is_looked_at_for_longer_still(self):
-        self.assertEqual(self.count(0.05, off_clock=OffClock(0.002)),
+        self.assertEqual(self.count(0.05, untimed_work=UntimedWork(0.002)),
                          rounds.ROUNDS_HIDDEN)
-        sure = OffClock(0.002, 0.0019)
-        self.assertLess(self.count(0.05, off_clock=sure), rounds.ROUNDS_HIDDEN)
+        sure = UntimedWork(0.002, 0.0019)
+        self.assertLess(self.count(0.05, untimed_work=sure), rounds.ROUNDS_HIDDEN)
 
     def test_what_the_quietest_show_is_looked_at_for_as_long(self):
-        found = OffClock(0.0, 0.0, 0.007, 0.0015, 0.004)
-        self.assertEqual(self.count(0.05, off_clock=found),
+        found = UntimedWork(0.0, 0.0, 0.007, 0.0015, 0.004)
+        self.assertEqual(self.count(0.05, untimed_work=found),
                          rounds.ROUNDS_HIDDEN)
 
     def test_doubt_ends_where_rounds_take_long(self):
-        count = self.count(0.05, [10.0] * 40, off_clock=OffClock(0.002))
+        count = self.count(0.05, [10.0] * 40, untimed_work=UntimedWork(0.002))
         self.assertLess(count, rounds.ROUNDS_IN_DOUBT)
 
     def test_a_false_clock_is_looked_at_for_longer(self):
@@ -161,12 +161,12 @@ class Clocks(unittest.TestCase):
 
     def test_where_empty_calls_take_as_long_it_is_not_timed(self):
         with self.assertRaisesRegex(rounds.TooBusy, "its own clock"):
-            self.told(OffClock(), [0.003] * 25, own_s=(0.020, 1e-9),
+            self.told(UntimedWork(), [0.003] * 25, own_s=(0.020, 1e-9),
                       empty_s=[0.002] * 20 + [0.030] * 5)
-        told = self.told(OffClock(), [0.003] * 25, own_s=(0.020, 1e-9),
+        told = self.told(UntimedWork(), [0.003] * 25, own_s=(0.020, 1e-9),
                          empty_s=[0.002] * 25)
         self.assertRegex(told["rejected"], "cheated: its own clock")
-        told = self.told(OffClock(), [0.003] * 25, own_s=(0.002, 1e-9),
+        told = self.told(UntimedWork(), [0.003] * 25, own_s=(0.002, 1e-9),
                          empty_s=[0.002] * 20 + [0.030] * 5)
         self.assertEqual(told["rejected"], "")
 
@@ -174,10 +174,10 @@ class Clocks(unittest.TestCase):
         clocks = [(0.020, 0.001), (0.0014, 0.001), (0.019, 0.001)]
         self.assertFalse(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
 
-    def told(self, off_clock, eager_s, own_s=0.001, empty_s=0.0, worked_s=2.0):
+    def told(self, untimed_work, eager_s, own_s=0.001, empty_s=0.0, worked_s=2.0):
         """worked_s: by both threads, in each of the candidate's calls."""
         bench = types.SimpleNamespace(
-            off_clock=lambda timed: off_clock, calls=1,
+            untimed_work=lambda timed: untimed_work, calls=1,
             compile_errors={}, bytes_floor=0)
         made = rounds.Rounds(types.SimpleNamespace(threads=2), None, bench,
                              ["eager"], None)
@@ -190,34 +190,34 @@ class Clocks(unittest.TestCase):
         return made.report()
 
     def test_work_that_is_surely_beside_the_clock_is_cheating(self):
-        told = self.told(OffClock(0.0022, 0.0021), [0.003] * 10 + [0.009] * 15)
+        told = self.told(UntimedWork(0.0022, 0.0021), [0.003] * 10 + [0.009] * 15)
         self.assertRegex(told["rejected"], "cheated: 2.2 ms of work")
 
     def test_what_is_little_beside_its_own_time_is_neither(self):
-        told = self.told(OffClock(0.0022, 0.0021), [0.003] * 25, 0.030)
+        told = self.told(UntimedWork(0.0022, 0.0021), [0.003] * 25, 0.030)
         self.assertEqual(told["rejected"], "")
         self.assertAlmostEqual(told["candidate"]["median_us"], 30000)
 
     def test_what_an_honest_one_may_have_beside_it_is_charged_only(self):
-        told = self.told(OffClock(0.0011, 0.0009), [0.003] * 25)
+        told = self.told(UntimedWork(0.0011, 0.0009), [0.003] * 25)
         self.assertEqual(told["rejected"], "")
         self.assertAlmostEqual(told["candidate"]["median_us"], 2100)
 
     def test_what_may_be_noise_beside_the_clock_is_not_charged(self):
-        told = self.told(OffClock(0.0011, 0.0002), [0.003] * 25)
+        told = self.told(UntimedWork(0.0011, 0.0002), [0.003] * 25)
         self.assertEqual(told["rejected"], "")
         self.assertAlmostEqual(told["candidate"]["median_us"], 1000)
 
     def test_cheating_that_may_be_noise_is_neither_found_nor_accepted(self):
-        for hidden in (OffClock(0.0039, 0.0009), OffClock(0.0039, 0.0002),
-                       OffClock(0.0039, 0.0030, 0.0035)):
+        for hidden in (UntimedWork(0.0039, 0.0009), UntimedWork(0.0039, 0.0002),
+                       UntimedWork(0.0039, 0.0030, 0.0035)):
             with self.assertRaisesRegex(rounds.TooBusy, "too busy: 3.9 ms"):
                 self.told(hidden, [0.003] * 25)
 
     def test_what_the_quietest_rounds_show_is_not_accepted(self):
         """By medians there is nothing: the framework's own are noise."""
         busy = [0.003] * 3 + [0.009] * 22
-        found = OffClock(0.0, 0.0, 0.007, 0.0015, 0.004)
+        found = UntimedWork(0.0, 0.0, 0.007, 0.0015, 0.004)
         with self.assertRaisesRegex(rounds.TooBusy, "too busy: 4.0 ms"):
             self.told(found, busy)
         with self.assertRaisesRegex(rounds.TooBusy, "too busy: 5.0 ms"):
@@ -230,7 +230,7 @@ class Clocks(unittest.TestCase):
         self.assertAlmostEqual(little["candidate"]["median_us"], 1000)
 
     def test_work_hides_in_no_call_that_waits_for_a_processor(self):
-        seen = OffClock(0.0022, 0.0021)
+        seen = UntimedWork(0.0022, 0.0021)
         self.assertEqual(self.told(seen, [0.003] * 25, 0.030)["rejected"], "")
         self.assertRegex(
             self.told(seen, [0.003] * 25, 0.030, worked_s=0.002)["rejected"],
@@ -253,7 +253,7 @@ class BesideTheClock(unittest.TestCase):
 
     def found(self, export, load=Message(0.001, 0.001, 0.001)):
         usual = [Message(0.001, 0.001, 0.001)] * 20
-        return off_clock(usual, [load] * 20, dict.fromkeys(range(20), export),
+        return untimed_work(usual, [load] * 20, dict.fromkeys(range(20), export),
                          usual, usual)
 
     def test_who_waits_does_not_work(self):
@@ -293,7 +293,7 @@ class BesideTheClock(unittest.TestCase):
 
         def found(seconds):
             slower = Message(seconds, seconds, seconds)
-            return off_clock(usual, [slower] * 20,
+            return untimed_work(usual, [slower] * 20,
                              dict.fromkeys(range(20), slower), usual, usual)
 
         twice, more = found(0.0006), found(0.0010)
@@ -305,7 +305,7 @@ class BesideTheClock(unittest.TestCase):
         usual = [Message(0.001, 0.001, 0.001)] * 20
         exports = {at: Message(0.009, 0.001, 0.001, at > 2)
                    for at in range(20)}
-        found = off_clock(usual, usual, exports, usual, usual)
+        found = untimed_work(usual, usual, exports, usual, usual)
         self.assertEqual(max(found._replace(noise_s=0)), 0)
 
 
@@ -330,7 +330,7 @@ class Recorded(unittest.TestCase):
         exports = {int(at): message(us) for at, us in one["exports"].items()}
         bench = types.SimpleNamespace(
             calls=1, compile_errors={}, bytes_floor=0,
-            off_clock=lambda timed: off_clock(
+            untimed_work=lambda timed: untimed_work(
                 timed, of["loads"], exports, of["usual_loads"],
                 of["usual_exports"]))
         made = rounds.Rounds(types.SimpleNamespace(threads=2), None, bench,

@@ -23,7 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 class OfSearches(BackendCase):
     def setUp(self):
         super().setUp()
-        self.patch(status, "all_pieces", self.pieces)
+        self.patch(status, "all_compiled_graphs", self.compiled_graphs)
         self.patch(status, "all_programs", list)
 
     def test_graphs_are_counted_until_kernels_compute(self):
@@ -124,7 +124,7 @@ class Played(unittest.TestCase):
         waiting = mock.Mock(
             state="searching", has_kernels=False, calls=1, calls_with_kernels=0,
             candidates=[], incumbent_s=0.0, speedup=1.0, awaits_call=lambda: True)
-        with mock.patch.object(status, "all_pieces", list), \
+        with mock.patch.object(status, "all_compiled_graphs", list), \
                 mock.patch.object(status, "all_programs",
                                   lambda: [program, waiting]):
             found = status.status()

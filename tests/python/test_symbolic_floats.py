@@ -44,8 +44,8 @@ class ScaledBySize(nn.Module):
 
 class SymbolicFloats(BackendCase):
     def texts(self) -> list[str]:
-        return [kernels.source.text for piece in self.pieces()
-                for kernels in piece.kernels.values()]
+        return [kernels.source.text for graph in self.compiled_graphs()
+                for kernels in graph.kernels.values()]
 
     def captured(self, text: str) -> list[str]:
         """The operators of that problem file's graph."""
@@ -131,7 +131,7 @@ class UserLines(BackendCase):
     @torch.no_grad()
     def test_operators_have_the_user_s_line(self) -> None:
         self.compiled(Tempered())(torch.randn(6, 8))
-        (kernels,) = self.pieces()[0].kernels.values()
+        (kernels,) = self.compiled_graphs()[0].kernels.values()
         with open(__file__, encoding="utf-8") as file:
             line = next(number for number, text in enumerate(file, 1)
                         if "softmax(x / self" in text)

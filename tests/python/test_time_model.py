@@ -12,10 +12,10 @@ from unittest import mock
 import torch
 
 from weft.device.device import HOST
-from weft.candidate.slot import Ended
+from weft.candidate.slot import CandidateFailed
 from weft.candidate.work_clock import Worked
 from weft.timing.device_rounds import DeviceRounds
-from weft.timing.untimed_work import Message, off_clock_by
+from weft.timing.untimed_work import Message, untimed_work_by
 from weft.timing.rounds import Rounds
 from weft.timing.time_model import ModelBench
 from weft.judge.verify_subgraph import ArenaKeeper
@@ -131,30 +131,30 @@ class Timing(OneModel):
         self.assertEqual(self.ask({"flush": True}), [
             ("warm", False), ("ran", "load", True), ("run", True)])
 
-    def off_clock(self, loads, usual, timed=None, exports=None):
+    def untimed_work(self, loads, usual, timed=None, exports=None):
         bench = self.bench
         exports = exports or {len(loads) - 1: 0.001}
         bench._loads = list(map(work, loads))
         bench._exports = {at: work(one) for at, one in exports.items()}
         bench._usual_loads = list(map(work, usual))
         bench._usual_exports = [work(0.001)]
-        return bench.off_clock(list(map(work, timed or [0.003] * len(loads))))
+        return bench.untimed_work(list(map(work, timed or [0.003] * len(loads))))
 
     def test_noise_beside_the_clock_is_not_surely_there(self):
-        median, least, *_ = self.off_clock(
+        median, least, *_ = self.untimed_work(
             [0.002, 0.006, 0.002, 0.006, 0.006, 0.002], [0.002] * 5)
         self.assertAlmostEqual(median, 0.002)
         self.assertEqual(least, 0.0)
 
     def test_work_beside_the_clock_of_every_call_is(self):
-        _, least, *_ = self.off_clock([0.005, 0.009, 0.005], [0.002, 0.006, 0.002])
+        _, least, *_ = self.untimed_work([0.005, 0.009, 0.005], [0.002, 0.006, 0.002])
         self.assertAlmostEqual(least, 0.003)
 
     def test_work_beside_the_clock_in_turn_is(self):
         rounds = [(0.0, 0.009), (0.009, 0.0)] * 12 + [(0.0, 0.009)]
         for rounds in (rounds, rounds[1:] + rounds[:1] * 2):
             loads, timed = zip(*rounds)
-            hidden, least, *_ = self.off_clock([0.005, *loads], [0.0] * 25, timed)
+            hidden, least, *_ = self.untimed_work([0.005, *loads], [0.0] * 25, timed)
             own = statistics.median(timed)
             self.assertAlmostEqual(own + hidden, 0.009)
             self.assertAlmostEqual(own + least, 0.009)
@@ -163,13 +163,13 @@ class Timing(OneModel):
         loads = [0.5, *([0.009, 0.0] * 6)]
         exports = {0: 0.5, **{number: 0.010 - loads[number]
                               for number in (1, 2, 4, 6, 9)}}
-        hidden, least, *_ = self.off_clock(loads, [0.0] * 12, [1e-5] * 12, exports)
+        hidden, least, *_ = self.untimed_work(loads, [0.0] * 12, [1e-5] * 12, exports)
         self.assertAlmostEqual(hidden, 0.009)
         self.assertAlmostEqual(least, 0.009)
 
     def test_noise_is_what_most_of_the_frameworks_vary_by(self):
         usual = [0.5, *([0.002] * 17), 0.007, 0.007, 0.090]
-        found = self.off_clock([0.5] + [0.002] * 20, usual, [0.003] * 20)
+        found = self.untimed_work([0.5] + [0.002] * 20, usual, [0.003] * 20)
         # And what the same work may take more, among the caches of others.
         self.assertAlmostEqual(found.noise_s, 0.005 + 0.001)
 
@@ -181,7 +181,7 @@ class Timing(OneModel):
             return [work(0.001 + 0.004 * (dice.random() < 0.5))
                     for _ in range(count)]
         for hidden in (0.002, 0.0):
-            found = off_clock_by(
+            found = untimed_work_by(
                 "seconds", [work(0.0001)] * 60, waits(60),
                 {number: work(hidden + one.seconds)
                  for number, one in enumerate(waits(60))},
@@ -197,7 +197,7 @@ class Timing(OneModel):
         bench._usual_loads = bench._usual_exports = [work(0.001)] * 20
         for flush, least in (({"flush": True}, 0.008), ({}, 0.0)):
             bench._flush = flush
-            found = bench.off_clock([work(0.003)] * 20)
+            found = bench.untimed_work([work(0.003)] * 20)
             self.assertAlmostEqual(found.least_s, least)
 
     def test_the_call_that_wakes_counts_as_loading(self):
@@ -294,7 +294,7 @@ class FreshInputs(unittest.TestCase):
         only = OFFSETS.replace(", weights", "").replace(
             " * weights", "").replace(",\n            torch.rand(3, 1)]", "]")
         only = only.replace("torch.randint(0, 10, (7,))", "torch.arange(7)")
-        with self.assertRaises(Ended) as raised:
+        with self.assertRaises(CandidateFailed) as raised:
             self.bench_of(only)
         self.assertIn("takes no inputs but", raised.exception.reason)
 

@@ -30,7 +30,7 @@ class Trial(unittest.TestCase):
 
         with mock.patch.object(timing_rounds, "_seconds", taken), mock.patch.object(
                 timing_rounds.time, "monotonic", lambda: self.clock):
-            return timing_rounds.choose("framework", ours, [torch.zeros(2)], seconds,
+            return timing_rounds.select_fastest("framework", ours, [torch.zeros(2)], seconds,
                                 record)[:2]
 
     def test_who_is_slower_is_told_by_how_much(self):
@@ -138,7 +138,7 @@ class InThePiece(BackendCase):
                              (True, 1, None))  # there is no GPU
             return timing_rounds.Choice(framework, 1.5)
 
-        with mock.patch.object(timing_rounds, "choose", slow):
+        with mock.patch.object(timing_rounds, "select_fastest", slow):
             mine = self.compiled(net, trial_s=1, replay_mb=1)
             x = torch.randn(5, 12)
             with torch.no_grad():
@@ -149,7 +149,7 @@ class InThePiece(BackendCase):
                       "eager", self.reasons())
 
     def test_attention_without_dropout_draws_nothing(self):
-        from weft.backend.graphs.random_state import graph_draws
+        from weft.backend.graphs.random_state import uses_rng
 
         def attention(dropout):
             def forward(q, k, v):
@@ -159,8 +159,8 @@ class InThePiece(BackendCase):
             q = torch.empty(1, 2, 8, 16, device="meta")
             return torch.fx.experimental.proxy_tensor.make_fx(forward)(q, q, q)
 
-        self.assertTrue(graph_draws(attention(0.5)))
-        self.assertFalse(graph_draws(attention(0.0)))
+        self.assertTrue(uses_rng(attention(0.5)))
+        self.assertFalse(uses_rng(attention(0.0)))
 
     def test_a_graph_that_draws_is_not_called_again(self):
         class Draws(nn.Module):
@@ -170,7 +170,7 @@ class InThePiece(BackendCase):
         def never(*_):
             raise AssertionError("it was tried")
 
-        with mock.patch.object(timing_rounds, "choose", never), torch.no_grad():
+        with mock.patch.object(timing_rounds, "select_fastest", never), torch.no_grad():
             mine = self.compiled(Draws(), trial_s=1)
             for _ in range(2):
                 mine(torch.randn(4, 8))

@@ -220,12 +220,12 @@ class Asked(BackendCase):
                     if pair[dim] > 1:
                         torch._dynamo.mark_dynamic(x, dim)
                 self.assert_same(compiled(x), net(x))
-        self.assertEqual(len(self.pieces()), 2)
+        self.assertEqual(len(self.compiled_graphs()), 2)
         self.assertEqual(self.states(), ["ready"] * 2, self.reasons())
         self.assertEqual(self.runs(), 1)
         # But for the first call of each graph, which looks at both.
-        self.assertEqual(sum(kernels.calls for piece in self.pieces()
-                             for kernels in piece.kernels.values()), 2)
+        self.assertEqual(sum(kernels.calls for graph in self.compiled_graphs()
+                             for kernels in graph.kernels.values()), 2)
 
     def words_of(self, x, **asked):
         weft.optimize(Net(), x, **asked)

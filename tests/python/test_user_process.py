@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from weft_case import ROOT
 
 import weft
-from weft.backend.entry import compiled_graph as pieces
+from weft.backend.entry import compiled_graph as compiled_graphs
 from weft.backend.graphs import exported_module
 from weft.backend.implementations import first_result_check
 from weft.backend.searches import search, weft_process
@@ -27,7 +27,7 @@ import torch
 sys.path.insert(0, sys.argv[1])
 import backend_case
 from weft.backend.implementations import timing_rounds
-timing_rounds.choose = lambda framework, kernels, *_: timing_rounds.Choice(
+timing_rounds.select_fastest = lambda framework, kernels, *_: timing_rounds.Choice(
     kernels or framework)
 net, x = backend_case.Net(), torch.randn(4, 12)
 with torch.no_grad():
@@ -107,7 +107,7 @@ class Kept(BackendCase):
         x = torch.randn(4, 12)
         for call, count in ((Net(), 0),
                             (lambda x: torch.rand_like(x) + x, 1)):
-            with mock.patch.object(pieces, "set_random_states") as touched, \
+            with mock.patch.object(compiled_graphs, "set_random_states") as touched, \
                     torch.no_grad():
                 self.compiled(call)(x)
             self.assertEqual(touched.call_count, count)
@@ -146,20 +146,20 @@ class Memory(BackendCase):
 
     @torch.no_grad()
     def test_a_framework_without_room_beside_the_kernels_is_asked_alone(self):
-        real, calls = pieces._framework_of, []
+        real, calls = compiled_graphs._framework_of, []
 
-        def without_room(piece):
+        def without_room(graph):
             def framework(arguments):
                 calls.append(arguments)
                 if len(calls) == 1:
                     raise torch.OutOfMemoryError("no room")
-                return of_piece(arguments)
+                return of_graph(arguments)
 
-            of_piece = real(piece)
+            of_graph = real(graph)
             return framework
 
         net, x = Net(), torch.randn(4, 12)
-        with mock.patch.object(pieces, "_framework_of", without_room):
+        with mock.patch.object(compiled_graphs, "_framework_of", without_room):
             self.assert_same(self.compiled(net)(x), net(x))
         self.assertEqual(self.states(), ["framework"])
         self.assertIn("no room", self.reasons()[0])
@@ -211,7 +211,7 @@ class Beside(BackendCase):
                 for _ in range(count):
                     self.assert_same(compiled(x), net(x))
                 went_on.set()
-                kernels, = self.pieces()[-1].kernels.values()
+                kernels, = self.compiled_graphs()[-1].kernels.values()
                 self.assertTrue(kernels.settled.wait(60))
             told = f"the program made {count} calls meanwhile"
             self.assertEqual(told in str(weft.explain()), count > 0)

@@ -29,7 +29,7 @@ class Zoo(BackendCase):
         is_left = name in ("LSTM", "GRU")
         self.assertEqual(self.states("inference"),
                          [] if is_left else ["ready"], self.reasons())
-        count = len(self.pieces())
+        count = len(self.compiled_graphs())
         breaks = weft.explain(model, inputs).breaks
         if is_left:
             self.assertIn("allow_rnn", breaks[0])
@@ -38,7 +38,7 @@ class Zoo(BackendCase):
         # What was compiled is there as it was.
         with torch.no_grad():
             compiled(*inputs)
-        self.assertEqual(len(self.pieces()), count)
+        self.assertEqual(len(self.compiled_graphs()), count)
 
     def test_every_model_is_captured_whole_and_is_as_eager(self):
         for name in zoo_models.own_models(large=False):

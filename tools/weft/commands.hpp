@@ -42,6 +42,7 @@ struct RunFlags {
   std::string describe;    ///< the problem in plain words, instead of a file
   bool yes = false;        ///< nobody is asked whether that is what was meant
   bool train = false;      ///< the backward pass, too
+  bool untrusted_problem = false;  ///< its code runs in a sandbox only
   std::vector<std::string> words;  ///< those flags that each pass's run gets
 };
 
@@ -52,6 +53,8 @@ struct ResumeFlags {
   bool llm_cache = true;
   ListenFlags listen;
   bool recorded = false;  ///< what another weft decided stands
+  bool trusted = false;   ///< the journal says what holds, whoever began it
+  std::optional<std::filesystem::path> library;  ///< of somebody else's run
 };
 int resume_command(const CommonFlags& common, const ResumeFlags& flags);
 

@@ -15,7 +15,8 @@
 #include "tools/weft/envelope_format.hpp"
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/interrupt.hpp"
-#include "tools/weft/run_in_process.hpp"
+#include "tools/weft/own_runs.hpp"
+#include "tools/weft/summary.hpp"
 #include "tools/weft/temporary_folder.hpp"
 
 namespace weft {
@@ -89,6 +90,7 @@ std::expected<fs::path, int> ask(const DescribeSite& site,
       make_start(flags.options, site.machine, site.prompts, open.blobs);
   start.problem_name = kProblemName;
   start.description = open.blobs.put(description);
+  mark_own(open.journal, start);
   Display display(common);
   const ListenFlags alone;
   const auto end = host_start({common, alone, site.installation, site.llm,

@@ -119,6 +119,10 @@ class Evaluator {
   /// `flags` outlive it. missing: a device, an installation, a folder.
   static Result<std::unique_ptr<Evaluator>> make(const CommonFlags& common,
                                                  const EvalFlags& flags) {
+    if (flags.untrusted_problem) {
+      const auto boxed = check_has_sandbox("--untrusted-problem");
+      if (!boxed) return std::unexpected(boxed.error());
+    }
     auto location = choose_location(flags);
     if (!location) return std::unexpected(location.error());
     const auto installation = ready_installation(common);

@@ -13,8 +13,10 @@
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/fork_settings.hpp"
+#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/json_line.hpp"
 #include "tools/weft/open_bus.hpp"
+#include "tools/weft/own_runs.hpp"
 
 namespace weft {
 namespace {
@@ -164,9 +166,14 @@ Result<ForkEnd> make_fork(const RunDirectory& origin, const RunDirectory& run,
     const auto noted = journal->set_meta(
         "origin", about.dump(-1, ' ', false, json::error_handler_t::replace));
     if (!noted) return std::unexpected(noted.error());
-    if (const auto checkout = content_rule->meta(kCheckoutMeta)) {
-      const auto stored = journal->set_meta(kCheckoutMeta, *checkout);
-      if (!stored) return std::unexpected(stored.error());
+    if (is_own(*journal_reader)) {
+      const auto start = read_start(*journal);
+      if (!start) return std::unexpected(start.error());
+      mark_own(*journal, *start);
+    }
+    if (const auto checkout = journal_reader->meta(kCheckoutMeta)) {
+      const auto kept = journal->set_meta(kCheckoutMeta, *checkout);
+      if (!kept) return std::unexpected(kept.error());
     }
   }
   const auto done = draft.become(run.journal());

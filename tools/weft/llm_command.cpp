@@ -104,8 +104,10 @@ void print_check(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
   const auto line = [](const char* what, const std::string& text) {
     std::printf("  %-9s %s\n", what, terminal_line(text).c_str());
   };
-  std::printf("%s: %s at %s\n", endpoint.provider.name.c_str(),
-              endpoint.provider.dialect.c_str(), endpoint.base_url.c_str());
+  std::printf("%s: %s at %s\n",
+              terminal_line(endpoint.provider.name).c_str(),
+              terminal_line(endpoint.provider.dialect).c_str(),
+              terminal_line(endpoint.base_url).c_str());
   line("model",
        (answer.model.empty() ? "(not told)" : answer.model) +
            (answer.request_id.empty() ? "" : ", request " + answer.request_id));
@@ -179,9 +181,12 @@ int llm_list_command(const CommonFlags& common) {
                          {"key", key_text(endpoint)}};
       print_line(line);
     } else {
-      std::printf("%-16s %-10s %-28s %s (%s)\n", provider.name.c_str(),
-                  provider.dialect.c_str(), provider.model.c_str(),
-                  endpoint.base_url.c_str(), key_text(endpoint).c_str());
+      std::printf("%-16s %-10s %-28s %s (%s)\n",
+                  terminal_line(provider.name).c_str(),
+                  terminal_line(provider.dialect).c_str(),
+                  terminal_line(provider.model).c_str(),
+                  terminal_line(endpoint.base_url).c_str(),
+                  terminal_line(key_text(endpoint)).c_str());
     }
   }
   if (loaded->endpoints.empty() && !common.json) {

@@ -64,6 +64,12 @@ CLI::Range event_number() {
   return CLI::Range(std::int64_t{1}, std::int64_t{1} << 62);
 }
 
+CLI::Option* add_untrusted(CLI::App& verb, bool& flag) {
+  return verb.add_flag("--untrusted-problem", flag,
+                       "Run the problem's code in a sandbox only (kernels run "
+                       "in one anyway); takes more memory");
+}
+
 /// The flags of a run that [run] can set, too.
 std::vector<CLI::Option*> add_settable(CLI::App& verb, RunFlags& flags) {
   auto all = add_run_flags(verb, flags.options);
@@ -73,6 +79,7 @@ std::vector<CLI::Option*> add_settable(CLI::App& verb, RunFlags& flags) {
       verb.add_option("--jobs", flags.options.jobs, "Subgraphs at a time")
           ->check(CLI::Range(1, 256))
           ->capture_default_str());
+  all.push_back(add_untrusted(verb, flags.untrusted_problem));
   all.push_back(
       verb.add_flag("--fast-sync", flags.fast_sync,
                     "Journal survives weft's death, not a power cut"));
@@ -127,6 +134,12 @@ int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
                              " is for a run of one mode: leave out --train "
                              "and --mode both"});
   }
+  if (flags.train && flags.untrusted_problem) {
+    return report_error(common,
+                        {ErrorCode::wrong_input,
+                         "--train loads the problem itself, with your rights: "
+                         "leave out --train or --untrusted-problem"});
+  }
   if (flags.options.mode == kBothModes && is_alone) {
     return run_python_driver(common, flags, kModesDriver);
   }
@@ -141,7 +154,8 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
   auto* run = app.add_subcommand(
       "run",
       "Turn a problem file into a verified, faster module. The problem's code "
-      "is trusted: it runs with your rights");
+      "is trusted: it runs with your rights, unless --untrusted-problem is "
+      "given");
   add_common(*run, common);
   auto* problem =
       run->add_option("problem", flags.problem,
@@ -271,6 +285,8 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
                  "Begin those again that are not verified")
       ->excludes(all);
   auto run_flags = add_run_flags(*bench, flags.options);
+  static bool is_untrusted = false;  // its runs are told
+  run_flags.push_back(add_untrusted(*bench, is_untrusted));
   const auto listen_flags = add_listen(*bench, flags.listen);
   run_flags.insert(run_flags.end(), listen_flags.begin(), listen_flags.end());
   bench->callback([&, bench, run_flags] {
@@ -378,6 +394,17 @@ void add_llm(CLI::App& app, CommonFlags& common, int& code) {
   prompts->callback([&] { code = llm_prompts_command(common, folder); });
 }
 
+/// How far the journal of a run that somebody else began is believed.
+void add_trust(CLI::App& app, ResumeFlags& flags) {
+  auto* trusted = app.add_flag(
+      "--trusted", flags.trusted,
+      "Its journal says what holds: the problem runs with your rights, within "
+      "its limits and budgets (runs that you began here need no such flag)");
+  app.add_option("--library", flags.library,
+                 "The kernel library of a run that was not begun here")
+      ->excludes(trusted);
+}
+
 void add_others(CLI::App& app, CommonFlags& common, int& code) {
   static ResumeFlags resume_flags;
   auto* resume = app.add_subcommand("resume", "Continue a run that stopped");
@@ -386,6 +413,7 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   resume->add_flag("--recorded", resume_flags.recorded,
                    "Where another weft's compiler began it: go on from what "
                    "is recorded");
+  add_trust(*resume, resume_flags);
   resume->add_flag("!--no-llm-cache", resume_flags.llm_cache,
                    "Pay language models again for what they answered before");
   add_listen(*resume, resume_flags.listen);
@@ -470,6 +498,7 @@ void add_fork(CLI::App& app, CommonFlags& common, int& code) {
                  "Make the new run, and do not go on with it");
   fork->add_flag("!--no-llm-cache", flags.resume.llm_cache,
                  "Pay language models again for what they answered before");
+  add_trust(*fork, flags.resume);
   add_listen(*fork, flags.resume.listen);
   fork->callback([&] { code = fork_command(common, flags); });
 }

@@ -1,15 +1,49 @@
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
 
 #include "actors/llm/seeds.hpp"
+#include "messages/shown_text.hpp"
+#include "runtime/machine/either_stop.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/finished_run.hpp"
-#include "tools/weft/interrupt.hpp"
+#include "tools/weft/foreign_run.hpp"
 #include "tools/weft/run_in_process.hpp"
+#include "tools/weft/interrupt.hpp"
+#include "tools/weft/own_runs.hpp"
 #include "tools/weft/run_machine.hpp"
 #include "tools/weft/run_settings.hpp"
 
 namespace weft {
 namespace {
+
+/// A stop token that also stops after a time; 0: it does not.
+class StopAfter {
+ public:
+  StopAfter(const std::stop_token& other, std::int64_t ms)
+      : either_(other, time_is_up_.get_token()) {
+    if (ms <= 0) return;
+    clock_ = std::jthread([this, ms](const std::stop_token& over) {
+      std::mutex mutex;
+      std::unique_lock lock(mutex);
+      std::condition_variable_any ended;
+      ended.wait_for(lock, over, std::chrono::milliseconds(ms),
+                     [] { return false; });
+      if (!over.stop_requested()) time_is_up_.request_stop();
+    });
+  }
+  std::stop_token token() const { return either_.token(); }
+
+ private:
+  std::stop_source time_is_up_;
+  EitherStop either_;
+  std::jthread clock_;  // ends before what it stops
+};
 
 /// Whether a language model may still be asked: one is among the seeds, and not
 /// all subgraphs have their verdicts, those of the near cut among them where
@@ -40,6 +74,13 @@ Result<void> check_model(const Journal& journal, const RunOptions& options,
                    : Result<void>();
 }
 
+void say_remarks(const CommonFlags& common, const ForeignRun& run) {
+  if (common.quiet) return;
+  for (const std::string& remark : run.remarks) {
+    std::fprintf(stderr, "weft: %s\n", terminal_line(remark).c_str());
+  }
+}
+
 }  // namespace
 
 int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
@@ -62,16 +103,30 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   if (const auto devices = check_devices(*start); !devices) {
     return report_error(common, devices.error());
   }
-  const auto model =
-      check_model(open.journal, start->options, loaded->endpoints);
-  if (!model) return report_error(common, model.error());
+  std::optional<ForeignRun> foreign;
+  if (!flags.trusted && !is_own(open.journal)) {
+    auto held = limit_foreign(*start, loaded->settings, flags);
+    if (!held) return report_error(common, held.error());
+    foreign = std::move(*held);
+    say_remarks(common, *foreign);
+  }
+  if (!foreign || foreign->may_ask_models) {
+    const auto model =
+        check_model(open.journal, start->options, loaded->endpoints);
+    if (!model) return report_error(common, model.error());
+  }
   Display display(common);
-  const LlmAccess llm = llm_access(*loaded, flags.llm_cache);
-  const auto content_rule = flags.recorded ? Replay::ContentRule::recorded
-                                           : Replay::ContentRule::decided_again;
+  LlmAccess llm = llm_access(*loaded, flags.llm_cache);
+  if (foreign) {
+    llm.limit = foreign->spending;
+    if (!foreign->may_ask_models) llm.endpoints.clear();
+  }
+  const StopAfter budget(interrupt.token(), foreign ? foreign->budget_ms : 0);
+  const auto journal_reader =
+      flags.recorded ? Replay::JournalReader::recorded : Replay::JournalReader::decided_again;
   const auto end = host_rest(
-      {common, flags.listen, *installation, llm, display, interrupt.token()},
-      open, *start, content_rule);
+      {common, flags.listen, *installation, llm, display, budget.token()}, open,
+      foreign ? foreign->start : *start, journal_reader);
   if (!end) return report_error(common, end.error());
   if (end->kind == HostEnd::Kind::finished) {
     const auto written = write_missing_files(open.journal, open.directory);

@@ -6,17 +6,19 @@
 #include "actors/llm/seeds.hpp"
 #include "compiler/python/inductor.hpp"
 #include "compiler/targets.hpp"
+#include "messages/protection.hpp"
 #include "messages/shown_text.hpp"
 #include "runtime/export/checkout.hpp"
 #include "runtime/llm/utf8.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"
+#include "runtime/sandbox/sandbox_mode.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/describe.hpp"
 #include "tools/weft/finished_run.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/open_bus.hpp"
-#include "tools/weft/run_in_process.hpp"
+#include "tools/weft/own_runs.hpp"
 #include "tools/weft/run_machine.hpp"
 #include "tools/weft/run_settings.hpp"
 
@@ -120,6 +122,15 @@ Result<void> settle_llm(RunOptions& options,
   return check_prices(options.llm, endpoints);
 }
 
+/// Code that is not trusted runs in the sandbox or not at all.
+Result<void> check_box(const RunFlags& flags) {
+  if (flags.untrusted_problem) {
+    return check_has_sandbox("--untrusted-problem");
+  }
+  return flags.describe.empty() ? Result<void>()
+                                : check_has_sandbox("--describe");
+}
+
 /// What a run needs of the machine, the user's files and settings, settled.
 struct Ready {
   LlmAccess llm;
@@ -133,6 +144,9 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags) {
   Ready ready;
   if (const auto closed = check_listening(flags.listen); !closed) {
     return std::unexpected(closed.error());
+  }
+  if (const auto boxed = check_box(flags); !boxed) {
+    return std::unexpected(boxed.error());
   }
   if (const auto settled = settle_library(flags.options); !settled) {
     return std::unexpected(settled.error());
@@ -215,16 +229,18 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
       make_start(options, ready.machine, ready.prompts, open.blobs);
   start.problem_name = flags.problem.filename().string();
   start.problem = open.blobs.put(*problem);
-  // By this, ports know a problem that a language model wrote: whoever agreed
-  // to it may have overlooked something.
+  // By this, ports know a problem that is not trusted, with every node's.
   if (!flags.describe.empty()) {
     start.description = open.blobs.put(flags.describe);
+  } else if (flags.untrusted_problem) {
+    start.description = open.blobs.put(std::string(kUntrustedProblem));
   }
   Display display(common);
   display.say("run directory: " + open.directory.folder().string());
   say_protections(display, start.machine);
   say_untimed(display, start);
   say_unasked(display, flags);
+  mark_own(open.journal, start);
   const auto end = host_start({common, flags.listen, ready.installation,
                                ready.llm, display, interrupt.token()},
                               open, start, address::extractor);

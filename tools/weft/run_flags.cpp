@@ -10,7 +10,7 @@
 #include "actors/llm/search.hpp"
 #include "actors/roster.hpp"
 #include "compiler/choices/choices.hpp"
-#include "compiler/graph/growth.hpp"
+#include "compiler/graph/symbolic_shapes.hpp"
 #include "compiler/targets.hpp"
 #include "runtime/store/library.hpp"
 #include "tools/weft/number_range.hpp"

@@ -39,7 +39,8 @@ Words words_for_runs(const CommonFlags& common) {
 }
 
 /// What `weft eval` has to know of a run to judge as it does.
-Words words_for_judging(const CommonFlags& common, const RunOptions& options) {
+Words words_for_judging(const CommonFlags& common, const RunFlags& flags) {
+  const RunOptions& options = flags.options;
   const double gib =
       static_cast<double>(options.memory_bytes) / (std::int64_t{1} << 30);
   Words words = {"--precision",  options.precision,
@@ -47,6 +48,7 @@ Words words_for_judging(const CommonFlags& common, const RunOptions& options) {
                  "--call-ms",    std::to_string(options.call_ms),
                  "--timing-ms",  std::to_string(options.final_timing_ms),
                  "--memory-gib", std::to_string(gib)};
+  if (flags.untrusted_problem) words.emplace_back("--untrusted-problem");
   if (!options.compile_baseline) words.emplace_back("--no-compile-baseline");
   return with(std::move(words), words_for_all(common));
 }
@@ -65,7 +67,7 @@ json settings(const CommonFlags& common, const RunFlags& flags) {
           {"with_compile", options.compile_baseline},
           {"run_flags", with(flags.words, words_for_runs(common))},
           {"resume_flags", words_for_runs(common)},
-          {"judge_flags", words_for_judging(common, options)},
+          {"judge_flags", words_for_judging(common, flags)},
           {"json", common.json},
           {"quiet", common.quiet || common.json}};
 }

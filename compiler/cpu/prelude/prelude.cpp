@@ -8,8 +8,10 @@
 
 namespace weft {
 
-std::string cpu_prelude(int lanes, bool stream_stores, bool free_rounding) {
-  std::string text = "constexpr int W = " + std::to_string(lanes) + ";\n";
+std::string cpu_prelude(int vector_width, bool stream_stores,
+                        bool free_rounding) {
+  std::string text =
+      "constexpr int W = " + std::to_string(vector_width) + ";\n";
   text += "constexpr bool kStream = ";
   text += stream_stores ? "true;\n" : "false;\n";
   text += "constexpr bool kFreeRounding = ";

@@ -9,6 +9,6 @@ namespace weft {
 
 /// `stream_stores`: full vectors go past the cache. `free_rounding`: see
 /// LoweringOptions.
-std::string cpu_prelude(int lanes, bool stream_stores, bool free_rounding);
+std::string cpu_prelude(int vector_width, bool stream_stores, bool free_rounding);
 
 }  // namespace weft

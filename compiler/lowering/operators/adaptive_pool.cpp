@@ -59,8 +59,8 @@ Rule average(std::size_t rank) {
     const auto windows = windows_of(call.result().shape, value.shape(), rank);
     const Virtual all =
         windowed(in, value, windows, in.arena().integer(dtype, 0));
-    return {over_extents(in, in.fold(Fold::sum, all, last_dims(all, rank))[0],
-                         windows)};
+    return {over_extents(
+        in, in.reduce(Reduction::sum, all, last_dims(all, rank))[0], windows)};
   };
 }
 
@@ -88,14 +88,14 @@ Rule maximum(std::size_t rank) {
     const auto windows = windows_of(call.result().shape, value.shape(), rank);
     const Virtual all = windowed(in, value, windows, lowest(in, value.dtype()));
     const Shape dims = last_dims(all, rank);
-    return {in.fold(Fold::max, all, dims)[0],
-            flat_places(in, place_of_maximum(in, all, dims), windows,
-                        [&in](const Span& w, const Index& window, ExprId tap) {
-                          ScalarArena& arena = in.arena();
-                          return arena.call(
-                              "add", DType::i64,
-                              {arena.position(w.first(window)), tap});
-                        })};
+    return {in.reduce(Reduction::max, all, dims)[0],
+            flat_indices(in, index_of_maximum(in, all, dims), windows,
+                         [&in](const Span& w, const Index& window, ExprId tap) {
+                           ScalarArena& arena = in.arena();
+                           return arena.call(
+                               "add", DType::i64,
+                               {arena.position(w.first(window)), tap});
+                         })};
   };
 }
 
@@ -106,13 +106,13 @@ Rule maximum_gradient(std::size_t rank) {
     const DType dtype = call.result().dtype;
     const Shape& source = call.result().shape;
     const Virtual gradient = in.cast(call.tensor(0, "grad_output"), dtype);
-    const Virtual places = call.tensor(2, "indices");
+    const Virtual indices = call.tensor(2, "indices");
     return {sum_of_shares(
         dtype, dims_before(source, rank),
         windows_of(source, gradient.shape(), rank), in,
         [=, &in](const Position& at, const Position& window, Guard guard) {
-          return where_found(in, gradient, places, window, guard,
-                             flat_place(at, source, source.size() - rank));
+          return where_found(in, gradient, indices, window, guard,
+                             flat_offset(at, source, source.size() - rank));
         })};
   };
 }

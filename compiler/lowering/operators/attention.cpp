@@ -23,13 +23,13 @@ Virtual product(Lowering& in, const Virtual& left, const Virtual& right,
     Position of_a(at.begin(), at.begin() + rank - 1);
     Position of_b(at.begin(), at.begin() + rank - 2);
     const Index& column = at[rank - 1];
-    const Index& folded = at[rank];
-    of_a.push_back(folded);
-    of_b.push_back(turned ? column : folded);
-    of_b.push_back(turned ? folded : column);
+    const Index& reduced = at[rank];
+    of_a.push_back(reduced);
+    of_b.push_back(turned ? column : reduced);
+    of_b.push_back(turned ? reduced : column);
     return in.arena().call("product", dtype, {a.at(of_a), b.at(of_b)});
   });
-  return in.fold(Fold::sum, terms, {static_cast<std::int64_t>(rank)})[0];
+  return in.reduce(Reduction::sum, terms, {static_cast<std::int64_t>(rank)})[0];
 }
 
 Virtual masked(const Call& call, const Virtual& scores) {
@@ -60,10 +60,12 @@ Virtual masked(const Call& call, const Virtual& scores) {
 Virtual softmax(Lowering& in, const Virtual& scores) {
   const DType dtype = scores.dtype();
   const Shape last = {static_cast<std::int64_t>(scores.shape().size()) - 1};
-  const Virtual most = in.restore(in.fold(Fold::max, scores, last)[0], last);
+  const Virtual most =
+      in.restore(in.reduce(Reduction::max, scores, last)[0], last);
   const Virtual powers =
       in.pointwise("exp", dtype, {in.pointwise("sub", dtype, {scores, most})});
-  const Virtual sum = in.restore(in.fold(Fold::sum, powers, last)[0], last);
+  const Virtual sum =
+      in.restore(in.reduce(Reduction::sum, powers, last)[0], last);
   const Virtual nothing = in.pointwise(
       "eq", DType::boolean,
       {most, in.number(dtype, -std::numeric_limits<double>::infinity())});

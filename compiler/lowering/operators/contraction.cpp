@@ -1,4 +1,4 @@
-// Matrix products and what else is a sum of products: each a fold of
+// Matrix products and what else is a sum of products: each a reduction of
 // mul(a, b), which a target can recognise and put on its matrix units.
 #include <algorithm>
 
@@ -19,12 +19,12 @@ using Values = std::vector<std::optional<Virtual>>;
 
 // One letter a dimension: sum over the letters that the result lacks. Letters
 // of extent 1 in one operand broadcast.
-using Letters = std::string;
+using Labels = std::string;
 
-std::int64_t extent_of(char letter, const Virtual& a, const Letters& of_a,
-                       const Virtual& b, const Letters& of_b) {
+std::int64_t extent_of(char letter, const Virtual& a, const Labels& of_a,
+                       const Virtual& b, const Labels& of_b) {
   std::int64_t extent = 1;
-  const auto look = [&](const Virtual& value, const Letters& letters) {
+  const auto look = [&](const Virtual& value, const Labels& letters) {
     for (std::size_t i = 0; i < letters.size(); ++i) {
       if (letters[i] == letter) extent = std::max(extent, value.shape()[i]);
     }
@@ -34,40 +34,40 @@ std::int64_t extent_of(char letter, const Virtual& a, const Letters& of_a,
   return extent;
 }
 
-Virtual contract(Lowering& in, DType dtype, Virtual a, const Letters& of_a,
-                 Virtual b, const Letters& of_b, const Letters& result) {
+Virtual contract(Lowering& in, DType dtype, Virtual a, const Labels& of_a,
+                 Virtual b, const Labels& of_b, const Labels& result) {
   a = in.factor(in.cast(a, dtype));
   b = in.factor(in.cast(b, dtype));
-  Letters all = result;
-  Shape folded;
+  Labels all = result;
+  Shape reduced;
   for (const char letter : of_a + of_b) {
-    if (all.find(letter) != Letters::npos) continue;
-    folded.push_back(static_cast<std::int64_t>(all.size()));
+    if (all.find(letter) != Labels::npos) continue;
+    reduced.push_back(static_cast<std::int64_t>(all.size()));
     all += letter;
   }
   Shape shape;
   for (const char letter : all) {
     shape.push_back(extent_of(letter, a, of_a, b, of_b));
   }
-  const auto place = [all](const Virtual& value, const Letters& letters,
-                           const Position& at) {
+  const auto position_in = [all](const Virtual& value, const Labels& letters,
+                                 const Position& at) {
     Position own;
     for (std::size_t i = 0; i < letters.size(); ++i) {
-      const bool one = value.shape()[i] == 1;
-      own.push_back(one ? Index(0) : at[all.find(letters[i])]);
+      const bool is_broadcast = value.shape()[i] == 1;
+      own.push_back(is_broadcast ? Index(0) : at[all.find(letters[i])]);
     }
     return value.at(own);
   };
   const Virtual product(dtype, shape, [=, &in](const Position& at) {
-    return in.arena().call("product", dtype,
-                           {place(a, of_a, at), place(b, of_b, at)});
+    return in.arena().call(
+        "product", dtype, {position_in(a, of_a, at), position_in(b, of_b, at)});
   });
-  return in.fold(Fold::sum, product, folded)[0];
+  return in.reduce(Reduction::sum, product, reduced)[0];
 }
 
 // "ABCD" for the batch dimensions that a tensor of `rank` has.
-Letters batch(std::size_t rank, std::size_t all) {
-  return Letters("ABCDEFGH").substr(all - rank, rank);
+Labels batch(std::size_t rank, std::size_t all) {
+  return Labels("ABCDEFGH").substr(all - rank, rank);
 }
 
 // The general product: the last two dimensions, or the only one, take part;
@@ -81,9 +81,9 @@ Virtual product(Lowering& in, DType dtype, const Virtual& a, const Virtual& b) {
   const std::size_t before_a = rank_a > 2 ? rank_a - 2 : 0;
   const std::size_t before_b = rank_b > 2 ? rank_b - 2 : 0;
   const std::size_t before = std::max(before_a, before_b);
-  const Letters of_a = batch(before_a, before) + (rank_a > 1 ? "mk" : "k");
-  const Letters of_b = batch(before_b, before) + (rank_b > 1 ? "kn" : "k");
-  const Letters result =
+  const Labels of_a = batch(before_a, before) + (rank_a > 1 ? "mk" : "k");
+  const Labels of_b = batch(before_b, before) + (rank_b > 1 ? "kn" : "k");
+  const Labels result =
       batch(before, before) + (rank_a > 1 ? "m" : "") + (rank_b > 1 ? "n" : "");
   return contract(in, dtype, a, of_a, b, of_b, result);
 }
@@ -121,11 +121,12 @@ Values linear(const Call& call) {
   const std::size_t rank = value.shape().size();
   if (rank == 0 || rank > 8)
     throw Unsupported{"linear of that many dimensions"};
-  const Letters rows = batch(rank - 1, rank - 1);
+  const Labels rows = batch(rank - 1, rank - 1);
   const Virtual weight = call.tensor(1, "weight");
-  const bool one = weight.shape().size() == 1;
-  const Virtual sum = contract(in, dtype, value, rows + "k", weight,
-                               one ? "k" : "nk", one ? rows : rows + "n");
+  const bool is_vector = weight.shape().size() == 1;
+  const Virtual sum =
+      contract(in, dtype, value, rows + "k", weight, is_vector ? "k" : "nk",
+               is_vector ? rows : rows + "n");
   if (!call.given(2, "bias")) return {sum};
   return {in.pointwise("add", dtype,
                        {sum, in.cast(call.tensor(2, "bias"), dtype)})};
@@ -140,8 +141,8 @@ Values einsum(const Call& call) {
   if (!equation || equation->operands.size() != 2 || operands.size() != 2) {
     throw Unsupported{"einsum " + text};
   }
-  const Letters a = equation->operands[0], b = equation->operands[1];
-  const Letters& result = equation->result;
+  const Labels a = equation->operands[0], b = equation->operands[1];
+  const Labels& result = equation->result;
   if (has_twice(a) || has_twice(b) || has_twice(result)) {
     throw Unsupported{"einsum of a diagonal"};
   }

@@ -1,5 +1,5 @@
-// Convolutions of one to three dimensions, plain and transposed, as folds of
-// the product of a guarded read of the input and a read of the weight.
+// Convolutions of one to three dimensions, plain and transposed, as reductions
+// of the product of a guarded read of the input and a read of the weight.
 #include <numeric>
 #include <set>
 
@@ -60,20 +60,20 @@ Convolution read(const Call& call, bool transposed) {
     windows *= static_cast<double>(c.taps(i)) /
                static_cast<double>(transposed ? 1 : c.stride[i]);
   }
-  c.input = in.kept_for_windows(c.input, windows, rank);
+  c.input = in.materialized_for_windows(c.input, windows, rank);
   return c;
 }
 
-// A fold's domain: the result's dimensions, then channels and taps.
+// A reduction's domain: the result's dimensions, then channels and taps.
 //   batch, group, output, space…, input, taps…
 Virtual plain(Lowering& in, const Convolution& c) {
   const std::size_t rank = c.rank();
   Shape shape = {c.input.shape()[0], c.groups, c.outputs};
   shape.insert(shape.end(), c.extents.begin(), c.extents.end());
-  Shape folded = {static_cast<std::int64_t>(shape.size())};
+  Shape reduced = {static_cast<std::int64_t>(shape.size())};
   shape.push_back(c.inputs);
   for (std::size_t i = 0; i < rank; ++i) {
-    folded.push_back(static_cast<std::int64_t>(shape.size()));
+    reduced.push_back(static_cast<std::int64_t>(shape.size()));
     shape.push_back(c.taps(i));
   }
   const Virtual product(c.input.dtype(), shape, [=, &in](const Position& at) {
@@ -89,14 +89,14 @@ Virtual plain(Lowering& in, const Convolution& c) {
     const ExprId zero = in.arena().integer(c.input.dtype(), 0);
     const Guard guard = in.inside(of_input, c.input.shape());
     const ExprId read = in.read_if(c.input, of_input, guard, zero);
-    const ExprId made = in.arena().call("product", c.input.dtype(),
+    const ExprId term = in.arena().call("product", c.input.dtype(),
                                         {read, c.weight.at(of_weight)});
-    // A depthwise one leaves out what would be padding, as the framework's own
+    // A depthwise one leaves out what would be padding, as PyTorch's own
     // kernels for it do: there an infinite weight makes no NaN.
-    if (!guard || c.inputs > 1 || c.groups == 1) return made;
-    return in.arena().call("select", c.input.dtype(), {*guard, made, zero});
+    if (!guard || c.inputs > 1 || c.groups == 1) return term;
+    return in.arena().call("select", c.input.dtype(), {*guard, term, zero});
   });
-  return in.fold(Fold::sum, product, folded)[0];
+  return in.reduce(Reduction::sum, product, reduced)[0];
 }
 
 // One dimension of a transposed convolution: output stride · block + phase
@@ -164,10 +164,10 @@ Virtual sums_of_transposed(Lowering& in, const Convolution& c,
   for (std::size_t i = 0; i < rank; ++i) {
     shape.insert(shape.end(), {walks[i].blocks, c.stride[i]});
   }
-  Shape folded = {static_cast<std::int64_t>(shape.size())};
+  Shape reduced = {static_cast<std::int64_t>(shape.size())};
   shape.push_back(c.inputs);
   for (const Walk& walk : walks) {
-    folded.push_back(static_cast<std::int64_t>(shape.size()));
+    reduced.push_back(static_cast<std::int64_t>(shape.size()));
     shape.push_back(walk.steps);
   }
   const DType dtype = c.input.dtype();
@@ -187,27 +187,27 @@ Virtual sums_of_transposed(Lowering& in, const Convolution& c,
     const Guard has_input = in.inside(of_input, c.input.shape());
     const Guard meets = in.both(has_input, has_tap);
     const ExprId zero = in.arena().integer(dtype, 0);
-    const ExprId made =
+    const ExprId term =
         in.arena().call("product", dtype,
                         {in.read_if(c.input, of_input, has_input, zero),
                          in.read_if(c.weight, of_weight, has_tap, zero)});
     // What does not meet is no term: an infinity makes no nan of it.
-    if (!meets) return made;
-    return in.arena().call("select", dtype, {*meets, made, zero});
+    if (!meets) return term;
+    return in.arena().call("select", dtype, {*meets, term, zero});
   });
-  return in.fold(Fold::sum, product, folded)[0];
+  return in.reduce(Reduction::sum, product, reduced)[0];
 }
 
 // Where stride and dilation share a factor, outputs that meet an input lie so
 // many apart.
-std::int64_t apart(const Convolution& c, std::size_t i) {
+std::int64_t spacing(const Convolution& c, std::size_t i) {
   return std::gcd(c.stride[i], c.dilation[i]);
 }
 
 // The convolution of those outputs alone, of which there may be few: `first`
 // and then every so many of one dimension.
 Convolution of_met(Convolution c, std::size_t i, std::int64_t first) {
-  const std::int64_t every = apart(c, i);
+  const std::int64_t every = spacing(c, i);
   c.stride[i] /= every;
   c.dilation[i] /= every;
   c.padding[i] = (c.padding[i] + first) / every;
@@ -239,7 +239,7 @@ Virtual sparse_transposed(Lowering& in, const Convolution& c) {
   Convolution met = c;
   Shape first;
   for (std::size_t i = 0; i < c.rank(); ++i) {
-    const std::int64_t every = apart(c, i);
+    const std::int64_t every = spacing(c, i);
     first.push_back((every - c.padding[i] % every) % every);
     met = of_met(met, i, first[i]);
   }
@@ -250,7 +250,7 @@ Virtual sparse_transposed(Lowering& in, const Convolution& c) {
     Position inner(at.begin(), at.begin() + 3);
     Guard is_met;
     for (std::size_t i = 0; i < c.rank(); ++i) {
-      const std::int64_t every = apart(c, i);
+      const std::int64_t every = spacing(c, i);
       const std::int64_t raised = first[i] > 0 ? 1 : 0;  // for the quotient
       const Index from = at[3 + i] - first[i] + raised * every;
       inner.push_back(floor_div(from, every) - raised);
@@ -262,7 +262,7 @@ Virtual sparse_transposed(Lowering& in, const Convolution& c) {
 
 Virtual any_transposed(Lowering& in, const Convolution& c) {
   std::int64_t of = 1;
-  for (std::size_t i = 0; i < c.rank(); ++i) of *= apart(c, i);
+  for (std::size_t i = 0; i < c.rank(); ++i) of *= spacing(c, i);
   return of >= in.options().choices.sparse_outputs_min
              ? sparse_transposed(in, c)
              : transposed(in, c);

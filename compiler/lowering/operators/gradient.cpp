@@ -1,4 +1,4 @@
-// Gradients of single operators that the framework does not take apart itself.
+// Gradients of single operators that PyTorch does not take apart itself.
 // Most are: capture's table of decompositions makes forward operators of them.
 #include "compiler/lowering/operators/table.hpp"
 

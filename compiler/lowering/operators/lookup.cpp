@@ -1,5 +1,5 @@
 // Reading where an integer tensor says. An index that is out of range, which
-// the framework refuses, is refused by the kernel (Lowering::in_bounds).
+// PyTorch refuses, is refused by the kernel (Lowering::in_bounds).
 #include "compiler/lowering/operators/lookup.hpp"
 
 #include <algorithm>
@@ -16,13 +16,13 @@ Virtual index_values(const Call& call, const Virtual& index) {
 }
 
 // An index below zero counts from the end.
-ExprId from_either_end(Lowering& in, ExprId place, std::int64_t extent) {
+ExprId from_either_end(Lowering& in, ExprId offset, std::int64_t extent) {
   ScalarArena& arena = in.arena();
   const ExprId negative =
-      arena.call("lt", DType::boolean, {place, arena.integer(DType::i64, 0)});
-  const ExprId raised =
-      arena.call("add", DType::i64, {place, arena.integer(DType::i64, extent)});
-  return arena.call("select", DType::i64, {negative, raised, place});
+      arena.call("lt", DType::boolean, {offset, arena.integer(DType::i64, 0)});
+  const ExprId raised = arena.call("add", DType::i64,
+                                   {offset, arena.integer(DType::i64, extent)});
+  return arena.call("select", DType::i64, {negative, raised, offset});
 }
 
 IndexTensors index_tensors(const Call& call) {
@@ -46,8 +46,8 @@ IndexTensors index_tensors(const Call& call) {
     if (given[i]) throw Unsupported{"index tensors with a gap between"};
   }
   if (index.chosen.empty()) throw Unsupported{"index without a tensor"};
-  for (Virtual& one : index.chosen) {
-    one = call.in().broadcast(one, index.together);
+  for (Virtual& index_value : index.chosen) {
+    index_value = call.in().broadcast(index_value, index.together);
   }
   return index;
 }
@@ -58,15 +58,15 @@ using Values = std::vector<std::optional<Virtual>>;
 
 // `at` with dimension `dim` where the index's value says.
 ExprId looked_up(Lowering& in, const Virtual& value, Position at,
-                 std::size_t dim, ExprId place) {
+                 std::size_t dim, ExprId offset) {
   const std::int64_t extent = value.shape()[dim];
-  const ExprId guard = in.in_bounds(place, 0, extent);
+  const ExprId guard = in.in_bounds(offset, 0, extent);
   at[dim] = Index(0);
   // The only element: nothing to choose.
   if (extent == 1) return in.arena().guarded(value.at(at), guard);
   const LoopVar variable = in.new_variable(extent);
   at[dim] = Index(variable);
-  return in.read_at(value, at, {{variable.id, place}}, guard);
+  return in.read_at(value, at, {{variable.id, offset}}, guard);
 }
 
 // weight[index]: whole rows.
@@ -122,11 +122,11 @@ Values scatter(const Call& call) {
     Position row = at;
     row[dim] = Index(0);
     ScalarArena& arena = in.arena();
-    const ExprId place = index.at(row);
-    const ExprId is_inside = in.in_bounds(place, 0, value.shape()[dim]);
+    const ExprId offset = index.at(row);
+    const ExprId is_inside = in.in_bounds(offset, 0, value.shape()[dim]);
     const Guard is_here = in.both(
         is_inside,
-        arena.call("eq", DType::boolean, {place, arena.position(at[dim])}));
+        arena.call("eq", DType::boolean, {offset, arena.position(at[dim])}));
     const ExprId there = put.at(is_number ? Position{} : row);
     return arena.call("select", value.dtype(), {*is_here, there, value.at(at)});
   })};
@@ -145,7 +145,7 @@ Values index(const Call& call) {
   return {Virtual(value.dtype(), shape, [=, &in](const Position& at) {
     const Position of_index(at.begin() + first, at.begin() + first + rank);
     Position inner(at.begin(), at.begin() + first);
-    Places places;
+    ComputedIndices indices;
     Guard guard;
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       const std::int64_t extent = value.shape()[first + i];
@@ -155,11 +155,11 @@ Values index(const Call& call) {
       if (extent == 1) continue;
       const LoopVar variable = in.new_variable(extent);
       inner.back() = Index(variable);
-      places[variable.id] = from_either_end(in, given, extent);
+      indices[variable.id] = from_either_end(in, given, extent);
     }
     inner.insert(inner.end(), at.begin() + first + rank, at.end());
-    return places.empty() ? in.arena().guarded(value.at(inner), *guard)
-                          : in.read_at(value, inner, places, *guard);
+    return indices.empty() ? in.arena().guarded(value.at(inner), *guard)
+                           : in.read_at(value, inner, indices, *guard);
   })};
 }
 

@@ -11,7 +11,7 @@ namespace weft {
 Virtual index_values(const Call& call, const Virtual& index);
 
 /// An index below zero counts from the end.
-ExprId from_either_end(Lowering& in, ExprId place, std::int64_t extent);
+ExprId from_either_end(Lowering& in, ExprId offset, std::int64_t extent);
 
 /// For dimensions beside one another, from `first` on: a tensor each, all
 /// broadcast to the shape `together`, which stands in these dimensions' stead.

@@ -6,7 +6,7 @@ namespace {
 
 using Values = std::vector<std::optional<Virtual>>;
 
-enum Reduction : std::int64_t { kNone = 0, kMean = 1, kSum = 2 };
+enum LossReduction : std::int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
 // What of [batch, class, …] each target picks; of ignored ones, 0.
 Virtual picked(Lowering& in, const Virtual& value, const Virtual& target,
@@ -14,14 +14,16 @@ Virtual picked(Lowering& in, const Virtual& value, const Virtual& target,
   const std::int64_t classes = value.shape()[class_dim];
   return Virtual(value.dtype(), target.shape(), [=, &in](const Position& at) {
     ScalarArena& arena = in.arena();
-    const ExprId place = target.at(at);
+    const ExprId class_index = target.at(at);
     Position inner = at;
     inner.insert(inner.begin() + class_dim, Index(0));
-    const ExprId counts = arena.call(
-        "ne", DType::boolean, {place, arena.integer(DType::i64, ignored)});
+    const ExprId counts =
+        arena.call("ne", DType::boolean,
+                   {class_index, arena.integer(DType::i64, ignored)});
     // What is ignored may be outside, and is by default.
-    const ExprId looked_at = arena.call(
-        "select", DType::i64, {counts, place, arena.integer(DType::i64, 0)});
+    const ExprId looked_at =
+        arena.call("select", DType::i64,
+                   {counts, class_index, arena.integer(DType::i64, 0)});
     const ExprId guard = in.in_bounds(looked_at, 0, classes);
     ExprId element = 0;
     if (classes == 1) {
@@ -64,8 +66,8 @@ Values negative_log_likelihood(const Call& call) {
   for (std::size_t i = 0; i < target.shape().size(); ++i) {
     all.push_back(static_cast<std::int64_t>(i));
   }
-  Virtual loss = in.fold(Fold::sum, losses, all)[0];
-  const Virtual total = in.fold(Fold::sum, weights, all)[0];
+  Virtual loss = in.reduce(Reduction::sum, losses, all)[0];
+  const Virtual total = in.reduce(Reduction::sum, weights, all)[0];
   if (reduction == kMean) loss = in.pointwise("div", dtype, {loss, total});
   return {loss, total};
 }

@@ -51,7 +51,7 @@ Values stack(const Call& call) {
   for (const Virtual& piece : call.tensors(0, "tensors")) {
     pieces.push_back(in.restore(in.cast(piece, type.dtype), {dim}));
   }
-  // Each element asks which piece it is of: the framework copies these sooner.
+  // Each element asks which piece it is of: PyTorch copies these sooner.
   if (pieces.size() > in.options().choices.stacked_tensors_max)
     throw Unsupported{"stack of many"};
   return {concatenated(in, pieces, dim, type.shape)};
@@ -97,14 +97,14 @@ Values roll(const Call& call) {
     const std::int64_t shift = (shifts[i] % extent + extent) % extent;
     const Virtual before = value;
     value = Virtual(value.dtype(), value.shape(), [=, &in](const Position& at) {
-      Position kept = at;
+      Position source = at;
       Position wrapped = at;
-      kept[dim] = at[dim] - shift;
+      source[dim] = at[dim] - shift;
       wrapped[dim] = at[dim] + (extent - shift);
       const ExprId turned =
           in.read_if(before, wrapped, in.inside(wrapped[dim], extent),
                      in.arena().integer(before.dtype(), 0));
-      return in.read_if(before, kept, in.inside(kept[dim], extent), turned);
+      return in.read_if(before, source, in.inside(source[dim], extent), turned);
     });
   }
   return {in.reshape(value, whole)};
@@ -119,12 +119,12 @@ Rule triangle(bool lower) {
     const std::int64_t diagonal = call.integer(1, "diagonal", 0);
     return {Virtual(value.dtype(), value.shape(), [=, &in](const Position& at) {
       const Index row = at[at.size() - 2] + diagonal;
-      const ExprId kept = in.arena().call(
+      const ExprId inside = in.arena().call(
           lower ? "le" : "ge", DType::boolean,
           {in.arena().position(at.back()), in.arena().position(row)});
       return in.arena().call(
           "select", value.dtype(),
-          {kept, value.at(at), in.arena().integer(value.dtype(), 0)});
+          {inside, value.at(at), in.arena().integer(value.dtype(), 0)});
     })};
   };
 }

@@ -79,11 +79,11 @@ Values rms_norm(const Call& call, bool with_inverse) {
   const Math math{in, call.result().dtype};
   const Shape dims =
       last_dims(value, call.integers(1, "normalized_shape").size());
-  // The framework's default is the type's epsilon.
+  // PyTorch's default is the type's epsilon.
   const double eps =
       call.number(3, "eps", math.dtype == DType::f64 ? 0x1p-52 : 0x1p-23);
   const Virtual sum =
-      in.fold(Fold::sum, math("product", value, value), dims)[0];
+      in.reduce(Reduction::sum, math("product", value, value), dims)[0];
   const Virtual inverse = in.restore(
       math.inverse_deviation(
           math("div", sum, math.count(elements_along(value, dims))), eps),
@@ -120,7 +120,7 @@ Lowering::Moments moments_by_channel(Lowering& in, const Math& math,
   Lowering::Moments all;
   all.count = each.count * grouped[2];
   const auto mean_of = [&](const Virtual& each) {
-    return math("div", in.fold(Fold::sum, each, {2})[0],
+    return math("div", in.reduce(Reduction::sum, each, {2})[0],
                 math.count(grouped[2]));
   };
   all.mean = mean_of(mean);
@@ -129,8 +129,8 @@ Lowering::Moments moments_by_channel(Lowering& in, const Math& math,
     all.mean = math("add", all.mean, mean_of(off));
     off = math("sub", mean, in.restore(all.mean, {2}));
   }
-  all.squares = in.fold(
-      Fold::sum,
+  all.squares = in.reduce(
+      Reduction::sum,
       math("add", squares,
            math("product", math("product", off, off), math.count(each.count))),
       {2})[0];

@@ -44,7 +44,7 @@ std::optional<Virtual> margin(Lowering& in, const Virtual& value,
   const Virtual all = piece(value, dim, start, end - start);
   if (end - start == 1) return all;
   const Shape dims = {static_cast<std::int64_t>(dim)};
-  return in.restore(in.fold(Fold::sum, all, dims)[0], dims);
+  return in.restore(in.reduce(Reduction::sum, all, dims)[0], dims);
 }
 
 /// What is added up at one element, each where it is inside of the gradient.
@@ -55,8 +55,8 @@ class Sum {
   void add(const Virtual& value, const Position& at, Guard guard) {
     const ExprId zero = in_.arena().integer(dtype_, 0);
     if (in_.is_never(guard)) return;
-    const ExprId one = in_.read_if(value, at, guard, zero);
-    sum_ = sum_ < 0 ? one : in_.arena().call("add", dtype_, {sum_, one});
+    const ExprId term = in_.read_if(value, at, guard, zero);
+    sum_ = sum_ < 0 ? term : in_.arena().call("add", dtype_, {sum_, term});
   }
   ExprId get() const {
     return sum_ < 0 ? in_.arena().integer(dtype_, 0) : sum_;
@@ -77,20 +77,20 @@ Virtual replicated(Lowering& in, const Virtual& gradient, const Margins& m) {
       in, gradient, dim,
       std::max<std::int64_t>(padded - std::max<std::int64_t>(m.after, 0), 0),
       padded);
-  return Virtual(gradient.dtype(), with_size(gradient.shape(), dim, m.size),
-                 [=, &in](const Position& at) {
-                   Sum sum(in, gradient.dtype());
-                   Position there = at;
-                   const auto add = [&](const Virtual& value, Index place) {
-                     there[dim] = std::move(place);
-                     sum.add(value, there,
-                             in.inside(there[dim], value.shape()[dim]));
-                   };
-                   if (low) add(*low, at[dim]);
-                   add(gradient, at[dim] + m.before);
-                   if (high) add(*high, at[dim] - (m.size - 1));
-                   return sum.get();
-                 });
+  return Virtual(
+      gradient.dtype(), with_size(gradient.shape(), dim, m.size),
+      [=, &in](const Position& at) {
+        Sum sum(in, gradient.dtype());
+        Position there = at;
+        const auto add = [&](const Virtual& value, Index destination) {
+          there[dim] = std::move(destination);
+          sum.add(value, there, in.inside(there[dim], value.shape()[dim]));
+        };
+        if (low) add(*low, at[dim]);
+        add(gradient, at[dim] + m.before);
+        if (high) add(*high, at[dim] - (m.size - 1));
+        return sum.get();
+      });
 }
 
 // Element s of the margin before is also at before - s, and one of the margin
@@ -101,9 +101,9 @@ Virtual reflected(Lowering& in, const Virtual& gradient, const Margins& m) {
                  [=, &in](const Position& at) {
                    Sum sum(in, gradient.dtype());
                    const Index& here = at[dim];
-                   const auto add = [&](Index place, Guard guard) {
+                   const auto add = [&](Index destination, Guard guard) {
                      Position there = at;
-                     there[dim] = std::move(place);
+                     there[dim] = std::move(destination);
                      sum.add(gradient, there,
                              in.both(guard, in.inside(there[dim], m.padded())));
                    };

@@ -1,5 +1,5 @@
 // Pointwise operators: one entry each. What a function computes, lane by lane,
-// is in the prelude (cpu_prelude.cpp).
+// is in the prelude (prelude/prelude.cpp).
 #include <cmath>
 
 #include "compiler/lowering/operators/table.hpp"
@@ -70,7 +70,7 @@ Rule scaled(std::string function, bool swapped) {
 }
 
 // Dividing an integer by zero, or the smallest one by -1, stops the process;
-// the framework raises. So only by numbers that cannot do either.
+// PyTorch raises. So only by numbers that cannot do either.
 void check_divisor(const Call& call) {
   if (is_float(call.result().dtype)) return;
   const bool tensor = call.is_tensor(1, "other");
@@ -192,9 +192,9 @@ Rule activation(std::string function, std::vector<Constant> constants) {
     if (!is_float(dtype)) throw Unsupported{call.node().target};
     std::vector<Virtual> arguments = call.operands({{0, "self"}});
     for (std::size_t i = 0; i < constants.size(); ++i) {
-      const Constant& one = constants[i];
-      arguments.push_back(
-          call.constant(i + 1, one.name, one.otherwise, one.scalars));
+      const Constant& constant = constants[i];
+      arguments.push_back(call.constant(i + 1, constant.name,
+                                        constant.otherwise, constant.scalars));
     }
     return {in.pointwise(function, dtype, arguments)};
   };

@@ -1,5 +1,5 @@
-// Pooling of one to three dimensions: folds over windows, which read nothing
-// outside of the tensor.
+// Pooling of one to three dimensions: reductions over windows, which read
+// nothing outside of the tensor.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -58,10 +58,11 @@ bool is_cheap(const Scalar& node) {
 }
 
 // What windows that overlap would compute again and again is kept instead.
-Virtual kept_if_dear(Lowering& in, const Virtual& value) {
-  const bool cheap = std::ranges::all_of(
-      in.made_of(value), [&](ExprId id) { return is_cheap(in.arena()[id]); });
-  return cheap ? value : in.kept(value);
+Virtual materialized_if_expensive(Lowering& in, const Virtual& value) {
+  const bool cheap =
+      std::ranges::all_of(in.expressions_of(value),
+                          [&](ExprId id) { return is_cheap(in.arena()[id]); });
+  return cheap ? value : in.materialized(value);
 }
 
 // [before…, windows…, taps…]: what is in each window.
@@ -92,19 +93,20 @@ bool overlap(const std::vector<Windows>& windows) {
 
 // Where nothing beats minus infinity, the place is the window's first in the
 // source.
-ExprId place_of(Lowering& in, const Windows& w, const Index& window,
+ExprId index_of(Lowering& in, const Windows& w, const Index& window,
                 ExprId tap) {
   ScalarArena& arena = in.arena();
   const auto call = [&](const char* function, ExprId a, std::int64_t b) {
     return arena.call(function, DType::i64, {a, arena.integer(DType::i64, b)});
   };
-  const ExprId place = arena.call(
+  const ExprId input_index = arena.call(
       "add", DType::i64,
       {arena.position(w.first(window)), call("mul", tap, w.dilation)});
-  const ExprId negative =
-      arena.call("lt", DType::boolean, {place, arena.integer(DType::i64, 0)});
-  return arena.call("select", DType::i64,
-                    {negative, call("remainder", place, w.dilation), place});
+  const ExprId negative = arena.call(
+      "lt", DType::boolean, {input_index, arena.integer(DType::i64, 0)});
+  return arena.call(
+      "select", DType::i64,
+      {negative, call("remainder", input_index, w.dilation), input_index});
 }
 
 Rule max_pool(std::size_t rank, bool with_indices) {
@@ -112,16 +114,16 @@ Rule max_pool(std::size_t rank, bool with_indices) {
     Lowering& in = call.in();
     Virtual value = call.tensor(0, "self");
     const auto windows = windows_of(call, rank, true);
-    if (overlap(windows)) value = kept_if_dear(in, value);
+    if (overlap(windows)) value = materialized_if_expensive(in, value);
     const Virtual all = windowed(in, value, windows, lowest(in, value.dtype()));
     const Shape dims = last_dims(all, rank);
-    Values values = {in.fold(Fold::max, all, dims)[0]};
+    Values values = {in.reduce(Reduction::max, all, dims)[0]};
     if (with_indices) {
-      values.push_back(
-          flat_places(in, place_of_maximum(in, all, dims), windows,
-                      [&in](const Windows& w, const Index& window, ExprId tap) {
-                        return place_of(in, w, window, tap);
-                      }));
+      values.push_back(flat_indices(
+          in, index_of_maximum(in, all, dims), windows,
+          [&in](const Windows& w, const Index& window, ExprId tap) {
+            return index_of(in, w, window, tap);
+          }));
     }
     return values;
   };
@@ -134,10 +136,10 @@ Rule average_pool(std::size_t rank) {
     if (!is_float(dtype)) throw Unsupported{call.node().target};
     Virtual value = call.tensor(0, "self");
     const auto windows = windows_of(call, rank, false);
-    if (overlap(windows)) value = kept_if_dear(in, value);
+    if (overlap(windows)) value = materialized_if_expensive(in, value);
     const Virtual all =
         windowed(in, value, windows, in.arena().integer(dtype, 0));
-    const Virtual sum = in.fold(Fold::sum, all, last_dims(all, rank))[0];
+    const Virtual sum = in.reduce(Reduction::sum, all, last_dims(all, rank))[0];
     const bool with_padding = call.flag(5, "count_include_pad", true);
     if (call.given(6, "divisor_override")) {
       const Virtual divisor =

@@ -60,7 +60,7 @@ Virtual summed(Lowering& in, DType dtype, const Shape& source,
     all *= shape.back();
   }
   const Virtual shares(dtype, shape, [=, &in](const Position& at) {
-    const Position place(at.begin(), at.begin() + source.size());
+    const Position input_position(at.begin(), at.begin() + source.size());
     Position window(at.begin(), at.begin() + before);
     Guard guard;
     for (std::size_t i = 0; i < rank; ++i) {
@@ -72,9 +72,10 @@ Virtual summed(Lowering& in, DType dtype, const Shape& source,
       guard = in.both(guard, in.inside(window.back(), w.count));
       guard = in.both(guard, in.inside(into, (w.taps - 1) * w.dilation + 1));
     }
-    return share(place, window, guard);
+    return share(input_position, window, guard);
   });
-  if (all > 1) return in.fold(Fold::sum, shares, last_dims(shares, rank))[0];
+  if (all > 1)
+    return in.reduce(Reduction::sum, shares, last_dims(shares, rank))[0];
   return Virtual(dtype, source, [=](const Position& at) {
     Position only = at;
     only.insert(only.end(), rank, Index(0));
@@ -119,12 +120,12 @@ Rule max_pool_gradient(std::size_t rank) {
     const Shape source = call.result().shape;
     const auto windows = windows_of(call, {rank, true});
     const Virtual gradient = in.cast(call.tensor(0, "grad_output"), dtype);
-    const Virtual places = call.tensor(7, "indices");
+    const Virtual indices = call.tensor(7, "indices");
     return {summed(
         in, dtype, source, windows,
         [=, &in](const Position& at, const Position& window, Guard guard) {
-          return where_found(in, gradient, places, window, guard,
-                             flat_place(at, source, source.size() - rank));
+          return where_found(in, gradient, indices, window, guard,
+                             flat_offset(at, source, source.size() - rank));
         })};
   };
 }

@@ -38,13 +38,14 @@ Virtual element_counts(Lowering& in, DType dtype, const Shape& shape,
     std::int64_t whole = 1;
     ExprId product = -1;
     for (std::size_t i = 0; i < windows.size(); ++i) {
-      const ExprId one =
+      const ExprId extent =
           elements(in, dtype, windows[i], at[before + i], with_padding);
-      if (in.arena()[one].op == ScalarOp::constant) {
+      if (in.arena()[extent].op == ScalarOp::constant) {
         whole *= windows[i].taps;
       } else {
-        product =
-            product < 0 ? one : in.arena().call("mul", dtype, {product, one});
+        product = product < 0
+                      ? extent
+                      : in.arena().call("mul", dtype, {product, extent});
       }
     }
     const ExprId fixed = in.arena().integer(dtype, whole);
@@ -54,10 +55,11 @@ Virtual element_counts(Lowering& in, DType dtype, const Shape& shape,
   });
 }
 
-Virtual place_of_maximum(Lowering& in, const Virtual& all, const Shape& dims) {
-  const Virtual first = fold_with_position(in, Fold::argmax, all, dims)[1];
+Virtual index_of_maximum(Lowering& in, const Virtual& all, const Shape& dims) {
+  const Virtual first =
+      reduce_with_position(in, Reduction::argmax, all, dims)[1];
   if (!is_float(all.dtype())) return first;
-  const Virtual places(DType::i64, all.shape(), [=, &in](const Position& at) {
+  const Virtual indices(DType::i64, all.shape(), [=, &in](const Position& at) {
     Index flat;
     for (const std::int64_t dim : dims) {
       flat = flat * all.shape()[dim] + at[dim];
@@ -67,20 +69,21 @@ Virtual place_of_maximum(Lowering& in, const Virtual& all, const Shape& dims) {
                       {arena.call("isnan", DType::boolean, {all.at(at)}),
                        arena.position(flat), arena.integer(DType::i64, -1)});
   });
-  const Virtual last = in.fold(Fold::max, places, dims)[0];
+  const Virtual last = in.reduce(Reduction::max, indices, dims)[0];
   return in.pointwise(
       "select", DType::i64,
       {in.pointwise("lt", DType::boolean, {last, in.number(DType::i64, 0)}),
        first, last});
 }
 
-ExprId where_found(Lowering& in, const Virtual& gradient, const Virtual& places,
-                   const Position& window, Guard guard, const Index& here) {
+ExprId where_found(Lowering& in, const Virtual& gradient,
+                   const Virtual& indices, const Position& window, Guard guard,
+                   const Index& here) {
   ScalarArena& arena = in.arena();
-  const ExprId place =
-      in.read_if(places, window, guard, arena.integer(DType::i64, -1));
+  const ExprId input_index =
+      in.read_if(indices, window, guard, arena.integer(DType::i64, -1));
   const ExprId is_here =
-      arena.call("eq", DType::boolean, {place, arena.position(here)});
+      arena.call("eq", DType::boolean, {input_index, arena.position(here)});
   const DType dtype = gradient.dtype();
   const ExprId zero = arena.integer(dtype, 0);
   return arena.call("select", dtype,

@@ -1,4 +1,4 @@
-// The windows of a pooling, one dimension at a time: for the rules that fold
+// The windows of a pooling, one dimension at a time: for the rules that reduce
 // them and for those of their gradients.
 #pragma once
 
@@ -34,15 +34,15 @@ Virtual element_counts(Lowering& in, DType dtype, const Shape& shape,
                        const std::vector<Windows>& windows, bool with_padding);
 
 /// The place in the window (the dims, flat) of its maximum: of equals the
-/// first, but of several that are no numbers the last, as the framework has it.
-Virtual place_of_maximum(Lowering& in, const Virtual& all, const Shape& dims);
+/// first, but of several that are no numbers the last, as PyTorch has it.
+Virtual index_of_maximum(Lowering& in, const Virtual& all, const Shape& dims);
 
 /// The flat place in the source's space, from the place in the window:
-/// place_of(windows of a dimension, one of them, tap) is where the tap is.
-template <class Window, class PlaceOf>
-Virtual flat_places(Lowering& in, const Virtual& in_window,
-                    const std::vector<Window>& windows,
-                    const PlaceOf& place_of) {
+/// index_of(windows of a dimension, one of them, tap) is where the tap is.
+template <class Window, class IndexOf>
+Virtual flat_indices(Lowering& in, const Virtual& in_window,
+                     const std::vector<Window>& windows,
+                     const IndexOf& index_of) {
   const std::size_t before = in_window.shape().size() - windows.size();
   return Virtual(DType::i64, in_window.shape(), [=, &in](const Position& at) {
     ScalarArena& arena = in.arena();
@@ -57,8 +57,9 @@ Virtual flat_places(Lowering& in, const Virtual& in_window,
       const Window& w = windows[i];
       const ExprId tap = call("remainder", rest, w.taps);
       rest = call("div_floor", rest, w.taps);
-      const ExprId place = place_of(w, at[before + i], tap);
-      flat = arena.call("add", DType::i64, {flat, call("mul", place, scale)});
+      const ExprId input_index = index_of(w, at[before + i], tap);
+      flat = arena.call("add", DType::i64,
+                        {flat, call("mul", input_index, scale)});
       scale *= w.source;
     }
     return flat;
@@ -66,7 +67,8 @@ Virtual flat_places(Lowering& in, const Virtual& in_window,
 }
 
 /// The window's gradient where its maximum was found here, else 0.
-ExprId where_found(Lowering& in, const Virtual& gradient, const Virtual& places,
-                   const Position& window, Guard guard, const Index& here);
+ExprId where_found(Lowering& in, const Virtual& gradient,
+                   const Virtual& indices, const Position& window, Guard guard,
+                   const Index& here);
 
 }  // namespace weft

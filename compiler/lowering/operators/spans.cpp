@@ -67,7 +67,7 @@ Virtual sum_of_shares(DType dtype, const Shape& before,
   const std::size_t rank = spans.size();
   const Virtual all = shares(dtype, before, spans, in, share);
   if (std::ranges::any_of(spans, [](const Span& s) { return s.taps > 1; })) {
-    return in.fold(Fold::sum, all, last_dims(all, rank))[0];
+    return in.reduce(Reduction::sum, all, last_dims(all, rank))[0];
   }
   Shape shape = before;
   for (const Span& span : spans) shape.push_back(span.count);

@@ -62,7 +62,7 @@ bool Call::is_tensor(std::size_t position, std::string_view name) const {
 
 Virtual Call::tensor(std::size_t position, std::string_view name) const {
   const Arg* arg = find(position, name);
-  if (lowering_.grows(node_, position)) {
+  if (lowering_.is_symbolic(node_, position)) {
     const auto number = std::get<std::int64_t>(arg->value);
     return lowering_.count(DType::i64, number);
   }
@@ -234,7 +234,8 @@ bool Call::flag(std::size_t position, std::string_view name,
 Shape Call::integers(std::size_t position, std::string_view name) const {
   if (!given(position, name)) return {};
   const Arg* arg = find(position, name);
-  if (const auto* one = std::get_if<std::int64_t>(&arg->value)) return {*one};
+  if (const auto* value = std::get_if<std::int64_t>(&arg->value))
+    return {*value};
   const auto* list = std::get_if<Arg::List>(&arg->value);
   Shape numbers;
   for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
@@ -268,7 +269,7 @@ Shape Call::dims(std::size_t position, std::string_view name,
     dims.resize(rank);
     std::iota(dims.begin(), dims.end(), 0);
   }
-  // A tensor without dimensions takes dim 0 and -1, and has nothing to fold.
+  // A tensor without dimensions takes dim 0 and -1, and has nothing to reduce.
   if (rank == 0) return {};
   for (auto& dim : dims) dim = wrap_dim(dim, rank);
   return dims;

@@ -123,9 +123,9 @@ void check_contractions(const Call& call);
 Shape last_dims(const Virtual& value, std::size_t rank);
 
 /// The largest or smallest element over the dims, and where it is.
-std::vector<Virtual> fold_with_position(Lowering& in, Fold fold,
-                                        const Virtual& value,
-                                        const Shape& dims);
+std::vector<Virtual> reduce_with_position(Lowering& in, Reduction reduction,
+                                          const Virtual& value,
+                                          const Shape& dims);
 
 /// What nothing is less than: minus infinity, where the type has it.
 ExprId lowest(Lowering& in, DType dtype);

@@ -1,6 +1,6 @@
 // Gradients of interpolation: each element of the source sums over the outputs
-// that it was used for. Where the framework's float arithmetic puts an output
-// elsewhere than the ratio of the sizes does, it stays the framework's.
+// that it was used for. Where PyTorch's float arithmetic puts an output
+// elsewhere than the ratio of the sizes does, it stays PyTorch's.
 #include <algorithm>
 #include <cmath>
 
@@ -16,8 +16,7 @@ using Values = std::vector<std::optional<Virtual>>;
 struct Resized {
   std::int64_t source = 1;
   std::int64_t count = 1;
-  float scale =
-      1;  ///< elements of the source an output, as the framework has it
+  float scale = 1;  ///< elements of the source an output, as PyTorch has it
 };
 
 constexpr std::int64_t kExtentMax = 1 << 24;  // float counts so far
@@ -36,22 +35,22 @@ std::vector<Resized> resized(const Call& call, std::size_t rank, std::size_t at,
       {"scales_d", "scales_h", "scales_w"}};
   std::vector<Resized> dims;
   for (std::size_t i = 0; i < rank; ++i) {
-    Resized one{source[2 + i], counts[2 + i], 1};
-    if (one.source > kExtentMax || one.count > kExtentMax) {
+    Resized dim{source[2 + i], counts[2 + i], 1};
+    if (dim.source > kExtentMax || dim.count > kExtentMax) {
       throw Unsupported{call.node().target + " of such extents"};
     }
     const double factor = call.number(at + i, kNames[rank - 1][i], 0);
     if (align) {
-      one.scale = one.count > 1 ? static_cast<float>(one.source - 1) /
-                                      static_cast<float>(one.count - 1)
+      dim.scale = dim.count > 1 ? static_cast<float>(dim.source - 1) /
+                                      static_cast<float>(dim.count - 1)
                                 : 0;
     } else if (factor > 0) {
-      one.scale = static_cast<float>(1 / factor);
+      dim.scale = static_cast<float>(1 / factor);
     } else {
-      one.scale =
-          static_cast<float>(one.source) / static_cast<float>(one.count);
+      dim.scale =
+          static_cast<float>(dim.source) / static_cast<float>(dim.count);
     }
-    dims.push_back(one);
+    dims.push_back(dim);
   }
   return dims;
 }
@@ -96,8 +95,8 @@ Rule nearest(std::size_t rank, bool exact) {
     const DType dtype = call.result().dtype;
     const Virtual gradient = in.cast(call.tensor(0, "grad_output"), dtype);
     std::vector<Span> spans;
-    for (const Resized& one : resized(call, rank, 3, false)) {
-      spans.push_back(nearest_outputs(one, exact));
+    for (const Resized& dim : resized(call, rank, 3, false)) {
+      spans.push_back(nearest_outputs(dim, exact));
     }
     return {sum_of_shares(
         dtype, dims_before(call.result().shape, rank), spans, in,
@@ -117,10 +116,10 @@ struct Between {
 Between between(const Resized& r, std::int64_t output, bool align) {
   if (r.count == r.source) return {output, output};
   const float middle = static_cast<float>(output) + 0.5F;
-  const float place = align ? r.scale * static_cast<float>(output)
-                            : std::max(r.scale * middle - 0.5F, 0.0F);
+  const float coordinate = align ? r.scale * static_cast<float>(output)
+                                 : std::max(r.scale * middle - 0.5F, 0.0F);
   const std::int64_t low =
-      std::min(static_cast<std::int64_t>(place), r.source - 1);
+      std::min(static_cast<std::int64_t>(coordinate), r.source - 1);
   return {low, std::min(low + 1, r.source - 1)};
 }
 
@@ -175,23 +174,25 @@ class Weights {
                          const Index& output) const {
     const ExprId here = float_of(element);
     const ExprId last = number(static_cast<double>(r.source - 1));
-    ExprId place = float_of(output);
+    ExprId coordinate = float_of(output);
     if (r.count != r.source) {
       const ExprId scale = number(r.scale);
       if (align_) {
-        place = call("product", {scale, place});
+        coordinate = call("product", {scale, coordinate});
       } else {
-        place = call(
-            "sub", {call("product", {scale, call("add", {place, number(0.5)})}),
-                    number(0.5)});
-        place = call("maximum", {place, number(0)});
+        coordinate = call(
+            "sub",
+            {call("product", {scale, call("add", {coordinate, number(0.5)})}),
+             number(0.5)});
+        coordinate = call("maximum", {coordinate, number(0)});
       }
     }
-    const ExprId low = call("minimum", {call("floor", {place}), last});
+    const ExprId low = call("minimum", {call("floor", {coordinate}), last});
     const ExprId high = call("minimum", {call("add", {low, number(1)}), last});
-    const ExprId part = call(
-        "minimum",
-        {call("maximum", {call("sub", {place, low}), number(0)}), number(1)});
+    const ExprId part =
+        call("minimum",
+             {call("maximum", {call("sub", {coordinate, low}), number(0)}),
+              number(1)});
     return {{same(low, here), call("sub", {number(1), part})},
             {same(high, here), part}};
   }
@@ -215,7 +216,7 @@ class Weights {
   bool align_;
 };
 
-// An output gives each of the elements around it a part, in the framework's
+// An output gives each of the elements around it a part, in PyTorch's
 // own arithmetic: also a part of 0, which of an infinite gradient is no number.
 Rule linear(std::size_t rank) {
   return [=](const Call& call) -> Values {
@@ -226,8 +227,8 @@ Rule linear(std::size_t rank) {
     const bool align = call.flag(3, "align_corners", false);
     const auto dims = resized(call, rank, 4, align);
     std::vector<Span> spans;
-    for (const Resized& one : dims) {
-      spans.push_back(linear_outputs(one, align));
+    for (const Resized& dim : dims) {
+      spans.push_back(linear_outputs(dim, align));
     }
     const Weights weights(in, dtype, align);
     return {sum_of_shares(
@@ -261,11 +262,11 @@ Rule linear(std::size_t rank) {
           ExprId sum = -1;
           for (const Weight& way : ways) {
             const Guard is_here = in.both(inside, way.is_here);
-            const ExprId one = arena.call(
+            const ExprId term = arena.call(
                 "select", dtype,
                 {*is_here, arena.call("product", dtype, {way.weight, given}),
                  zero});
-            sum = sum < 0 ? one : arena.call("add", dtype, {sum, one});
+            sum = sum < 0 ? term : arena.call("add", dtype, {sum, term});
           }
           return sum;
         })};

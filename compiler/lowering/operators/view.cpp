@@ -87,8 +87,8 @@ Values select(const Call& call) {
   const std::int64_t dim = call.dim(1, "dim", 0, value.shape().size());
   const std::int64_t index =
       wrap_index(call.integer(2, "index", 0), value.shape()[dim]);
-  const Virtual one = sliced(value, dim, index, 1, 1);
-  return {call.in().reshape(one, call.result().shape)};
+  const Virtual selected = sliced(value, dim, index, 1, 1);
+  return {call.in().reshape(selected, call.result().shape)};
 }
 
 Values split(const Call& call) {

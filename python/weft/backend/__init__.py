@@ -5,12 +5,16 @@ of weft, and loads it when a model is first compiled.
 """
 
 import collections
+from collections.abc import Sequence
+from typing import Any
 
 #: (operators, why) of the graphs that AOTAutograd did not take, the newest.
 not_taken = collections.deque(maxlen=256)
 
 
-def compile(graph_module, example_inputs, *, options=None, mode=None):
+def compile(
+        graph_module: Any, example_inputs: Sequence[Any], *, options: Any = None,
+        mode: Any = None) -> Any:
     """A Dynamo backend. ValueError for an option that it does not know;
     whatever else is wrong ends with the framework's own computation."""
     from weft.backend.options import is_disabled, log, options_from
@@ -37,7 +41,7 @@ def compile(graph_module, example_inputs, *, options=None, mode=None):
         return graph_module.forward
 
 
-def _check_options_early():
+def _check_options_early() -> None:
     from weft.backend.entry import early_options
 
     early_options.install()

@@ -5,6 +5,7 @@ import importlib.util
 import logging
 import os
 import sys
+from typing import Any
 
 from weft.problem import sentences
 
@@ -58,7 +59,7 @@ class Options:
     #: torch.compile takes no `mode` of its own.)
     mode: str | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check("fallback", self.fallback, FALLBACKS)
         _check("target", self.target, TARGETS)
         _check("mode", self.mode, MODES)
@@ -74,7 +75,7 @@ class Options:
         if self.replay_mb is not None:
             _check_count("replay_mb", self.replay_mb, 0, REPLAY_MB_MAX)
 
-    def graph_bytes(self):
+    def graph_bytes(self) -> Any:
         """Of a GPU's memory, that CUDA graphs may keep."""
         mb = self.replay_mb
         if mb is None:
@@ -82,7 +83,7 @@ class Options:
         return mb << 20
 
 
-def options_from(given, mode=None):
+def options_from(given: Any, mode: Any = None) -> Any:
     """Options of torch.compile's dict; ValueError names what is not known."""
     known = [field.name for field in dataclasses.fields(Options)]
     for name in given or {}:
@@ -117,7 +118,7 @@ def _flag(text: str) -> bool:
     return FLAGS[text.lower()]
 
 
-def _default_fallback():
+def _default_fallback() -> str:
     """Inductor, where the program has a GPU and Triton. On a processor Inductor's code
     takes seconds to build for each graph; there it is used if it is asked for."""
     import torch
@@ -135,45 +136,46 @@ FROM_ENVIRONMENT = {
     "replay_mb": int, "cache": _flag}
 
 
-def _check(name, value, known):
+def _check(name: str, value: Any, known: Any) -> None:
     if value not in known:
         raise ValueError(
             f"weft's option {name} is {value!r}: it may be "
             + ", ".join(repr(one) for one in known))
 
 
-def _check_flag(name, value):
+def _check_flag(name: str, value: Any) -> None:
     """Any text would count as true, "no" as well."""
     if not isinstance(value, bool):
         raise ValueError(f"weft's option {name} is {value!r}: it is True or "
                          "False")
 
 
-def _check_seeds(value):
+def _check_seeds(value: Any) -> None:
     names = value.split(",") if isinstance(value, str) else []
     if value != "auto" and (not names or set(names) - set(SEEDS)):
         raise ValueError(f"weft's option seeds is {value!r}: it is 'auto', or "
                          f"some of {','.join(SEEDS)}, with commas between")
 
 
-def _check_range(name, value, low, high, kinds=(int, float),
-                 words="a number"):
+def _check_range(
+        name: str, value: Any, low: Any, high: Any, kinds: Any = (int, float),
+        words: str = "a number") -> None:
     if (not isinstance(value, kinds) or isinstance(value, bool)
             or not low <= value <= high):
         raise ValueError(f"weft's option {name} is {value!r}: it is {words} "
                          f"from {low:g} to {high:.7g}")
 
 
-def _check_count(name, value, low, high):
+def _check_count(name: str, value: Any, low: Any, high: Any) -> None:
     _check_range(name, value, low, high, int, "a whole number")
 
 
-def is_disabled():
+def is_disabled() -> bool:
     """WEFT_DISABLE=1: everything is the framework's."""
     return os.environ.get("WEFT_DISABLE", "") not in ("", "0")
 
 
-def _logger():
+def _logger() -> Any:
     """WEFT_LOG names the level of what is told on standard error."""
     logger = logging.getLogger("weft")
     level = os.environ.get("WEFT_LOG", "").upper()
@@ -192,6 +194,6 @@ def _logger():
 log = _logger()
 
 
-def told(error):
+def told(error: BaseException) -> Any:
     """Of an exception, for people."""
     return sentences.of_error(error)

@@ -43,11 +43,11 @@ def ratios(rows, name):
 def by_near_rule(rows):
     """The same rows as KernelBench's own evaluator would have them; those only
     that it was asked of."""
-    return [{**made, "verified": bool(made["kernelbench_module"]),
-             **{name: made["kernelbench_" + name] for name in (
+    return [{**row, "verified": bool(row["kernelbench_module"]),
+             **{name: row["kernelbench_" + name] for name in (
                  "over_eager", "over_eager_low", "over_eager_high",
                  "over_compile", "over_compile_low", "over_compile_high")}}
-            for made in rows if made["kernelbench"]]
+            for row in rows if row["kernelbench"]]
 
 
 def fast_p(rows, name, threshold):

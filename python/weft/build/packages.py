@@ -48,8 +48,8 @@ def _opened(text):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             number = OPENERS.get(node.func.id, 0)
-            texts = [one.value for one in node.args[:number]
-                     if isinstance(one, ast.Constant)]
+            texts = [argument.value for argument in node.args[:number]
+                     if isinstance(argument, ast.Constant)]
             if number and len(texts) == number:
                 found.add("\0".join(texts))
     return found

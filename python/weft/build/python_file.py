@@ -59,10 +59,10 @@ class Names(ast.NodeVisitor):
         self.called = set()
 
     def visit_Import(self, node):
-        for one in node.names:
-            bound = one.asname or one.name.split(".")[0]
-            self.of[bound] = one.name if one.asname else bound
-            self.found.append((one.name, node.lineno, False))
+        for name in node.names:
+            bound = name.asname or name.name.split(".")[0]
+            self.of[bound] = name.name if name.asname else bound
+            self.found.append((name.name, node.lineno, False))
 
     def visit_ImportFrom(self, node):
         for one in node.names:
@@ -165,8 +165,8 @@ def defines(node):
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return node.name == "kernel_function"
     if isinstance(node, ast.Assign):
-        return any(isinstance(one, ast.Name) and one.id == "kernel_function"
-                   for one in node.targets)
+        return any(isinstance(target, ast.Name) and target.id == "kernel_function"
+                   for target in node.targets)
     return False
 
 

@@ -122,7 +122,7 @@ class Package:
         """One run's launches and the memory between them."""
         launches, inputs, outputs = record(module, looks, *batch)
         names = Names(inputs, outputs)
-        launches = [self._launch(names, *one) for one in launches]
+        launches = [self._launch(names, *launch) for launch in launches]
         return {"scratch": names.scratch, "launches": launches}
 
     def _launch(self, names, kernel, args, grid, options):
@@ -250,8 +250,8 @@ def package_of(path, arch):
     if not hasattr(module, "inputs_at"):
         return package.to_json(package.launches_of(module, module.INPUTS))
     batches = {}
-    for one in module.BATCHES:  # a number, or one for each symbol
-        sizes = one if isinstance(one, tuple) else (one,)
+    for batch in module.BATCHES:  # a number, or one for each symbol
+        sizes = batch if isinstance(batch, tuple) else (batch,)
         batches[",".join(map(str, sizes))] = package.launches_of(
             module, module.inputs_at(*sizes), *sizes)
     return package.to_json({"batches": batches})

@@ -26,8 +26,8 @@ def told(printed):
 
 def _where(printed):
     frames = _FRAME.findall(printed)
-    own = [one for one in frames
-           if not any(other in one[0] for other in _OTHERS)]
+    own = [frame for frame in frames
+           if not any(other in frame[0] for other in _OTHERS)]
     if not (own or frames):
         return ""
     path, line, function = (own or frames)[0]

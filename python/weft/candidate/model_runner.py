@@ -92,11 +92,11 @@ def _build_candidate(job, device):
         args, kwargs = moved(init_arguments(module.ModelNew, given), device)
     torch.manual_seed(job["seed"])
     with made_on(device):
-        made = module.ModelNew(*args, **kwargs)
-    put_in_mode(made, job["mode"])
+        model_new = module.ModelNew(*args, **kwargs)
+    put_in_mode(model_new, job["mode"])
     for name in job["adopted"]:
-        attribute_buffers.adopt_named(made, name)
-    return made if device.type == "cpu" else made.to(device)
+        attribute_buffers.adopt_named(model_new, name)
+    return model_new if device.type == "cpu" else model_new.to(device)
 
 
 class ModelRunner:

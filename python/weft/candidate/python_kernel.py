@@ -58,13 +58,13 @@ class PythonKernel:
         sets = [self._sets[index] for index in call["sets"]]
         if call.get("flush"):
             return self._clock.time(
-                [partial(self._run_once, *one) for one in sets], waits=False)
+                [partial(self._run_once, *set_) for set_ in sets], waits=False)
         if not self._is_known:
             self._is_known = True
             self.look_at(*sets[0])
         start = time.perf_counter_ns()
-        for one in sets:
-            self._run_once(*one)
+        for set_ in sets:
+            self._run_once(*set_)
         if self._driver is not None:
             self._driver.synchronize()
         return {"ns": time.perf_counter_ns() - start}

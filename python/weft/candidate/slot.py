@@ -29,7 +29,7 @@ JOBS_MAX = 32
 RESTING_KINDS = (*gpu_package.KINDS, "reference")
 
 
-class Ended(Exception):
+class CandidateFailed(Exception):
     """The job is over, and not well: `kind` is a verdict's kind. `raised`: by an
     exception of the candidate's own, no lack of memory."""
 
@@ -112,9 +112,9 @@ class Slot:
             hello = self._receive(time.monotonic() + START_TIMEOUT_S)[1]
             self.is_private = bool(hello.get("private"))
             if not hello.get("ready"):
-                raise Ended("crashed", f"said {hello}")
+                raise CandidateFailed("crashed", f"said {hello}")
             self._is_warm = True
-        except Ended as ended:
+        except CandidateFailed as ended:
             why = self._last_complaint() or ended.reason
             self.kill()
             raise SlotBroken(
@@ -164,7 +164,7 @@ class Slot:
         """Begins a call that `collect` ends: there can be other work meanwhile,
         for others than this slot."""
         if not self._is_running:
-            raise Ended("crashed", "its process is gone")
+            raise CandidateFailed("crashed", "its process is gone")
         self._call += 1
         self._is_well = False
         self._asked_at = time.perf_counter()
@@ -199,7 +199,7 @@ class Slot:
             self._send({"do": "rest"} if rests
                        else {"do": "end", "ahead": more})
             self._is_ending = True
-        except Ended:
+        except CandidateFailed:
             self.kill()
 
     def settle(self):
@@ -217,7 +217,7 @@ class Slot:
                     if source == "Z" and "ended" in message:
                         self._hold_spoilt(message)
                         return
-        except Ended:
+        except CandidateFailed:
             self.kill()
 
     def forget_arena(self):
@@ -257,7 +257,7 @@ class Slot:
     def _await_frozen(self):
         try:
             source, message = self._receive(time.monotonic() + END_TIMEOUT_S)
-        except Ended as ended:
+        except CandidateFailed as ended:
             self._lose(ended.kind, ended.reason)
         if source == "Z" and message.get("frozen"):
             self.worked = Worked(*message["worked"])
@@ -276,11 +276,11 @@ class Slot:
         try:
             until = time.monotonic() + wall_ms / 1000
             source, message = self._receive(until)
-        except Ended as ended:
+        except CandidateFailed as ended:
             if ended.kind == "timed_out":
                 self.settle()
                 text = f"no answer within {wall_ms / 1000:g} s"
-                raise Ended("timed_out", text) from None
+                raise CandidateFailed("timed_out", text) from None
             self._lose(ended.kind, ended.reason)
         if source == "Z":
             self._raise_end(message)
@@ -290,9 +290,9 @@ class Slot:
         if message.get("ok") is False and message.get("call") == -1:
             text = sentences.whole_lines(str(message.get("message")), 2100)
             lacks = message.get("out_of_memory") is True
-            raise Ended("out_of_memory" if lacks else "crashed", text,
+            raise CandidateFailed("out_of_memory" if lacks else "crashed", text,
                         raised=not lacks)
-        raise Ended("cheated", "the candidate answered what was not asked")
+        raise CandidateFailed("cheated", "the candidate answered what was not asked")
 
     def _raise_end(self, message):
         """The zygote says that the child is gone: as a verdict's kind."""
@@ -304,17 +304,17 @@ class Slot:
         remark = f"; it printed: {printed}" if printed else ""
         how = message.get("ended")
         if how == "out_of_memory" or "std::bad_alloc" in printed:
-            raise Ended("out_of_memory", "used more memory than allowed")
+            raise CandidateFailed("out_of_memory", "used more memory than allowed")
         if how == "woken":
-            raise Ended("cheated", "it ran while it was stopped")
+            raise CandidateFailed("cheated", "it ran while it was stopped")
         if how == "flooded":
-            raise Ended("cheated", "flooded the result channel")
+            raise CandidateFailed("cheated", "flooded the result channel")
         if "signal" in message:
             name = _signal_name(message["signal"])
             why = f": {where}" if where else remark
-            raise Ended("crashed", f"killed by {name}{why}")
+            raise CandidateFailed("crashed", f"killed by {name}{why}")
         code = message.get("code")
-        raise Ended("crashed", f"left early with exit code {code}{remark}")
+        raise CandidateFailed("crashed", f"left early with exit code {code}{remark}")
 
     def _hold_spoilt(self, message):
         """A zygote that a job has slowed or limited would pass that on to every
@@ -324,10 +324,10 @@ class Slot:
 
     def _lose(self, kind, reason):
         self.kill()
-        raise Ended(kind, reason) from None
+        raise CandidateFailed(kind, reason) from None
 
     def _receive(self, until):
-        """(source, message) of the next line of this job; else Ended."""
+        """(source, message) of the next line of this job; else CandidateFailed."""
         while True:
             source, message = self._receive_any(until)
             if source == "C" or message.get("job") == self._job:
@@ -336,16 +336,16 @@ class Slot:
     def _receive_any(self, until):
         while b"\n" not in self._buffer:
             if len(self._buffer) > MESSAGE_BYTES_MAX:
-                raise Ended("cheated", "flooded the result channel")
+                raise CandidateFailed("cheated", "flooded the result channel")
             left = until - time.monotonic()
             if left <= 0 or not select.select([self._link], [], [], left)[0]:
-                raise Ended("timed_out", "no answer in time")
+                raise CandidateFailed("timed_out", "no answer in time")
             try:
                 data = self._link.recv(1 << 16)
             except OSError:
                 data = b""
             if not data:
-                raise Ended("crashed", "the candidate process is gone")
+                raise CandidateFailed("crashed", "the candidate process is gone")
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         try:
@@ -354,7 +354,7 @@ class Slot:
             message = None
         source = line[:1].decode("ascii", "replace")
         if source not in ("Z", "C") or not isinstance(message, dict):
-            raise Ended("cheated", "the candidate answered no valid message")
+            raise CandidateFailed("cheated", "the candidate answered no valid message")
         return source, message
 
 

@@ -42,13 +42,13 @@ def matching_graph(state: Any, program: ExportedProgram, expected: Runs,
     Raises ProblemError: the model differs from itself, or no call explains the
     difference.
     """
-    made = _Matching(state, program, expected, watch, device)
+    matching = _Matching(state, program, expected, watch, device)
     for round_ in range(ROUNDS_MAX):
-        graph, difference = made.attempt()
+        graph, difference = matching.attempt()
         if difference is None:
-            graph["kept"] = [one.to_json() for one in made.kept]
+            graph["kept"] = [one.to_json() for one in matching.kept]
             return graph
-        if not made.keep_more(exactly=round_ > 0):
+        if not matching.keep_more(exactly=round_ > 0):
             raise difference
     raise difference
 

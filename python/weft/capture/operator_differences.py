@@ -108,7 +108,7 @@ class _Search:
                and isinstance(fake, torch.Tensor)):
             return False
         self.off.add(node)
-        return not any(one in self.off for one in node.all_input_nodes)
+        return not any(input_node in self.off for input_node in node.all_input_nodes)
 
     def _differs(self, operator: Any, before: Any, value: Any) -> str:
         """Why the decomposed call does not stand for eager's; else ""."""

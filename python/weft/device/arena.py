@@ -134,7 +134,7 @@ class BufferSet:
         for target, source in zip(self.input_storages, storages):
             copy_bytes(target, source)
 
-    def trespass(self, storages):
+    def out_of_bounds_write(self, storages):
         """Empty, or what the candidate wrote besides its outputs."""
         if not all_hold(self._guard_raw, GUARD_VALUE):
             return "wrote outside its buffers"

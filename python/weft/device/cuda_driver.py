@@ -305,10 +305,10 @@ class Driver:
         return int(milliseconds.value * 1e6)
 
     def _properties(self):
-        made = AllocationProperties(type=_PINNED)
-        made.handle_types = _POSIX_FILE_DESCRIPTOR
-        made.location = Location(_ON_DEVICE, self.device)
-        return made
+        allocation_properties = AllocationProperties(type=_PINNED)
+        allocation_properties.handle_types = _POSIX_FILE_DESCRIPTOR
+        allocation_properties.location = Location(_ON_DEVICE, self.device)
+        return allocation_properties
 
     def create_shared(self, size_bytes):
         """(descriptor, whole size) of new memory that processes can share."""

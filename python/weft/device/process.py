@@ -79,7 +79,7 @@ def manner():
     how willingly, and within which limits."""
     return (os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0),
             os.sched_getscheduler(0),
-            [resource.getrlimit(one) for one in _LIMITS])
+            [resource.getrlimit(limit) for limit in _LIMITS])
 
 
 def pid_namespace():

@@ -97,28 +97,28 @@ def expect(name, framework, wide, reduction_length=1, rounding=None):
 
     `rounding`: the dtype that rounds most on the way to it; None: its own.
     """
-    made = Expected(name, framework.contiguous(), None)
+    expected = Expected(name, framework.contiguous(), None)
     # Where values decide on the shape, float64 may have come to another.
     if wide is not None and wide.shape == framework.shape:
-        made.wide = wide.contiguous()
+        expected.wide = wide.contiguous()
     if framework.dtype not in FLOATING:
-        return made
-    made.scale = _rms(made.truth, made.framework)
-    if made.wide is not None:
-        made.lost_scale = min(made.scale, _rms_where_lost(made))
-        made.framework_error, together = errors_of(made.framework, made)
-        made.framework_rms = together
+        return expected
+    expected.scale = _rms(expected.truth, expected.framework)
+    if expected.wide is not None:
+        expected.lost_scale = min(expected.scale, _rms_where_lost(expected))
+        expected.framework_error, together = errors_of(expected.framework, expected)
+        expected.framework_rms = together
     factors = tolerance.FACTORS[rounding or framework.dtype]
     floor = roundoff_floor(framework.dtype, reduction_length)
-    made.tolerance = max(factors.peak * made.framework_error, floor)
-    if made.framework_error <= slices.UNSURE:
-        made.slices = slices.of(made.truth, made.framework, _is_told(made),
+    expected.tolerance = max(factors.peak * expected.framework_error, floor)
+    if expected.framework_error <= slices.UNSURE:
+        expected.slices = slices.of(expected.truth, expected.framework, _is_told(expected),
                                 floor, tolerance.SLICE_FACTOR)
-    if made.wide is not None:
-        made.rms_tolerance = max(
+    if expected.wide is not None:
+        expected.rms_tolerance = max(
             factors.rms * together,
             tolerance.rms_floor(framework.dtype, reduction_length))
-    return made
+    return expected
 
 
 def is_lost(made):
@@ -196,25 +196,25 @@ def near(framework, like):
     have fallen to the other side of a threshold."""
     if like.is_untouched:
         return untouched(like.name, framework)
-    made = Expected(like.name, framework.contiguous(), None)
+    expected = Expected(like.name, framework.contiguous(), None)
     if framework.dtype not in FLOATING:
-        return made
-    made.scale = _rms(made.framework, made.framework)
+        return expected
+    expected.scale = _rms(expected.framework, expected.framework)
     if like.allows_tf32:
         most = TF32_NEAR_MAX
     elif framework.dtype == torch.float32:
         most = FLOAT32_FLOOR_MAX
     else:
         most = roundoff_floor(framework.dtype, 1)
-    made.tolerance = min(like.tolerance, most) / 2
+    expected.tolerance = min(like.tolerance, most) / 2
     is_held = like.allows_tf32 or framework.dtype.itemsize == 2
     together = like.rms_tolerance if is_held else most
-    made.rms_tolerance = min(together, most) / 2
-    made.tf32_rms = like.tf32_rms
+    expected.rms_tolerance = min(together, most) / 2
+    expected.tf32_rms = like.tf32_rms
     if like.slice_tolerance < math.inf:
-        made.slices = slices.near(made.framework, min(
+        expected.slices = slices.near(expected.framework, min(
             like.slice_tolerance, max(most, slices.UNTOLD_MAX)) / 2)
-    return made
+    return expected
 
 
 def precision_shown(finding, made, is_near=False):

@@ -48,7 +48,7 @@ class Case:
     @property
     def bytes(self):
         held = sum(s.nbytes for s in self.storages)
-        return held + sum(made.bytes for made in self.outputs)
+        return held + sum(output.bytes for output in self.outputs)
 
 
 @dataclass
@@ -119,7 +119,7 @@ class PassingCases:
                 return self.case(number)
             if not self.lacks_float64:
                 self._like[number] = [
-                    one.without_tensors() for one in made.outputs]
+                    output.without_tensors() for output in made.outputs]
             views = self._maker.views(made.storages)
             with lap("controls"):
                 self._controls.hold(views, made.outputs, made.finite)
@@ -139,9 +139,9 @@ class PassingCases:
         tells_as_it_is = inputs.INSIDE_EVERY_DOMAIN, inputs.ALTERED[0]
         if not made.finite or made.distribution in tells_as_it_is:
             return False
-        lacking = {one.name for one in made.outputs if not _has_finite(one)}
+        lacking = {output.name for output in made.outputs if not _has_finite(output)}
         if number == 0 and len(lacking) < len(made.outputs):
-            self._numbered |= {one.name for one in made.outputs} - lacking
+            self._numbered |= {output.name for output in made.outputs} - lacking
             return False
         return bool(lacking - self._numbered)
 
@@ -204,7 +204,7 @@ def _has_finite(made):
 
 
 def _worst_error(case):
-    return max((made.framework_error for made in case.outputs), default=0.0)
+    return max((output.framework_error for output in case.outputs), default=0.0)
 
 
 class Library:

@@ -27,7 +27,7 @@ def scaled(tensors, factor):
     return [t * factor if t.is_floating_point() else t for t in tensors]
 
 
-class Redraws:
+class PerturbedRuns:
     """Those of one case, made when a result is first refused by little."""
 
     def __init__(self, expectations, expect=None):
@@ -52,7 +52,7 @@ class Redraws:
     def _draw(self):
         """Whether there is a new draw."""
         expect, self._expect = self._expect, None
-        if expect is None or any(one.is_redrawn for one in self._expectations):
+        if expect is None or any(expectation.is_redrawn for expectation in self._expectations):
             return False
         for one in self._expectations:  # a subgraph's outlive this candidate
             one.is_redrawn = True

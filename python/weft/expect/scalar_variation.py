@@ -140,5 +140,5 @@ def _is_finite(case, first):
 
 
 def _differs(case, first):
-    before = [made.framework for made in first.expectations]
+    before = [expectation.framework for expectation in first.expectations]
     return compare.first_reason(before, case.expectations) != ""

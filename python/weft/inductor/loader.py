@@ -38,15 +38,15 @@ class CppKernels:
 
         def run(*arguments):
             error = self._functions[number](*[
-                one.data_ptr() if isinstance(one, torch.Tensor) else one
-                for one in arguments])
+                argument.data_ptr() if isinstance(argument, torch.Tensor) else argument
+                for argument in arguments])
             if error:
                 raise RuntimeError(error.decode(errors="replace"))
 
         self._functions.append([
-            ctypes.c_void_p if "*" in one
-            else ctypes.c_double if "float" in one or "double" in one
-            else ctypes.c_int64 for one in types])
+            ctypes.c_void_p if "*" in type_
+            else ctypes.c_double if "float" in type_ or "double" in type_
+            else ctypes.c_int64 for type_ in types])
         return run
 
     def wait(self, _):

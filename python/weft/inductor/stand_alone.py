@@ -71,9 +71,9 @@ def generate(reference):
 
     function = reference.function()
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
-        inputs = [torch.empty_strided(one.shape, one.stride, dtype=one.dtype,
+        inputs = [torch.empty_strided(input_value.shape, input_value.stride, dtype=input_value.dtype,
                                       device=reference.device)
-                  for one in reference.inputs]
+                  for input_value in reference.inputs]
         graph = make_fx(function)(*inputs)
         constants = list(graph.buffers())
         with mock.patch.object(GraphLowering, "compile_to_module", keep):
@@ -97,7 +97,7 @@ def stand_alone(code, constants):
         text = with_loader(text)
     else:
         text = with_inductors_loader(text)
-    told = "".join(f"    {constant_text(one)},\n" for one in constants)
+    told = "".join(f"    {constant_text(constant)},\n" for constant in constants)
     return (f"# TorchInductor's, of PyTorch {torch.__version__}.\n{text}\n\n"
             f"CONSTANTS = [\n{told}]\n\n\n"
             "def kernel_function(*inputs):\n"
@@ -121,8 +121,8 @@ def with_loader(text):
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     options = CppTorchDeviceOptions(vec_isa=pick_vec_isa(), device_type="cpu")
-    flags = [*(f"-D{one.strip()}" for one in options.get_definitions()),
-             *(f"-{one}" for one in options.get_cflags()),
+    flags = [*(f"-D{definition.strip()}" for definition in options.get_definitions()),
+             *(f"-{cflag}" for cflag in options.get_cflags()),
              *" ".join(options.get_passthrough_args()).split()]
     with open(LOADER, encoding="utf-8") as file:
         loader = file.read()

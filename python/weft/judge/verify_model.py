@@ -14,7 +14,7 @@ from weft.expect.inputs import (
     DISTRIBUTIONS, FEW_DISTRIBUTIONS, FLAGS, TOUCHES)
 from weft.device.trace_spans import lap
 from weft.problem.problem import SEED, init_arguments
-from weft.candidate.slot import Ended
+from weft.candidate.slot import CandidateFailed
 from weft.judge.verify_subgraph import TF32_REASON, Verdict, is_of_tf32
 
 #: A composed module may build its kernels when it is first imported.
@@ -100,7 +100,7 @@ def check_model(slot, keeper, whole, job, limits):
             begin_anew = partial(
                 begin, slot, whole, job, arena, limits, verdict)
             _run_numbers(slot, whole, first, limits, verdict, begin_anew)
-    except Ended as ended:
+    except CandidateFailed as ended:
         verdict.fail(ended.kind, ended.reason)
     finally:
         slot.dismiss()
@@ -326,7 +326,7 @@ def _refuses(slot, whole, case, limits, verdict, number):
     try:
         _run_case(slot, whole, case, limits, verdict, reuse=False,
                   number=number)
-    except Ended as ended:
+    except CandidateFailed as ended:
         if ended.raised:
             return True
         if case.distribution not in ended.reason:
@@ -363,14 +363,14 @@ def _run_case(slot, whole, case, limits, verdict, builds=False, **how):
         hold_kernels(answer, where)
     reason = layout_difference(answer, case.described)
     with lap("guards"):
-        wrong = whole.trespass(case)
+        wrong = whole.out_of_bounds_write(case)
     if wrong:
-        raise Ended("cheated", f"{where}: {wrong}")
+        raise CandidateFailed("cheated", f"{where}: {wrong}")
     if reason:
         verdict.fail("wrong", f"{where}: {reason}")
         return
     verdict.show_framework(
-        [one.framework.dtype for one in case.outputs],
+        [output.framework.dtype for output in case.outputs],
         whole.framework_used_tf32)
     errors = [m.framework_error for m in case.expectations]
     verdict.framework_error = max([verdict.framework_error, *errors])
@@ -384,12 +384,12 @@ def hold_kernels(answer, where):
     (Other numbers among the arguments rightly go to the original.)"""
     why = answer.get("passed_on")
     if why:
-        raise Ended("not_used", f"{where}: none of its kernels ran: {why}")
+        raise CandidateFailed("not_used", f"{where}: none of its kernels ran: {why}")
 
 
 def _compare(whole, case, verdict, where, expect):
-    """`expect`: redraws.Redraws', or None."""
-    draws = perturbed_runs.Redraws(case.expectations, expect)
+    """`expect`: perturbed_runs.PerturbedRuns', or None."""
+    draws = perturbed_runs.PerturbedRuns(case.expectations, expect)
     for view, made in zip(whole.buffers.output_views, case.expectations):
         finding = draws.compare(view, made)
         verdict.hold(finding.error, made.tolerance)
@@ -402,7 +402,7 @@ def _compare(whole, case, verdict, where, expect):
                 reason += TF32_REASON
             verdict.fail("wrong", f"{where}: {reason}")
             return
-        if any(made is one for one in case.outputs):
+        if any(made is output for output in case.outputs):
             verdict.show(compare.precision_shown(finding, made))
 
 

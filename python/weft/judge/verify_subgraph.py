@@ -9,7 +9,7 @@ from weft.expect import compare, mismatches, perturbed_runs
 from weft.device.arena import BufferSet, new_arena
 from weft.device.device import HOST
 from weft.device.trace_spans import lap
-from weft.candidate.slot import Ended
+from weft.candidate.slot import CandidateFailed
 from weft.judge.job_folders import NotStaged
 
 #: The first call in a process pays page faults and thread start-up.
@@ -166,7 +166,7 @@ def check(slot, keeper, cases, job, limits):
     verdict = Verdict()
     try:
         _run_cases(slot, keeper, cases, job, limits, verdict)
-    except Ended as ended:
+    except CandidateFailed as ended:
         verdict.fail(ended.kind, ended.reason)
     finally:
         slot.dismiss(keep=not verdict.reason)
@@ -232,7 +232,7 @@ def is_of_tf32(got, wants, reference, allow):
     `allow(wants)` widens expectations by what it costs."""
     if not reference.multiplies or reference.framework_used_tf32:
         return False
-    wants = [replace(made) for made in wants]
+    wants = [replace(want) for want in wants]
     try:
         allow(wants)
         return not compare.first_reason(got, wants)
@@ -259,9 +259,9 @@ def run_case(slot, buffers, which, case, limits):
     with lap("calls"):
         slot.call(limits.wall_ms, sets=[which])
     with lap("guards"):
-        wrong = buffers.trespass(case.storages)
+        wrong = buffers.out_of_bounds_write(case.storages)
     if wrong:
-        raise Ended("cheated", wrong)
+        raise CandidateFailed("cheated", wrong)
     # No copy: the candidate stands still until its next call.
     return buffers.output_views
 
@@ -269,7 +269,7 @@ def run_case(slot, buffers, which, case, limits):
 def _reason(got, first, case, verdict, expect_scaled):
     """Why these results are wrong, or "". `first`: those of the same inputs
     before, or None."""
-    draws = perturbed_runs.Redraws(
+    draws = perturbed_runs.PerturbedRuns(
         case.outputs, None if case.is_near
         else lambda factor: expect_scaled(case.storages, factor))
     for x, made in zip(got, case.outputs):

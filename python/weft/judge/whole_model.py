@@ -33,7 +33,7 @@ from weft.problem.module_state import (
     random_state,
     rng_digest,
     rng_state,
-    twin,
+    copy_sharing_tensors,
     widened,
     write,
 )
@@ -152,8 +152,8 @@ class WholeModel:
 
     def _layout(self, first):
         """Where everything lies; outputs travel contiguous."""
-        for made in first.outputs:
-            refuse_complex(self.problem, made.framework)
+        for output in first.outputs:
+            refuse_complex(self.problem, output.framework)
         leaves = [dense("input", t) for t in self.tensors]
         kept = leaves + [dense(name, t) for name, t in self.state]
         outputs = [dense(m.name, m.framework) for m in first.outputs]
@@ -209,9 +209,9 @@ class WholeModel:
             storage.zero_()
         self.device.synchronize()
 
-    def trespass(self, case):
+    def out_of_bounds_write(self, case):
         kept = case.leaves + case.state
-        return self.buffers.trespass([t.reshape(-1) for t in kept])
+        return self.buffers.out_of_bounds_write([t.reshape(-1) for t in kept])
 
     def case(self, distribution, generator):
         """A case of that distribution; raises what forward() raises."""
@@ -486,7 +486,7 @@ class WholeModel:
         arguments. By a twin of Model: what it keeps in Python must not change
         for who is judged next."""
         other = copy.copy(self)
-        other.model = twin(self.model)
+        other.model = copy_sharing_tensors(self.model)
         other._held = HeldState(other.model)
         other._leaves = [*self._leaves]
         other._leaves[leaf] = value

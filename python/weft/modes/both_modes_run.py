@@ -248,7 +248,7 @@ def near_words(results):
 def conclude(settings, results):
     """Writes what was found; the exit code. Who asks for one number is told
     the mode that gains least."""
-    is_right = all(one["verdict"]["correct"] for one in results.values())
+    is_right = all(result["verdict"]["correct"] for result in results.values())
     if len(results) == 1:
         said = "nothing reads the mode, the kernels are for both: " + next(
             iter(results.values()))["summary"]
@@ -259,13 +259,13 @@ def conclude(settings, results):
     least = min(results, key=lambda mode: over(results[mode]) or 1.0)
     told = {**results[least], "mode": "both", "summary": said,
             "modes": results}
-    far = [one["verdict"]["kernelbench"] for one in results.values()
-           if is_far(one["verdict"])]
+    far = [result["verdict"]["kernelbench"] for result in results.values()
+           if is_far(result["verdict"])]
     if far:
         told["verdict"] = {**told["verdict"], "kernelbench": far[0]}
     if not is_right:
-        told["verdict"] = next(one["verdict"] for one in results.values()
-                               if not one["verdict"]["correct"])
+        told["verdict"] = next(result["verdict"] for result in results.values()
+                               if not result["verdict"]["correct"])
     out = settings["out"]
     write_text(report(settings, results, said), out, "report.md")
     write_text(json.dumps(told, indent=1) + "\n", out, "result.json")

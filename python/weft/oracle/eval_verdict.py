@@ -16,7 +16,7 @@ from weft.problem import operator_trace
 from weft.timing import time_model
 from weft.timing.timing import NotTimed
 from weft.problem.problem import ProblemError
-from weft.candidate.slot import Ended
+from weft.candidate.slot import CandidateFailed
 from weft.judge.verify_subgraph import Limits, Verdict
 
 _IMPORTS_TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.MULTILINE)
@@ -130,7 +130,7 @@ def _trace(oracle, whole, job, limits, found, verdict):
             parameters=True,
         )
         told = answer.get("operators")
-    except Ended as ended:
+    except CandidateFailed as ended:
         told = None
         if ended.kind == "timed_out":
             verdict.fail(ended.kind, ended.reason)

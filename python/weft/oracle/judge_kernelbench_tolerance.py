@@ -12,7 +12,7 @@ from weft.expect.kernelbench_tolerance import FAILED, FAR, NEAR, NearEager, NotJ
 from weft.device.trace_spans import lap
 from weft.judge import verify_model
 from weft.problem.problem import is_out_of_memory, short
-from weft.candidate.slot import Ended
+from weft.candidate.slot import CandidateFailed
 from weft.judge.verify_subgraph import Verdict
 from weft.timing.timing import TimingFailed
 
@@ -88,7 +88,7 @@ class _Party:
         self.whole.write(trial)
         try:
             answer = self.call(trial)
-        except Ended as ended:
+        except CandidateFailed as ended:
             lacks = ended.kind == "out_of_memory"
             device = self.whole.device
             if lacks and device.is_cuda and not device.may_be_short:
@@ -125,7 +125,7 @@ class _Candidate(_Party):
         try:
             verify_model.begin(self.oracle.slot, self.whole, self.job, arena,
                                self.limits, verdict)
-        except Ended as ended:
+        except CandidateFailed as ended:
             verdict.fail(ended.kind, ended.reason)
         if verdict.reason:
             self.end(FAR, verdict.reason)

@@ -99,7 +99,7 @@ def continued(state, values, after, changing):
         for (name, _), value, left in zip(state, values, after)])
 
 
-def twin(model):
+def copy_sharing_tensors(model):
     """A copy of the model that has the same tensors, and all else of its own."""
     shared = {id(leaf): leaf for module in model.modules()
               for leaf in pytree.tree_leaves(vars(module))

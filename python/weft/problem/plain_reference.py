@@ -97,13 +97,13 @@ def _check(source: str) -> None:
 
 def _collect(node: ast.AST, names: _Names) -> None:
     if isinstance(node, ast.Import):
-        for one in node.names:
-            if one.name not in _MODULES:
-                raise _refused(node, f"imports {one.name}")
-            if one.asname:
-                names.modules[one.asname] = one.name
+        for name in node.names:
+            if name.name not in _MODULES:
+                raise _refused(node, f"imports {name.name}")
+            if name.asname:
+                names.modules[name.asname] = name.name
             else:
-                names.modules[one.name.partition(".")[0]] = one.name.partition(".")[0]
+                names.modules[name.name.partition(".")[0]] = name.name.partition(".")[0]
     elif isinstance(node, ast.ImportFrom):
         _collect_from(node, names)
     elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -250,7 +250,7 @@ def is_plain_method(name: str) -> bool:
         return False
     owners = (torch.Tensor, torch.nn.Module, torch.Size, torch.nn.ModuleList, dict, list,
               float, str, torch.finfo, torch.Generator, slice)
-    return name in ("values", "indices", "training") or any(hasattr(one, name) for one in owners)
+    return name in ("values", "indices", "training") or any(hasattr(owner, name) for owner in owners)
 
 
 def _is_hidden(name: str) -> bool:

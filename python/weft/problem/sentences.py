@@ -12,10 +12,10 @@ def whole_sentences(text: str, length_max: int) -> str:
     """The first sentences of `text`, as one line, of `length_max` characters in all;
     at least one, however long that is. Ends with " …" if some are left out."""
     sentences = [" ".join(one.split()) for one in _ENDS.split(text.strip())]
-    sentences = [one for one in sentences if one]
+    sentences = [sentence for sentence in sentences if sentence]
     taken = ""
-    for one in sentences:
-        longer = f"{taken} {one}" if taken else one
+    for sentence in sentences:
+        longer = f"{taken} {sentence}" if taken else sentence
         if taken and len(longer) > length_max:
             return taken + " …"
         taken = longer

@@ -78,12 +78,12 @@ def profile_of(event: Any, kind: str) -> Profile:
     outer = event
     while True:
         children = sorted(event.cpu_children, key=lambda one: one.time_range.start)
-        inner = [one for one in children if one.name.startswith(CALL_PREFIX)]
+        inner = [child for child in children if child.name.startswith(CALL_PREFIX)]
         if len(inner) != 1:
             break
         event = inner[0]
-    launches = tuple(Launch(one.name, _seconds(one, kind)) for one in children
-                     if not one.name.startswith(_NO_KERNELS))
+    launches = tuple(Launch(child.name, _seconds(child, kind)) for child in children
+                     if not child.name.startswith(_NO_KERNELS))
     return Profile(launches, _seconds(outer, kind))
 
 

@@ -81,9 +81,9 @@ def layouts_of(extracted: Extracted) -> list[Layout]:
 def copied(module: fx.GraphModule) -> tuple[fx.GraphModule, dict[fx.Node, fx.Node]]:
     """(a copy that shares the module's tensors, {node: its copy})."""
     graph = copy.deepcopy(module.graph)
-    made = fx.GraphModule(module, graph)
-    made.meta = dict(module.meta)
-    return made, dict(zip(module.graph.nodes, made.graph.nodes, strict=True))
+    graph_module = fx.GraphModule(module, graph)
+    graph_module.meta = dict(module.meta)
+    return graph_module, dict(zip(module.graph.nodes, graph_module.graph.nodes, strict=True))
 
 
 def with_inserted(module: fx.GraphModule, replaced: Sequence[

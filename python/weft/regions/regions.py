@@ -145,7 +145,7 @@ def _is_static(node: fx.Node) -> bool:
     fx.node.map_aggregate((node.args, node.kwargs), lambda one: symbols.append(one)
                           if isinstance(one, (torch.SymInt, torch.SymFloat)) else one)
     return not symbols and all(
-        tensors_of(one) for one in node.all_input_nodes)
+        tensors_of(input_node) for input_node in node.all_input_nodes)
 
 
 def _is_view(target: torch._ops.OpOverload) -> bool:
@@ -166,8 +166,8 @@ class Partition:
         self._ancestors: dict[fx.Node, int] = {}
         for node in self.nodes:
             bits = 0
-            for one in node.all_input_nodes:
-                bits |= self._ancestors[one] | 1 << self._index[one]
+            for input_node in node.all_input_nodes:
+                bits |= self._ancestors[input_node] | 1 << self._index[input_node]
             self._ancestors[node] = bits
         self._depth = self._depths()
         self._reduced = self._behind_reductions()
@@ -179,9 +179,9 @@ class Partition:
         stops = (Role.PRODUCT, Role.BARRIER)
         for node in self.nodes:
             depth[node] = max(
-                (depth[one] + (self.roles[one] in stops
+                (depth[input_node] + (self.roles[input_node] in stops
                                and node.target is not operator.getitem)
-                 for one in node.all_input_nodes), default=0)
+                 for input_node in node.all_input_nodes), default=0)
         return depth
 
     def _behind_reductions(self) -> set[fx.Node]:
@@ -190,8 +190,8 @@ class Partition:
         found: set[fx.Node] = set()
         for node in self.nodes:
             if self.is_member(node, Role.FUSIBLE) and not _is_pointwise(node) or any(
-                    one in found and self._depth[one] == self._depth[node]
-                    for one in node.all_input_nodes):
+                    input_node in found and self._depth[input_node] == self._depth[node]
+                    for input_node in node.all_input_nodes):
                 found.add(node)
         return found
 
@@ -206,8 +206,8 @@ class Partition:
                     or node.target is operator.getitem):
                 continue
             if self._ancestors[node] & bits and any(
-                    self._ancestors[one] >> self._index[node] & 1
-                    for one in members):
+                    self._ancestors[member] >> self._index[node] & 1
+                    for member in members):
                 return False
         return True
 
@@ -225,11 +225,11 @@ class Partition:
     def sources(self, node: fx.Node) -> list[fx.Node]:
         """The computing nodes and inputs that it reads, through views."""
         found: dict[fx.Node, None] = {}
-        for one in node.all_input_nodes:
-            if self.roles[one] is Role.VIEW or one.target is operator.getitem:
-                found.update(dict.fromkeys(self.sources(one)))
+        for input_node in node.all_input_nodes:
+            if self.roles[input_node] is Role.VIEW or input_node.target is operator.getitem:
+                found.update(dict.fromkeys(self.sources(input_node)))
             else:
-                found[one] = None
+                found[input_node] = None
         return list(found)
 
     def is_member(self, node: fx.Node, role: Role) -> bool:
@@ -349,8 +349,8 @@ def region_nodes(region: Region) -> list[fx.Node]:
         return False
 
     for node in region.nodes:
-        for one in node.all_input_nodes:
-            needed(one)
+        for input_node in node.all_input_nodes:
+            needed(input_node)
     for node in region.nodes:
         for user in node.users:  # of several results: each that is read
             if user.target is operator.getitem:
@@ -364,9 +364,9 @@ def region_inputs(region: Region, nodes: list[fx.Node]) -> list[fx.Node]:
     inside = set(nodes)
     found: dict[fx.Node, None] = {}
     for node in nodes:
-        for one in node.all_input_nodes:
-            if one not in inside:
-                found[one] = None
+        for input_node in node.all_input_nodes:
+            if input_node not in inside:
+                found[input_node] = None
     return list(found)
 
 

@@ -81,7 +81,7 @@ def region_bytes(region: Region) -> int:
     """Bytes that it must read and write, each element once."""
     nodes = region_nodes(region)
     inside = set(nodes)
-    read = sum(_bytes_read(node, [one for one in node.users if one in inside])
+    read = sum(_bytes_read(node, [user for user in node.users if user in inside])
                for node in region_inputs(region, nodes))
     return read + sum(one.nbytes for node in region_results(region, nodes)
                       for one in tensors_of(node))

@@ -10,7 +10,7 @@ loop alone gains nothing by it.
 import statistics
 import time
 
-from weft.candidate.slot import Ended
+from weft.candidate.slot import CandidateFailed
 from weft.device.trace_spans import lap
 
 #: So many turns. All but the lowest and the highest are a 96 % interval of their
@@ -37,7 +37,7 @@ UNTIMED_COPY_SHARE = 2.0
 ROW_OVER_SINGLE, ROW_SLACK_S = 1.5, 50e-6
 
 
-class InARow:
+class BackToBackTimes:
     """{party: seconds a call, in each turn}; empty where there is nothing to
     say, and `why` not. `ends_baseline`: a call in it ended that process."""
 
@@ -49,10 +49,10 @@ class InARow:
         self.asked = "eager"  # who makes the calls now, or made the last
 
     def run(self, bench, sides, dice):
-        """`sides`: {party: its process}. Ended: of the one that `asked` names."""
+        """`sides`: {party: its process}. CandidateFailed: of the one that `asked` names."""
         self.calls = CALLS_MIN
         for _ in range(2):  # of few calls a message's own time says too much
-            nothing, few = bench.in_a_row(
+            nothing, few = bench.back_to_back(
                 sides["eager"], "eager", (0, self.calls))
             call_s = max((few - nothing) / self.calls, 1e-6)
             self.calls = max(CALLS_MIN, min(CALLS_MAX, int(ROW_S / call_s)))
@@ -75,7 +75,7 @@ class InARow:
             order = list(sides)
             dice.shuffle(order)
             for self.asked in order:
-                nothing, row = bench.in_a_row(
+                nothing, row = bench.back_to_back(
                     sides[self.asked], self.asked, (0, self.calls),
                     **({"reads": True} if reads else {}))
                 empty[self.asked].append(nothing)
@@ -149,21 +149,21 @@ def _name(party):
 
 
 def measured(bench, sides, call_s, dice):
-    """The InARow of these, if eager's call takes call_s in a round. Ended: the
+    """The BackToBackTimes of these, if eager's call takes call_s in a round. CandidateFailed: the
     candidate's did, in calls that eager's survived."""
     if not bench.has_rows:
-        return InARow()
+        return BackToBackTimes()
     if call_s > CALL_S_MAX:
-        return InARow("to wake is little beside a call")
-    row = InARow()
+        return BackToBackTimes("to wake is little beside a call")
+    row = BackToBackTimes()
     try:
         with lap("in a row"):
             row.run(bench, sides, dice)
-    except Ended as ended:
+    except CandidateFailed as ended:
         if row.asked == "candidate" and _survives(
                 bench, sides["eager"], row.calls):
             raise
-        return InARow(f"{row.asked}: {ended.reason}", ends_baseline=True)
+        return BackToBackTimes(f"{row.asked}: {ended.reason}", ends_baseline=True)
     return row
 
 
@@ -171,7 +171,7 @@ def _survives(bench, process, calls):
     """Whether eager's does so many calls, as it may not in a model that counts
     them."""
     try:
-        bench.in_a_row(process, "eager", (0, calls))
-    except Ended:
+        bench.back_to_back(process, "eager", (0, calls))
+    except CandidateFailed:
         return False
     return True

@@ -29,7 +29,7 @@ class DeviceRounds(Rounds):
     """As Rounds, with the clocks of one GPU."""
 
     # Memory of a device's may have to be asked for.
-    off_clock_slack_s = 0.001
+    untimed_work_slack_s = 0.001
 
     def __init__(self, slot, baseline, bench, parties, limits, device):
         super().__init__(slot, baseline, bench, parties, limits)

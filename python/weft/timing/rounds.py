@@ -9,9 +9,9 @@ import statistics
 import time
 
 from weft.device.trace_spans import lap
-from weft.candidate.slot import Ended
+from weft.candidate.slot import CandidateFailed
 from weft.timing import back_to_back
-from weft.timing.untimed_work import QUIET_SHARE, Message, OffClock
+from weft.timing.untimed_work import QUIET_SHARE, Message, UntimedWork
 from weft.timing.quantiles import median_bounds, quantile
 
 ROUNDS_MIN = 3
@@ -76,7 +76,7 @@ class BaselineLost(Exception):
     """The trusted side of the comparison died."""
 
 
-def _why_hidden(found: OffClock) -> str:
+def _why_hidden(found: UntimedWork) -> str:
     """The reason for not_timed: the candidate's other threads, or other programs,
     hide whether the candidate works outside of its timed calls."""
     hidden_s = max(found.median_s, found.most_s)
@@ -94,7 +94,7 @@ def ask_baseline(baseline, **fields):
     """A call of the baseline's that is not timed."""
     try:
         return baseline.call(BASELINE_WALL_MS, **fields)
-    except Ended as ended:
+    except CandidateFailed as ended:
         raise BaselineLost(ended.reason) from None
 
 
@@ -106,12 +106,12 @@ class Rounds:
     compares what the candidate left, `calls` says
     how often one message runs the code, `warm_rounds` how many rounds are not
     counted, `baseline_rested` whether the baseline gave its memory up since it
-    was last called, `has_rows` whether `in_a_row` makes calls without a pause
+    was last called, `has_rows` whether `back_to_back` makes calls without a pause
     (back_to_back.py), `trusts_events` whether no code of a candidate's runs in
     the process that reads a device's events.
     """
 
-    off_clock_slack_s = OFF_CLOCK_SLACK_S
+    untimed_work_slack_s = OFF_CLOCK_SLACK_S
 
     def __init__(self, slot, baseline, bench, parties, limits):
         self._slot, self._baseline = slot, baseline
@@ -192,7 +192,7 @@ class Rounds:
         return self._is_charged(max(found.median_s, found.quiet_s))
 
     def _off_clock(self):
-        return self._bench.off_clock(self._messages("candidate"))
+        return self._bench.untimed_work(self._messages("candidate"))
 
     def _is_meant(self, found):
         """Whether no busy machine puts so many seconds beside the clock."""
@@ -204,7 +204,7 @@ class Rounds:
         eager_s = self._unhurried("eager")
         eager = (quantile(eager_s, QUIET_SHARE) if is_quiet
                  else median_bounds(eager_s)[1])
-        return self.off_clock_slack_s + OFF_CLOCK_EAGER_SHARE * eager
+        return self.untimed_work_slack_s + OFF_CLOCK_EAGER_SHARE * eager
 
     def _is_hidden_by_noise(self):
         """Whether half of the rounds say that it cheats, and all together
@@ -246,7 +246,7 @@ class Rounds:
                 )
                 own = answer.get("ns")
                 if type(own) is not int or not 0 <= own < 1 << 62:
-                    raise Ended("cheated", "no time of the candidate's own")
+                    raise CandidateFailed("cheated", "no time of the candidate's own")
             else:
                 answer, seconds = self._time_baseline(party)
             if number >= 0:
@@ -262,7 +262,7 @@ class Rounds:
         try:
             self._time_empty(party)
             return self._bench.call_baseline(self._baseline, party)
-        except Ended as ended:
+        except CandidateFailed as ended:
             raise BaselineLost(ended.reason) from None
 
     def _time_empty(self, party):
@@ -294,7 +294,7 @@ class Rounds:
         self._examine(dice)
 
     def back_to_back(self, dice):
-        """The same parties' InARow. Ended: of the candidate, where eager goes
+        """The same parties' BackToBackTimes. CandidateFailed: of the candidate, where eager goes
         on."""
         sides = {party: self._slot if party == "candidate" else self._baseline
                  for party in self._parties}
@@ -368,15 +368,15 @@ class Rounds:
         """Its seconds as if none of its threads had waited for a processor: what
         lies beside the clock may be a share of them, which must not grow with
         what else runs."""
-        return [min(one.seconds,
-                    max(one.answering_s, one.by_all_s / self._slot.threads))
-                for one in self._messages(party)]
+        return [min(message.seconds,
+                    max(message.answering_s, message.by_all_s / self._slot.threads))
+                for message in self._messages(party)]
 
     def _is_charged(self, hidden):
         """Whether work done while no time was taken is more than a share of
         the candidate's times."""
         own = statistics.median(self._unhurried("candidate"))
-        return hidden > self.off_clock_slack_s + OFF_CLOCK_SHARE * own
+        return hidden > self.untimed_work_slack_s + OFF_CLOCK_SHARE * own
 
     def _charge(self, hidden):
         """Adds it to them."""
@@ -429,7 +429,7 @@ def median_interval(values):
 
 def summary(seconds, calls):
     """T of docs/reference/worker-protocol.md from what messages of so many calls took."""
-    net = sorted(one / calls * 1e6 for one in seconds)
+    net = sorted(second / calls * 1e6 for second in seconds)
     last = len(net) - 1
     return {
         "median_us": statistics.median(net),

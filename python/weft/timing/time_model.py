@@ -9,9 +9,9 @@ from weft.expect import inputs, perturbed_runs
 from weft.device.trace_spans import lap
 from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS,
                                 ask_baseline)
-from weft.timing.untimed_work import (Message, OffClock, off_clock,
-                                   off_clock_by)
-from weft.candidate.slot import Ended
+from weft.timing.untimed_work import (Message, UntimedWork, untimed_work,
+                                   untimed_work_by)
+from weft.candidate.slot import CandidateFailed
 from weft.judge.verify_subgraph import Limits, Verdict
 from weft.judge.verify_model import begin, hold_kernels, layout_difference
 
@@ -58,7 +58,7 @@ class ModelBench:
             return False
         drawn = self._fresh(generator, True)
         if drawn is None or all(map(torch.equal, drawn, base.leaves)):
-            raise Ended("failed", "forward() takes no inputs but those that "
+            raise CandidateFailed("failed", "forward() takes no inputs but those that "
                         "get_inputs() gives: timing needs others for each call")
         return True
 
@@ -111,7 +111,7 @@ class ModelBench:
         verdict = Verdict()
         begin(slot, self._whole, job, self._arena, limits, verdict)
         if verdict.reason:
-            raise Ended(verdict.kind, verdict.reason)
+            raise CandidateFailed(verdict.kind, verdict.reason)
         self._whole.write(self._base)
         self._load(slot, limits.wall_ms, True)
 
@@ -154,7 +154,7 @@ class ModelBench:
             return
         # What a candidate wrote after its call is about to be overwritten.
         self._late_write = (self._late_write
-                            or self._whole.buffers.trespass(self._kept))
+                            or self._whole.buffers.out_of_bounds_write(self._kept))
         # What a candidate is timed on is not there yet; a baseline's caches
         # grow as cold meanwhile.
         with lap("hide"):
@@ -184,10 +184,10 @@ class ModelBench:
             answer, seconds = slot.call(wall_ms, steps=["run"], **self._flush)
         # In every round: the baseline reads the same inputs.
         with lap("guards"):
-            wrong = self._late_write or self._whole.buffers.trespass(
+            wrong = self._late_write or self._whole.buffers.out_of_bounds_write(
                 self._kept)
         if wrong:
-            raise Ended("cheated", wrong)
+            raise CandidateFailed("cheated", wrong)
         return answer, seconds
 
     def call_empty(self, baseline, party):
@@ -209,10 +209,10 @@ class ModelBench:
     @property
     def reads_rows(self):
         """Whether a row whose results are read says something: on the host
-        off_clock() knows what an export takes."""
+        untimed_work() knows what an export takes."""
         return bool(self._flush) and not self.is_large
 
-    def in_a_row(self, process, party, numbers, reads=False):
+    def back_to_back(self, process, party, numbers, reads=False):
         """Seconds of so many calls without a pause, for each of these numbers, on
         the last round's inputs. `reads`: with each call's results copied out."""
         how = {} if party == "candidate" else {"function": party}
@@ -224,11 +224,11 @@ class ModelBench:
         return [process.call(wall_ms, steps=["row"], calls=number, **how)[1]
                 for number in numbers]
 
-    def off_clock(self, timed):
-        """The OffClock of a candidate with these timed messages, in each round
+    def untimed_work(self, timed):
+        """The UntimedWork of a candidate with these timed messages, in each round
         that counts."""
         if not self._usual_exports:
-            return OffClock()  # no result was right: it is rejected for that
+            return UntimedWork()  # no result was right: it is rejected for that
         first = len(self._loads) - len(timed)
         exports = {number - first: one for number, one in self._exports.items()
                    if number >= first}
@@ -237,8 +237,8 @@ class ModelBench:
                     self._usual_loads[-len(timed):],
                     self._usual_exports[1:] or self._usual_exports)
         if self._flush:  # a processor may sleep while the device works
-            return off_clock_by("seconds", *messages)
-        return off_clock(*messages)
+            return untimed_work_by("seconds", *messages)
+        return untimed_work(*messages)
 
     def _is_near(self, answer):
         """Whether what the last call left is right by Model's answer alone,
@@ -265,7 +265,7 @@ class ModelBench:
             answer, case, functools.partial(self._whole.expect_scaled, case))
 
     def _difference(self, answer, case, expect=None):
-        draws = perturbed_runs.Redraws(case.expectations, expect)
+        draws = perturbed_runs.PerturbedRuns(case.expectations, expect)
         return (layout_difference(answer, case.described)
                 or draws.first_reason(self._whole.buffers.output_views))
 
@@ -273,9 +273,9 @@ class ModelBench:
         """(1, why the last call was wrong)."""
         answer, seconds = slot.call(limits.wall_ms, steps=["export"])
         self._exports[len(self._loads) - 1] = Message.last_of(slot, seconds)
-        wrong = self._late_write or self._whole.buffers.trespass(self._kept)
+        wrong = self._late_write or self._whole.buffers.out_of_bounds_write(self._kept)
         if wrong:
-            raise Ended("cheated", wrong)
+            raise CandidateFailed("cheated", wrong)
         reason = "" if self._is_near(answer) else self._reason(answer)
         if reason:
             return 1, reason

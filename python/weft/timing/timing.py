@@ -28,10 +28,10 @@ from weft.timing.rounds import (
     ask_baseline,
     rejection,
 )
-from weft.candidate.slot import Ended
+from weft.candidate.slot import CandidateFailed
 from weft.judge.verify_subgraph import ArenaKeeper, Limits
-from weft.timing.back_to_back import InARow
-from weft.timing.untimed_work import OffClock
+from weft.timing.back_to_back import BackToBackTimes
+from weft.timing.untimed_work import UntimedWork
 
 #: One message asks for so many calls that the way there and back is noise.
 BATCH_TARGET_S = 0.002
@@ -141,9 +141,9 @@ class Timer:
             with self._lock.exclusive():
                 with lap("rounds"):
                     rounds.run(budget_s, generator, random.Random())
-                row = InARow()
+                row = BackToBackTimes()
                 if rounds.is_right:
-                    row = rounds.in_a_row(random.Random())
+                    row = rounds.back_to_back(random.Random())
                 if row.seconds:
                     rounds.look_again(generator, random.Random())
             is_right = rounds.is_right
@@ -153,7 +153,7 @@ class Timer:
         except BaselineLost as lost:
             self._bench = None
             raise TimingFailed(f"the baseline failed: {lost}") from None
-        except Ended as ended:
+        except CandidateFailed as ended:
             return rejection(ended.kind, ended.reason)
         finally:
             # After a module's timing a run is over.
@@ -174,7 +174,7 @@ class Timer:
             return {}
         try:
             answer, _ = self._slot.call(limits.wall_ms, describes=True)
-        except Ended:
+        except CandidateFailed:
             return {}
         return built_code.believed(answer.get("built"))
 
@@ -201,7 +201,7 @@ class Timer:
         try:
             with lap("bench"):
                 bench = self._make(key, make_bench)
-        except Ended as ended:
+        except CandidateFailed as ended:
             raise TimingFailed(f"the baseline failed: {ended.reason}") from None
         self._bench = bench
         return bench
@@ -247,7 +247,7 @@ class Timer:
         """What it is for the bench if the baseline's process ends within."""
         try:
             yield
-        except Ended as ended:
+        except CandidateFailed as ended:
             # Eager's is gone with it: the bench starts anew.
             self._bench = None
             raise TimingFailed(f"torch.compile: {ended.reason}") from None
@@ -272,12 +272,12 @@ class Lent:
 
     def rest(self):
         """Inputs and results of the last call go."""
-        with contextlib.suppress(Ended):  # the next call tells
+        with contextlib.suppress(CandidateFailed):  # the next call tells
             self._baseline.call(BASELINE_WALL_MS, steps=["rest"])
 
     def close(self):
         """The bench is as it was."""
-        with contextlib.suppress(Ended):  # then it starts anew
+        with contextlib.suppress(CandidateFailed):  # then it starts anew
             self._bench.restore()
 
 
@@ -340,15 +340,15 @@ class SubgraphBench:
     def set_up(self, keeper, baseline, released):
         self._sets, cursor = [], 0
         for _ in range(self.calls):
-            made = BufferSet(cursor, self.reference.inputs, self.reference.outputs)
-            self._sets.append(made)
-            cursor = made.end
+            buffer_set = BufferSet(cursor, self.reference.inputs, self.reference.outputs)
+            self._sets.append(buffer_set)
+            cursor = buffer_set.end
         self._baseline = baseline
         self._arena = keeper.of(cursor)
         self._arena.clear()
-        for one in self._sets:
-            one.bind(self._arena)
-            one.write_inputs(self._base)
+        for set_ in self._sets:
+            set_.bind(self._arena)
+            set_.write_inputs(self._base)
         job = {"kind": "reference", "graph": self._path, **self._places()}
         with released():  # nobody waits while its process starts
             baseline.begin(
@@ -397,8 +397,8 @@ class SubgraphBench:
         # may take is more than it needs.
         return slot.call(wall_ms, sets=self._order, **self._pays)
 
-    def off_clock(self, timed):
-        return OffClock()  # a kernel finds its buffers filled, and fills them
+    def untimed_work(self, timed):
+        return UntimedWork()  # a kernel finds its buffers filled, and fills them
 
     def call_empty(self, baseline, party):
         return baseline.call(BASELINE_WALL_MS, sets=[], function=party)
@@ -413,9 +413,9 @@ class SubgraphBench:
         chosen = dice.sample(self._order, min(EXAMINED_MAX, self.calls))
         for compared, index in enumerate(chosen, 1):
             one, kept = self._sets[index], self._kept[index]
-            wrong = one.trespass(kept)
+            wrong = one.out_of_bounds_write(kept)
             if wrong:
-                raise Ended("cheated", wrong)
+                raise CandidateFailed("cheated", wrong)
             reason = self._reason(one.output_views, kept)
             if reason:
                 return compared, reason
@@ -431,7 +431,7 @@ class SubgraphBench:
         self._rest()
         made = self._maker.expect(kept)
         self._like = [one.without_tensors() for one in made]
-        reason = perturbed_runs.Redraws(
+        reason = perturbed_runs.PerturbedRuns(
             made, lambda factor: self._maker.expect_scaled(kept, factor)
         ).first_reason(views)
         if self.is_large:

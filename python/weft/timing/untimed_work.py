@@ -23,7 +23,7 @@ OTHERS_CACHES_S = 0.001
 UNSEEN_SHARE = 0.1
 
 
-class OffClock(typing.NamedTuple):
+class UntimedWork(typing.NamedTuple):
     """Seconds of work a call that lie beside the clock."""
 
     median_s: float = 0.0
@@ -65,8 +65,8 @@ class Message(typing.NamedTuple):
                        self.is_all and other.is_all)
 
 
-def off_clock(timed, loads, exports, usual_loads, usual_exports):
-    """The OffClock of a candidate's messages on the host: by what processors
+def untimed_work(timed, loads, exports, usual_loads, usual_exports):
+    """The UntimedWork of a candidate's messages on the host: by what processors
     worked, which is no more on a busy machine, unlike what passed.
 
     What the thread works that answers is surely work. Other threads and
@@ -75,7 +75,7 @@ def off_clock(timed, loads, exports, usual_loads, usual_exports):
     """
     messages = timed, loads, exports, usual_loads, usual_exports
     surely, seen, passed = (
-        off_clock_by(kind, *messages)
+        untimed_work_by(kind, *messages)
         for kind in ("answering_s", "by_all_s", "seconds"))
     by_others_s = max(
         min(likely, passed.most_s) - sure for sure, likely in (
@@ -83,7 +83,7 @@ def off_clock(timed, loads, exports, usual_loads, usual_exports):
     untimed = [*loads, *exports.values()]
     unseen = sum(not one.is_all for one in untimed)
     if unseen > UNSEEN_SHARE * len(untimed):  # it may be all that has passed
-        seen = OffClock(*map(max, seen, passed))
+        seen = UntimedWork(*map(max, seen, passed))
     median_s, _, _, quiet_s, most_s = (
         max(sure, min(likely, passed.most_s))
         for sure, likely in zip(surely[:5], seen))
@@ -91,13 +91,13 @@ def off_clock(timed, loads, exports, usual_loads, usual_exports):
                            by_others_s=max(0.0, by_others_s))
 
 
-def off_clock_by(kind, timed, loads, exports, usual_loads, usual_exports):
-    """The OffClock of messages by that kind of seconds: a candidate's timed ones,
+def untimed_work_by(kind, timed, loads, exports, usual_loads, usual_exports):
+    """The UntimedWork of messages by that kind of seconds: a candidate's timed ones,
     those before and, by the round's number, after them; and the framework's.
     Work may lie before the clock in one round and after it in another: so all
     is added up by the round."""
     def of(messages):
-        return [getattr(one, kind) for one in messages]
+        return [getattr(message, kind) for message in messages]
 
     timed, loads, usual_loads, usual_exports = map(
         of, (timed, loads, usual_loads, usual_exports))
@@ -108,13 +108,13 @@ def off_clock_by(kind, timed, loads, exports, usual_loads, usual_exports):
     beyond = [[seconds - own - load for seconds in median_bounds(begun)[:2]]]
     if not ended:
         median, least = beyond[0]
-        return OffClock(max(0.0, median), max(0.0, least), _noise(usual_loads))
+        return UntimedWork(max(0.0, median), max(0.0, least), _noise(usual_loads))
     usual = own + load + statistics.median(usual_exports)
     beyond.append([seconds - usual for seconds in median_bounds(ended)[:2]])
     median, least = map(max, zip(*beyond))
     quiet = own + quantile(usual_loads, QUIET_USUAL_SHARE) + quantile(
         usual_exports, QUIET_USUAL_SHARE)
-    return OffClock(
+    return UntimedWork(
         max(0.0, median), max(0.0, least),
         _noise(usual_loads, usual_exports),
         max(0.0, quantile(ended, QUIET_SHARE) - quiet),

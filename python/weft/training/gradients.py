@@ -60,8 +60,8 @@ def check(model, step):
     told = {"outcome": NOT_RUN, "how": "", "reason": ""}
     if step.draws:
         return {**told, "reason": "it draws random numbers"}
-    values = [widen(one.detach()).contiguous().clone()
-              for one in step.arguments]
+    values = [widen(argument.detach()).contiguous().clone()
+              for argument in step.arguments]
     varied = [values[i].requires_grad_() for i in step.wanted]
     if not all(one.dtype is torch.float64 for one in varied):
         return {**told, "reason": "it trains tensors that are not real"}
@@ -159,8 +159,8 @@ def _of_model(model, step, values):
         with WideCasts():
             result = torch.func.functional_call(
                 wide, state, args, kwargs)
-        return tuple(one for one in pytree.tree_leaves(result)
-                     if isinstance(one, torch.Tensor) and one.requires_grad)
+        return tuple(leaf for leaf in pytree.tree_leaves(result)
+                     if isinstance(leaf, torch.Tensor) and leaf.requires_grad)
 
     return function
 
@@ -175,7 +175,7 @@ def lost(step):
     torch.manual_seed(0)
     tangents = [torch.randn(shape, dtype=dtype, device=step.arguments[0].device)
                 for shape, dtype in step.tangents]
-    narrow = [one.detach() for one in step.arguments]
+    narrow = [argument.detach() for argument in step.arguments]
     try:
         with torch.no_grad():
             found = _gradients(step, narrow, tangents)

@@ -62,7 +62,7 @@ def capture(model, inputs):
     captured, graph = captures.capture(
         model, call, module_guards.records_of(model, type(model)))
     check_results(captured, graph)
-    arguments = [_argument(model, one, inputs) for one in captured.arguments]
+    arguments = [_argument(model, argument, inputs) for argument in captured.arguments]
     wanted = [i for i, one in enumerate(arguments) if one.requires_grad]
     if not wanted:
         raise Unsupported(
@@ -155,7 +155,7 @@ def _joint(graph, arguments, wanted):
         if mutable_calls(traced):
             traced = _functional(traced, arguments, tangents)
         return traced, differentiable, [
-            (tuple(one.shape), one.dtype) for one in tangents]
+            (tuple(tangent.shape), tangent.dtype) for tangent in tangents]
     except Exception as error:
         raise Unsupported("its gradients cannot be captured: "
                           f"{sentences.of_error(error)}") from None

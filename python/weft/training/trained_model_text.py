@@ -78,8 +78,8 @@ def plan_of(step, forward, backward):
         "wanted": step.wanted,
         "copied": [i for i, one in enumerate(kept)
                    if one[0] in ("argument", "view") and one[1] in buffers],
-        "parts": {one.path: (one.training, step.settings[one.path])
-                  for one in captured.modules},
+        "parts": {module.path: (module.training, step.settings[module.path])
+                  for module in captured.modules},
         "forward": forward.plan(),
         "backward": backward.plan(),
     }
@@ -98,8 +98,8 @@ def tensor_text(value):
         raise Unsupported("it holds a complex tensor that is no parameter and "
                           "no buffer: register it as a buffer")
     numbers = value.detach().cpu().reshape(-1).tolist()
-    shown = ", ".join(f"float('{one}')" if isinstance(one, float)
-                      and one - one != 0 else repr(one) for one in numbers)
+    shown = ", ".join(f"float('{number}')" if isinstance(number, float)
+                      and number - number != 0 else repr(number) for number in numbers)
     return (f"torch.tensor([{shown}], dtype={value.dtype})"
             f".reshape({tuple(value.shape)})")
 

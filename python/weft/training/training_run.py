@@ -82,7 +82,7 @@ def sources_of(step):
     state = {i: "parameter" if one.kind == "parameter" else one.name
              for i, one in enumerate(step.captured.arguments)
              if one.kind in ("parameter", "buffer")}
-    plain = [one.detach() for one in step.arguments]
+    plain = [argument.detach() for argument in step.arguments]
     with torch.no_grad():
         torch.manual_seed(0)
         results = step.forward(*plain)
@@ -180,7 +180,7 @@ def conclude(settings, problem_text, graphs, checked, best, trials):
     """Writes what was found; the exit code."""
     from weft.training import training_report
 
-    reasons = [one.reason for one in trials]
+    reasons = [trial.reason for trial in trials]
     is_right = best is not None or not reasons or not all(reasons)
     if best is not None:
         text = best.text
@@ -207,7 +207,7 @@ def conclude(settings, problem_text, graphs, checked, best, trials):
                           "reason": graph.reason,
                           "operators": graph.source.count}
                          for graph in graphs],
-              "tried": [one.to_json() for one in trials]}
+              "tried": [trial.to_json() for trial in trials]}
     write_text(json.dumps(result, indent=1), out, "result.json")
     write_text(training_report.text(os.path.basename(settings["problem"]), result),
                out, "report.md")

@@ -1,8 +1,8 @@
-"""One captured graph in the user's process: the framework computes it until
-verified kernels are there, and whenever they are not to be had.
+"""A captured graph in the user's process. The fallback computes it until verified
+kernels are ready, and whenever kernels are not available.
 
-Nothing of ours raises out of a call: whatever fails is written down for
-weft.explain(), and the call returns what the framework computes.
+No exception of weft leaves a call: weft.explain() reports failures, and the call
+returns the fallback's results.
 """
 
 import atexit
@@ -10,15 +10,17 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from weft.backend.graphs import symbolic_graph
 from weft.backend.graphs.problem_source import Unsupported, refuse_nested, source_of
 from weft.backend.graphs.random_state import (
-    graph_draws,
     random_states,
     set_random_states,
+    uses_rng,
 )
 from weft.backend.graphs.recurring_sizes import RecurringSizes
 from weft.backend.graphs.tracer_lock import traced, tracing
@@ -40,21 +42,23 @@ DECLINED_MAX = 16
 #: In the place of sizes: kernels for every batch.
 ANY = "any batch"
 
-_pieces = weakref.WeakSet()
+_compiled_graphs = weakref.WeakSet()
 _number = 0
 
 
-def all_pieces():
+def all_compiled_graphs() -> list[Any]:
     """Of this process that still can be called, in the order they were made."""
-    return sorted(_pieces, key=lambda piece: piece.number)
+    return sorted(_compiled_graphs, key=lambda compiled_graph: compiled_graph.number)
 
 
-class Piece:
+class CompiledGraph:
     """A flat function on tensors that computes one ATen graph without
     gradients. It is called with the list of its arguments, as AOTAutograd's
     compiled functions are."""
 
-    def __init__(self, graph_module, options, role, state=None, batches=None):
+    def __init__(
+            self, graph_module: Any, options: Any, role: Any,
+            state: Any = None, batches: Any = None) -> None:
         """role: "inference", "forward" or "backward", for people; state: for
         positions of arguments "parameter" or a buffer's name; batches: of a
         graph that is wanted for any sizes, those that it is for and what
@@ -64,14 +68,14 @@ class Piece:
         self.options = options
         self.role = role
         self.state = dict(state or {})
-        self.kernels = {}  # sizes, or ANY → Kernels
+        self.kernels: dict[Any, Any] = {}  # sizes, or ANY → Kernels
         self.calls = 0
         self.fallback_reason = ""
         self._lock = threading.Lock()
         self._sizes = _symbolic_positions(graph_module)
         self._other_sizes = RecurringSizes()
         self._batches = batches
-        self.draws = graph_draws(graph_module)
+        self.draws = uses_rng(graph_module)
         #: time.monotonic() when the budget of the first search began, if not with the
         #: first call: what captured the graph says so.
         self.begun_s: float | None = None
@@ -80,9 +84,9 @@ class Piece:
         self.framework = _framework_of(self)
         _number += 1
         self.number = _number
-        _pieces.add(self)
+        _compiled_graphs.add(self)
 
-    def __call__(self, arguments):
+    def __call__(self, arguments: Any) -> Any:
         self.calls += 1
         kernels = self._known(arguments)
         if (kernels is None or kernels.state in ("loaded", "forked")
@@ -100,14 +104,14 @@ class Piece:
             return self._try(kernels, arguments)
         return self.run(kernels, arguments)
 
-    def begin(self, arguments):
+    def begin(self, arguments: Sequence[Any]) -> None:
         """Its search for such arguments, which is over where calls wait for it.
         Draws no random number."""
         if (self._known(arguments) is None
                 and not select_implementation.is_recording(arguments)):
             self._begin(arguments)
 
-    def _key(self, arguments):
+    def _key(self, arguments: Sequence[Any]) -> Any:
         """Of the kernels that a call wants: those for every batch, while these
         are not known to be impossible."""
         for_all = self.kernels.get(ANY)
@@ -117,16 +121,16 @@ class Piece:
             return ANY
         return tuple(arguments[i] for i in self._sizes)
 
-    def _known(self, arguments):
+    def _known(self, arguments: Sequence[Any]) -> Any:
         return self.kernels.get(self._key(arguments))
 
-    def for_any(self):
+    def for_any(self) -> Any:
         """Its kernels for every batch, where the search has found some."""
         kernels = self.kernels.get(ANY)
         is_there = kernels is not None and kernels.state in ("loaded", "ready")
         return kernels if is_there else None
 
-    def run(self, kernels, arguments):
+    def run(self, kernels: Any, arguments: Any) -> Any:
         """By the kernels, or by the framework if they fail."""
         composed = kernels.composed
         if composed is None:  # another thread's call has given them up
@@ -135,11 +139,11 @@ class Piece:
             results = composed(arguments)
             kernels.calls += 1
             return results
-        except composed_module.Declined as error:
+        except composed_module.GuardFailed as error:
             kernels.declined += 1
             if kernels.declined >= DECLINED_MAX:
                 kernels.settle("framework", str(error))
-        except composed_module.Withdrawn as error:
+        except composed_module.Revoked as error:
             kernels.settle("framework", str(error))
         except Exception as error:
             # It raises, too, where the call was wrong: an index outside.
@@ -148,7 +152,7 @@ class Piece:
             return results
         return self.framework(arguments)
 
-    def _by_framework(self, kernels, arguments):
+    def _by_framework(self, kernels: Kernels, arguments: Sequence[Any]) -> Any:
         """The results, where there are no kernels."""
         chosen = kernels.framework
         if chosen is None and not select_implementation.is_recording(arguments):
@@ -163,7 +167,7 @@ class Piece:
             kernels.framework = self.framework
         return self.framework(arguments)
 
-    def _look_for_replay(self, kernels, arguments):
+    def _look_for_replay(self, kernels: Kernels, arguments: Sequence[Any]) -> Any:
         """The results, after a look whether a CUDA graph is faster; once."""
         with self._lock:
             is_first = kernels.framework is None
@@ -172,22 +176,22 @@ class Piece:
         if (is_first and self.role != "optimize" and not self.has_own_graphs()
                 and select_implementation.is_on_gpu(arguments)):
             try:
-                kernels.framework, _ = select_implementation.fastest(
+                kernels.framework, _ = select_implementation.select(
                     self, kernels, None, arguments)
             except Exception as error:
                 log.info("a CUDA graph was not tried: %s", told(error))
         return expected
 
-    def is_for_one_size(self):
+    def is_for_one_size(self) -> bool:
         return not self._sizes and self._batches is None
 
-    def has_own_graphs(self):
+    def has_own_graphs(self) -> Any:
         """Whether the framework's calls are PyTorch's CUDA graphs, which may write
         a next call's results where these are."""
         return (self.options.fallback == "inductor"
                 and self.options.mode in CUDA_GRAPHS)
 
-    def _begin(self, arguments):
+    def _begin(self, arguments: Sequence[Any]) -> Any:
         """The Kernels that this call wants, whose search is begun; None where no
         more sizes get any."""
         if is_disabled():
@@ -196,8 +200,8 @@ class Piece:
             key = self._key(arguments)
             if key in self.kernels:
                 return self.kernels[key]
-            counted = [one for one in self.kernels.values()
-                       if not one.is_refused]
+            counted = [kernel for kernel in self.kernels.values()
+                       if not kernel.is_refused]
             if counted and not self._other_sizes.recurs(key):
                 return None  # a length that may never come again
             if len(counted) >= self.options.shapes_max:
@@ -223,7 +227,7 @@ class Piece:
                 self._search(kernels)
         return self._begin(arguments) if kernels.is_refused else kernels
 
-    def _begin_again(self, kernels):
+    def _begin_again(self, kernels: Kernels) -> None:
         """Looks for the result of the search that the parent process had under
         way."""
         with self._lock:
@@ -233,7 +237,7 @@ class Piece:
             kernels.begun_s = time.monotonic()
         self._search(kernels)
 
-    def _search(self, kernels):
+    def _search(self, kernels: Kernels) -> None:
         kernels.spent_s = time.monotonic() - kernels.begun_s
         before = _searches.add(self, kernels)
         if not self.options.wait:
@@ -248,12 +252,12 @@ class Piece:
             kernels.reason = (f"its budget_s of {self.options.budget_s:g} is over, and "
                               "the search has not ended: its kernels are taken later")
 
-    def after_fork(self):
+    def after_fork(self) -> None:
         self._lock = threading.Lock()
         for kernels in self.kernels.values():
             kernels.after_fork()
 
-    def _source(self, key, arguments):
+    def _source(self, key: Any, arguments: Any) -> Any:
         refuse_nested(self.graph_module)
         if key != ANY:
             return source_of(
@@ -269,12 +273,12 @@ class Piece:
         return symbolic_graph.source_for_any(graphs, sizes, arguments, self.state,
                                         self._symbolic)
 
-    def _adopt(self, kernels, arguments):
+    def _adopt(self, kernels: Any, arguments: Any) -> bool:
         """Takes the kernels of another graph of the same model, which Dynamo
         made for every size but 1, where this one is that for 1 alone."""
         if self._sizes or self._batches is not None:
             return False
-        for other in all_pieces():
+        for other in all_compiled_graphs():
             theirs = other.for_any() if other._symbolic is not None else None
             if theirs is None:
                 continue
@@ -300,7 +304,7 @@ class Piece:
             return True
         return False
 
-    def _try(self, kernels, arguments):
+    def _try(self, kernels: Kernels, arguments: Sequence[Any]) -> Any:
         """The framework's results, after a look whether ours are the same."""
         with self._lock:
             if kernels.state != "loaded":
@@ -310,7 +314,7 @@ class Piece:
         random = random_states(arguments) if self.draws else None
         try:
             got = self._computed_without_draws(kernels, arguments)
-        except composed_module.Withdrawn as error:
+        except composed_module.Revoked as error:
             kernels.settle("framework", str(error))
             return self.framework(arguments)
         except Exception as error:
@@ -335,7 +339,9 @@ class Piece:
                 rechecks.begin(kernels, composed, self.options)
         return expected
 
-    def _why_wrong(self, kernels, arguments, expected, got, random):
+    def _why_wrong(
+            self, kernels: Kernels, arguments: Sequence[Any], expected: Any, got: Any,
+            random: Any) -> Any:
         """"" if the kernels' results `got` pass the last check. `expected`: the
         fallback's; `random`: what the generators were before."""
         eager = expected
@@ -349,7 +355,9 @@ class Piece:
             self.graph_module, arguments, kernels.precision, self.state,
             random).why_not(eager, got)
 
-    def _why_not(self, kernels, arguments, expected, got, random):
+    def _why_not(
+            self, kernels: Kernels, arguments: Sequence[Any], expected: Any, got: Any,
+            random: Any) -> Any:
         """"" where what the kernels came to is right, and as fast to have."""
         why = self._why_wrong(kernels, arguments, expected, got, random)
         if why:
@@ -360,7 +368,7 @@ class Piece:
         if self.draws:
             return ""
         try:
-            chosen, factor = select_implementation.fastest(
+            chosen, factor = select_implementation.select(
                 self, kernels, kernels.composed, arguments)
         except Exception as error:  # it says nothing of the kernels
             log.info("the kernels were not tried: %s", told(error))
@@ -374,7 +382,7 @@ class Piece:
                    else "Inductor's code")
                 + " as a CUDA graph" * isinstance(chosen, Replayed))
 
-    def _beside(self, arguments):
+    def _beside(self, arguments: Sequence[Any]) -> Any:
         """(the framework's results, what it failed with)"""
         random = random_states(arguments) if self.draws else None
         try:
@@ -389,7 +397,8 @@ class Piece:
             set_random_states(random)
         return None, failure
 
-    def _computed_without_draws(self, kernels, arguments):
+    def _computed_without_draws(
+            self, kernels: Any, arguments: Any) -> Any:
         """The kernels' results; the framework then draws the same numbers.
         Generators are touched only for graphs that draw: another thread may
         be drawing from them."""
@@ -402,20 +411,20 @@ class Piece:
             set_random_states(random)
 
 
-def _calls_by_now():
-    return sum(piece.calls for piece in all_pieces())
+def _calls_by_now() -> Any:
+    return sum(compiled_graph.calls for compiled_graph in all_compiled_graphs())
 
 
 _searches = Searches(_calls_by_now)
 
 
-def _after_fork():
+def _after_fork() -> None:
     """In a child process: a queue and a thread of its own, once a call needs
     them. Most children (who load data, say) call no graph, and search for none."""
     global _searches
     _searches = Searches(_calls_by_now)
-    for piece in all_pieces():
-        piece.after_fork()
+    for compiled_graph in all_compiled_graphs():
+        compiled_graph.after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -423,33 +432,35 @@ atexit.register(lambda: _searches.end())
 atexit.register(rechecks.end)  # before it: the last that is registered is first
 
 
-def _symbolic_positions(graph_module):
+def _symbolic_positions(graph_module: torch.fx.GraphModule) -> list[Any]:
     """Of arguments that are sizes (dynamic shapes)."""
     placeholders = graph_module.graph.find_nodes(op="placeholder")
     return [i for i, node in enumerate(placeholders)
             if isinstance(node.meta.get("val"), (int, torch.SymInt))]
 
 
-def _at_these_sizes(graph_module, arguments, sizes):
+def _at_these_sizes(
+        graph_module: torch.fx.GraphModule, arguments: Sequence[Any],
+        sizes: Any) -> Any:
     """The same graph for the sizes of these arguments alone."""
     if not sizes:
         return graph_module
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        fakes = [mode.from_tensor(one, static_shapes=True)
-                 if isinstance(one, torch.Tensor) else one
-                 for one in arguments]
+        fakes = [mode.from_tensor(argument, static_shapes=True)
+                 if isinstance(argument, torch.Tensor) else argument
+                 for argument in arguments]
         return traced(graph_module, fakes)
 
 
-def _framework_of(piece):
+def _framework_of(compiled_graph: Any) -> Any:
     """What computes the graph where no kernel does, called with a list."""
-    graph_module = piece.graph_module
+    graph_module = compiled_graph.graph_module
 
-    def eager(arguments):
+    def eager(arguments: Sequence[Any]) -> Any:
         return graph_module(*arguments)
 
-    if piece.options.fallback != "inductor":
+    if compiled_graph.options.fallback != "inductor":
         return eager
-    return InductorFallback(piece, eager)
+    return InductorFallback(compiled_graph, eager)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from weft.backend.entry.compiled_graph import ANY, Piece
+from weft.backend.entry.compiled_graph import ANY, CompiledGraph
 from weft.backend.entry.notebook import Shown
 from weft.backend.graphs import (
     call_structure,
@@ -23,9 +23,9 @@ from weft.backend.graphs.call_structure import Flattened
 from weft.backend.graphs.exported_module import Captured
 from weft.backend.graphs.problem_source import Unsupported
 from weft.backend.graphs.random_state import (
-    graph_draws,
     random_states,
     set_random_states,
+    uses_rng,
 )
 from weft.backend.graphs.recurring_sizes import RecurringSizes
 from weft.backend.graphs.shallow_copy import shallow_copy
@@ -66,9 +66,9 @@ class Report(Shown):
         return f"{state}; {self.summary or 'no search'}{call}{sizes}{where}"
 
 
-def has_incumbent(piece: Piece) -> bool:
+def has_incumbent(compiled_graph: CompiledGraph) -> bool:
     """True if Inductor's code computes the graph where no kernel does."""
-    return isinstance(piece.framework, InductorFallback)
+    return isinstance(compiled_graph.framework, InductorFallback)
 
 
 @dataclasses.dataclass
@@ -88,10 +88,11 @@ class Entry:
     #: False: Inductor's code computes, since no generated kernel was faster.
     is_generated: bool = True
 
-    def use_incumbent(self, piece: Piece) -> None:
-        """Takes Inductor's code, if the piece has it, in the place of kernels."""
-        if has_incumbent(piece):
-            self.composed, self.is_generated = piece, False
+    def use_incumbent(self, compiled_graph: CompiledGraph) -> None:
+        """Takes Inductor's code, if the compiled graph has it, instead of
+        kernels."""
+        if has_incumbent(compiled_graph):
+            self.composed, self.is_generated = compiled_graph, False
             self.reason = f"Inductor's code computes calls; {self.reason}"
 
     def settle(self, _: str, reason: str) -> None:
@@ -143,10 +144,10 @@ class Entry:
 class Pending:
     """One kind of inputs whose search is not over."""
 
-    def __init__(self, guards: CallGuards, piece: Piece) -> None:
+    def __init__(self, guards: CallGuards, compiled_graph: CompiledGraph) -> None:
         self.guards = guards
-        self.composed = piece  # what is called when the search is over
-        self.kernels = list(piece.kernels.values())[-1]
+        self.composed = compiled_graph  # what is called when the search is over
+        self.kernels = list(compiled_graph.kernels.values())[-1]
 
     def has_incumbent(self) -> bool:
         return has_incumbent(self.composed)
@@ -154,8 +155,8 @@ class Pending:
     def entry(self) -> Entry:
         kernels, captured = self.kernels, self.guards.captured
         if kernels.source is None or not kernels.source.any_size:
-            for one in captured.arguments:
-                one.grows = ()
+            for argument in captured.arguments:
+                argument.grows = ()
             if ANY in self.composed.kernels:
                 captured.one_size = self.composed.kernels[ANY].reason
         return Entry(captured, kernels.source, kernels.composed, kernels.summary,
@@ -168,21 +169,21 @@ def begin_search(module: torch.nn.Module, call: Flattened, options: Options,
     """(what was captured, whose search is under way; the graph's arguments of this
     call). Unsupported says why there is none."""
     begun_s = time.monotonic()  # the capture counts
-    tensors = [one for one in call.leaves if isinstance(one, torch.Tensor)]
+    tensors = [leaf for leaf in call.leaves if isinstance(leaf, torch.Tensor)]
     states = random_states(tensors)
     with tracing:
         guards, arguments, graph, sizes = _captured(module, call, places)
-    if graph_draws(graph):
+    if uses_rng(graph):
         set_random_states(states)  # forward() may have seeded the generators
     state = {i: "parameter" if one.kind == "parameter" else one.name
              for i, one in enumerate(guards.captured.arguments)
              if one.kind in ("parameter", "buffer")}
-    piece = Piece(graph, options, "optimize", state, sizes)
-    piece.begun_s = begun_s
-    arguments = [one.detach() if isinstance(one, torch.Tensor) else one
-                 for one in arguments]
-    piece.begin(arguments)
-    return Pending(guards, piece), arguments
+    compiled_graph = CompiledGraph(graph, options, "optimize", state, sizes)
+    compiled_graph.begun_s = begun_s
+    arguments = [argument.detach() if isinstance(argument, torch.Tensor) else argument
+                 for argument in arguments]
+    compiled_graph.begin(arguments)
+    return Pending(guards, compiled_graph), arguments
 
 
 def _captured(module: torch.nn.Module, call: Flattened, places: list[Any]) -> tuple[
@@ -237,7 +238,7 @@ class Dispatch:
 
     def __getstate__(self) -> dict[str, Any]:
         # Inductor's code is not in a file.
-        return {"entries": [one for one in self.entries if one.is_generated],
+        return {"entries": [entry for entry in self.entries if entry.is_generated],
                 "reports": self.reports, "options": self.options, "_seen": set(self._seen)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -246,10 +247,10 @@ class Dispatch:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Dispatch":
         """Kernels are shared: they have no tensors of their own."""
-        made = Dispatch()
-        made.entries, made.reports = list(self.entries), list(self.reports)
-        made.options, made._seen = self.options, set(self._seen)
-        return made
+        dispatch = Dispatch()
+        dispatch.entries, dispatch.reports = list(self.entries), list(self.reports)
+        dispatch.options, dispatch._seen = self.options, set(self._seen)
+        return dispatch
 
     def compute(self, module: torch.nn.Module, args: tuple[Any, ...],
                 kwargs: dict[str, Any]) -> tuple[bool, Any, list[tuple[Entry, Exception]]]:
@@ -267,7 +268,7 @@ class Dispatch:
         for guards, entry in bounds:
             try:
                 done, result = _compute(guards, entry.composed, args, kwargs)
-            except composed_module.Declined:
+            except composed_module.GuardFailed:
                 done = False
             except Exception as error:
                 failed.append((entry, error))
@@ -387,7 +388,7 @@ class Dispatch:
 
     def drop(self, entry: Entry, error: Exception) -> None:
         """No call is this entry's any more."""
-        self.reason = (str(error) if isinstance(error, composed_module.Withdrawn) else
+        self.reason = (str(error) if isinstance(error, composed_module.Revoked) else
                        f"a call failed with {told(error)}")
         log.warning("%s; the module's own forward() takes over", self.reason)
         with self._lock:
@@ -483,7 +484,7 @@ def try_call(module: torch.nn.Module, entry: Entry, pending: Pending, call: Flat
         written = [pending.guards.written_tensor(kind, place, call.leaves)
                    for kind, place in entry.captured.results if kind != "output"]
         of = call_trial.Trial(own.forward, probe.forward, call, written,
-                              graph_draws(pending.composed.graph_module))
+                              uses_rng(pending.composed.graph_module))
         reason, speed = call_trial.refusal(of, options.trial_s)
         entry.call_ratio = speed.ratio
     except Exception as error:  # says nothing of the kernels

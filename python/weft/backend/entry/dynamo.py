@@ -1,4 +1,4 @@
-"""From Dynamo's graph to pieces, by way of AOTAutograd.
+"""From Dynamo's graph to compiled graphs, by way of AOTAutograd.
 
 AOTAutograd makes graphs of ATen operators that write into nothing and need no
 gradients of their own: one for inference, or one forward and one backward.
@@ -6,18 +6,22 @@ What users expect of views, mutations, autocast and hooks is its work.
 """
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-from weft.backend.entry.compiled_graph import Piece
+from weft.backend.entry.compiled_graph import CompiledGraph
 from weft.backend.implementations import incumbent
 from weft.backend.options import log, told
 from weft.backend.searches import improvement
 
 
-def compile_graph(graph_module, example_inputs, options):
+def compile_graph(
+        graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any],
+        options: Any) -> Any:
     """What Dynamo calls instead of the graph: Inductor's code, in which kernels are
-    inserted region by region, or pieces, whose graphs are searched whole."""
+    inserted region by region, or compiled graphs, each searched whole."""
     if options.fallback == "inductor" and not incumbent.why_not(
             graph_module, example_inputs):
         try:
@@ -30,8 +34,10 @@ def compile_graph(graph_module, example_inputs, options):
     return _pieces_of(graph_module, example_inputs, options)
 
 
-def _pieces_of(graph_module, example_inputs, options):
-    """One piece for each graph that AOTAutograd makes."""
+def _pieces_of(
+        graph_module: Any, example_inputs: Any,
+        options: Any) -> Any:
+    """One compiled graph for each graph that AOTAutograd makes."""
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import (
         min_cut_rematerialization_partition,
@@ -39,10 +45,10 @@ def _pieces_of(graph_module, example_inputs, options):
 
     state = state_of(graph_module, example_inputs)
 
-    def compiler(role):
-        def compile_piece(module, _):
+    def compiler(role: Any) -> Any:
+        def compile_piece(module: Any, _: Any) -> Any:
             return _boxed(
-                Piece(module, options, role, _positions(module, state)))
+                CompiledGraph(module, options, role, _positions(module, state)))
         return compile_piece
 
     return aot_autograd(
@@ -52,17 +58,17 @@ def _pieces_of(graph_module, example_inputs, options):
     )(graph_module, example_inputs)
 
 
-def _boxed(piece):
+def _boxed(compiled_graph: Any) -> Any:
     """As a function: Dynamo wraps it, and what AOTAutograd looks for must be
     in its own dictionary."""
-    def run(arguments):
-        return piece(arguments)
+    def run(arguments: Any) -> Any:
+        return compiled_graph(arguments)
 
     run._boxed_call = True
     return run
 
 
-def state_of(graph_module, example_inputs):
+def state_of(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
     """{position of an input: "parameter", or a buffer's name}."""
     state = {}
     placeholders = graph_module.graph.find_nodes(op="placeholder")
@@ -74,7 +80,7 @@ def state_of(graph_module, example_inputs):
     return state
 
 
-def _positions(module, state):
+def _positions(module: Any, state: Any) -> Any:
     """The same for an ATen graph: "primals_3" of a forward or backward graph
     and "arg2_1" of another are the third input of Dynamo's graph."""
     found = {}

@@ -3,13 +3,14 @@
 import dataclasses
 import os
 import weakref
+from typing import Any
 from unittest import mock
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 from weft import backend
-from weft.backend.entry import compiled_graph as pieces
+from weft.backend.entry import compiled_graph as compiled_graphs
 from weft.backend.entry.dispatch import dispatch_of, reports_of
 from weft.backend.entry.notebook import Shown
 from weft.backend.graphs import exported_module
@@ -55,7 +56,7 @@ class GraphReport(Shown):
     summary: str
     calls: int
     calls_with_kernels: int
-    sizes: tuple = ()
+    sizes: tuple[Any, ...] = ()
     path: str = ""
     verdict: str = ""  # the full one on kernels that an earlier process found
     replay: str = ""  # whether its calls are a CUDA graph's, or why not
@@ -64,7 +65,7 @@ class GraphReport(Shown):
     #: How many times as long the incumbent takes as what computes now.
     speedup: float = 1.0
 
-    def __str__(self):
+    def __str__(self) -> str:
         sizes = f" sizes {self.sizes}" if self.sizes else ""
         text = (f"{self.role} graph of {self.operators} operators{sizes}: "
                 f"{self.state}, {self.calls_with_kernels} of {self.calls} "
@@ -72,18 +73,18 @@ class GraphReport(Shown):
         for line in (self.reason, self.summary, self.replay, self.verdict,
                      self.path):
             text += f"\n    {line}" if line else ""
-        return "\n".join([text, *(f"    {one}" for one in self.regions)])
+        return "\n".join([text, *(f"    {region}" for region in self.regions)])
 
 
 @dataclasses.dataclass
 class Explanation(Shown):
     """`breaks`: where Dynamo leaves the model for Python, and why."""
 
-    graphs: list
-    breaks: list
-    notes: list
+    graphs: list[Any]
+    breaks: list[Any]
+    notes: list[Any]
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [str(graph) for graph in self.graphs]
         lines += [f"graph break: {text}" for text in self.breaks]
         return "\n".join([*lines, *self.notes] or ["no graph yet"])
@@ -110,22 +111,22 @@ def explain(model=None, inputs=None, kwargs=None):
     return Explanation(_graphs(), breaks, notes)
 
 
-def _graphs():
+def _graphs() -> Any:
     found = []
-    for piece in pieces.all_pieces():
+    for compiled_graph in compiled_graphs.all_compiled_graphs():
         count = sum(node.op == "call_function"
-                    for node in piece.graph_module.graph.nodes)
-        for sizes, kernels in list(piece.kernels.items()):
+                    for node in compiled_graph.graph_module.graph.nodes)
+        for sizes, kernels in list(compiled_graph.kernels.items()):
             found.append(GraphReport(
-                piece.role, count, kernels.state, kernels.reason,
-                kernels.summary, piece.calls, kernels.calls, sizes,
+                compiled_graph.role, count, kernels.state, kernels.reason,
+                kernels.summary, compiled_graph.calls, kernels.calls, sizes,
                 kernels.path, rechecks.told(kernels.composed), kernels.replay))
-        if not piece.kernels or piece.fallback_reason:
+        if not compiled_graph.kernels or compiled_graph.fallback_reason:
             found.append(GraphReport(
-                piece.role, count, "framework",
-                piece.fallback_reason or "it has not been called yet", "",
-                piece.calls, 0))
-    return found + [_whole(one) for one in whole_program.all_programs()]
+                compiled_graph.role, count, "framework",
+                compiled_graph.fallback_reason or "it has not been called yet", "",
+                compiled_graph.calls, 0))
+    return found + [_whole(program) for program in whole_program.all_programs()]
 
 
 def _whole(one: whole_program.WholeProgram) -> GraphReport:
@@ -147,7 +148,7 @@ def _whole(one: whole_program.WholeProgram) -> GraphReport:
         replay=one.replay, regions=regions, speedup=one.speedup)
 
 
-def _dispatch_notes(model):
+def _dispatch_notes(model: Any) -> Any:
     notes = [f"optimised: {report}" for report in reports_of(model)]
     of = dispatch_of(model) if isinstance(model, torch.nn.Module) else None
     if of is None:
@@ -161,7 +162,7 @@ def _dispatch_notes(model):
     return notes
 
 
-def _breaks(model, inputs, kwargs):
+def _breaks(model: torch.nn.Module, inputs: Any, kwargs: Any) -> Any:
     """Texts, one for each graph break: the reason and the user's line. Looked
     for once: each look takes one of the few places that Dynamo has for what it
     compiles of a function."""
@@ -169,8 +170,8 @@ def _breaks(model, inputs, kwargs):
     args = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
     try:
         key = (getattr(model, "training", None), *kwargs, *[
-            exported_module.look_of(one) or repr(one)
-            for one in tree_leaves((args, kwargs))])
+            exported_module.look_of(leaf) or repr(leaf)
+            for leaf in tree_leaves((args, kwargs))])
         known = _known_breaks.setdefault(model, {})
     except Exception:  # it cannot be remembered
         return _breaks_of(model, args, kwargs)
@@ -179,7 +180,7 @@ def _breaks(model, inputs, kwargs):
     return known[key]
 
 
-def _breaks_of(model, args, kwargs):
+def _breaks_of(model: torch.nn.Module, args: Any, kwargs: Any) -> Any:
     config = torch._dynamo.config
     limit = ("recompile_limit" if hasattr(config, "recompile_limit")
              else "cache_size_limit")  # as in 2.6
@@ -190,11 +191,11 @@ def _breaks_of(model, args, kwargs):
             found = torch._dynamo.explain(model)(*args, **kwargs)
     except Exception as error:
         return [f"the model cannot be traced: {type(error).__name__}: {error}"]
-    texts = [_break_text(one) for one in found.break_reasons]
+    texts = [_break_text(break_reason) for break_reason in found.break_reasons]
     return texts if found.graph_count or texts else [_nothing_captured(model)]
 
 
-def _nothing_captured(model):
+def _nothing_captured(model: torch.nn.Module) -> str:
     recurrent = [type(part).__name__ for part in getattr(
         model, "modules", tuple)() if isinstance(part, torch.nn.RNNBase)]
     if not recurrent:
@@ -203,7 +204,7 @@ def _nothing_captured(model):
             "torch._dynamo.config.allow_rnn is set; weft.optimize takes it")
 
 
-def _break_text(found):
+def _break_text(found: Any) -> Any:
     lines = str(found.reason).strip().splitlines()
     # The innermost line that is not PyTorch's own.
     inner = os.path.dirname(torch.__file__) + os.sep

@@ -12,7 +12,7 @@ class Shown:
         """The fields that have a value, below the first line of the text."""
         first, *_ = str(self).splitlines() or [""]
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return _table(first, [(one.name, getattr(self, one.name)) for one in fields])
+        return _table(first, [(field.name, getattr(self, field.name)) for field in fields])
 
 
 def _table(title: str, fields: list[tuple[str, Any]]) -> str:

@@ -76,7 +76,7 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     return module, report  # a wrapper would cost time at each call
 
 
-def _unfit(module):
+def _unfit(module: torch.nn.Module) -> str:
     """Why no other object can stand for the module, if none can."""
     if isinstance(module, torch.jit.ScriptModule):
         return "it is a module of TorchScript"
@@ -123,12 +123,12 @@ def _search(module: torch.nn.Module, call: Flattened, options: Options,
             places: list[Any]) -> Entry:
     """The entry of a search that is over."""
     pending, arguments = dispatch.begin_search(module, call, options, places)
-    piece = pending.composed
-    with torch.no_grad(), kept(arguments, piece.draws):
-        piece(arguments)  # its look at the kernels' results
+    graph = pending.composed
+    with torch.no_grad(), kept(arguments, graph.draws):
+        graph(arguments)  # its look at the kernels' results
     entry = pending.entry()
     if entry.composed is None:
-        entry.use_incumbent(piece)
+        entry.use_incumbent(graph)
     dispatch.try_call(module, entry, pending, call, options)
     return entry
 
@@ -136,7 +136,7 @@ def _search(module: torch.nn.Module, call: Flattened, options: Options,
 class _WithKernels:
     """What is put before a module's own class."""
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         of = self.__dict__.get("_weft")
         if of is not None and of.entries:
             if len(kwargs) > 1:
@@ -151,19 +151,19 @@ class _WithKernels:
             return result
         return super().forward(*args, **kwargs)
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, Any, Any]:
         return _again, (type(self).__mro__[2],), self.__getstate__()
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         above = getattr(super(), "__getstate__", None)
         state = above() if above else None
         return state if isinstance(state, dict) else self.__dict__.copy()
 
 
-_classes = {}
+_classes: dict[Any, Any] = {}
 
 
-def _class_of(base):
+def _class_of(base: Any) -> Any:
     if base not in _classes:
         _classes[base] = type(base.__name__, (_WithKernels, base), {
             "__module__": base.__module__, "__qualname__": base.__qualname__,
@@ -171,7 +171,7 @@ def _class_of(base):
     return _classes[base]
 
 
-def _again(base):
+def _again(base: Any) -> Any:
     """An object of that class without its state, for pickle and copy."""
     return object.__new__(_class_of(base))
 

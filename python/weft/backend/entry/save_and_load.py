@@ -32,7 +32,7 @@ def save(module, path):
                path)
 
 
-def _told(module):
+def _told(module: torch.nn.Module) -> str:
     if hasattr(module, "_orig_mod"):
         return "what torch.compile gave"
     return f"a {type(module).__name__}"

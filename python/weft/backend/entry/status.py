@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from weft.backend.entry.compiled_graph import all_pieces
+from weft.backend.entry.compiled_graph import all_compiled_graphs
 from weft.backend.entry.notebook import Shown
 from weft.backend.options import is_disabled, log, told
 from weft.backend.searches.whole_program import all_programs
@@ -61,9 +61,9 @@ class Status(Shown):
 def status() -> Status:
     """Returns the Status of all searches of this process. Never raises."""
     found = Status()
-    for piece in all_pieces():
-        found.calls += piece.calls
-        for kernels in list(piece.kernels.values()):
+    for graph in all_compiled_graphs():
+        found.calls += graph.calls
+        for kernels in list(graph.kernels.values()):
             found.graphs += 1
             found.calls_with_kernels += kernels.calls
             found.searching += not kernels.settled.is_set() and (
@@ -81,7 +81,7 @@ def status() -> Status:
         found.generated += program.has_kernels
         found.regions += len(program.candidates)
         found.regions_generated += sum(
-            one.state == "generated" for one in program.candidates)
+            candidate.state == "generated" for candidate in program.candidates)
     timed = [one for one in programs if one.incumbent_s]
     if timed:
         found.over_compile = sum(one.incumbent_s for one in timed) / sum(

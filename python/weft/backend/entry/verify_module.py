@@ -10,6 +10,8 @@ import copy
 import dataclasses
 import operator
 import typing
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -32,7 +34,7 @@ class Verdict:
     framework_error: float
     tolerance: float
 
-    def __bool__(self):
+    def __bool__(self) -> Any:
         return self.accepted
 
 
@@ -60,13 +62,14 @@ class _Results(typing.NamedTuple):
     name: its values before the call and after}; and what these are copies of."""
 
     structure: object
-    leaves: list
-    buffers: dict
-    own: list
+    leaves: list[Any]
+    buffers: dict[Any, Any]
+    own: list[Any]
 
 
 @torch.no_grad()
-def _results(function, inputs, seed, like=()):
+def _results(
+        function: Any, inputs: Any, seed: Any, like: Any = ()) -> Any:
     """`like`: results of which none may lie about where these are made."""
     copies = pytree.tree_map_only(torch.Tensor, _copy, inputs)
     devices = {leaf.device.index or 0 for leaf in pytree.tree_leaves(inputs)
@@ -86,7 +89,7 @@ def _results(function, inputs, seed, like=()):
         if name in after}, own)
 
 
-def _buffers(function):
+def _buffers(function: Any) -> dict[Any, Any]:
     """{name: values}, of a compiled module those that it was made of."""
     if not isinstance(function, torch.nn.Module):
         return {}
@@ -95,7 +98,7 @@ def _buffers(function):
             if is_counted(buffer) and buffer.layout == torch.strided}
 
 
-def _overwrite_free_memory(results):
+def _overwrite_free_memory(results: Any) -> None:
     """What the reference worked out on the way is gone, and its memory is given to
     who asks next: one that then writes nothing could be right."""
     size = sum(leaf.nbytes for leaf in results
@@ -110,13 +113,13 @@ def _overwrite_free_memory(results):
         del held
 
 
-def _copy(tensor):
+def _copy(tensor: Any) -> Any:
     return tensor.detach().clone()
 
 
-def _opened(result):
+def _opened(result: Any) -> Any:
     """Results with fields in the place of their dataclasses."""
-    def opened(leaf):
+    def opened(leaf: Any) -> Any:
         if not dataclasses.is_dataclass(leaf) or isinstance(leaf, type):
             return leaf
         return {type(leaf).__name__: {
@@ -127,7 +130,7 @@ def _opened(result):
 
 
 @contextlib.contextmanager
-def _put_back(function):
+def _put_back(function: Any) -> Iterator[None]:
     """A module's call within it leaves nothing: of two that count their calls
     the second would be another function. What was not changed is not touched."""
     parts = (list(function.modules())
@@ -151,15 +154,15 @@ def _put_back(function):
                 buffer.copy_(then)
 
 
-def _is_as(buffer, then):
+def _is_as(buffer: Any, then: Any) -> Any:
     return buffer.layout != torch.strided or torch.equal(buffer, then)
 
 
-def _tables(part):
+def _tables(part: Any) -> tuple[Any, Any]:
     return part._parameters, part._buffers
 
 
-def _refill(container, then):
+def _refill(container: Any, then: Any) -> None:
     """Puts in it the very objects that were in it, where it has others."""
     if isinstance(container, list):
         if len(container) != len(then) or not all(map(
@@ -177,7 +180,7 @@ def _refill(container, then):
                 container[name] = value
 
 
-def _wide_results(reference, inputs, seed, framework):
+def _wide_results(reference: Any, inputs: Any, seed: int, framework: Any) -> Any:
     """float64's, or None where that computes something else."""
     try:
         wide = copy.deepcopy(reference)
@@ -186,16 +189,16 @@ def _wide_results(reference, inputs, seed, framework):
         widened = pytree.tree_map_only(
             torch.Tensor,
             lambda t: t.double() if t.is_floating_point() else t, inputs)
-        made = _results(wide, widened, seed)
+        results = _results(wide, widened, seed)
     except Exception:  # a dtype that it names itself, what cannot be copied
         return None
-    alike = made.structure == framework.structure and all(
+    alike = results.structure == framework.structure and all(
         not isinstance(a, torch.Tensor) or a.shape == b.shape
-        for a, b in zip(framework.leaves, made.leaves))
-    return made if alike else None
+        for a, b in zip(framework.leaves, results.leaves))
+    return results if alike else None
 
 
-def _judge(framework, wide, got):
+def _judge(framework: Any, wide: Any, got: Any) -> Any:
     if framework.structure != got.structure:
         return Verdict(False, _other_structure(framework.structure, got.structure),
                        float("inf"), 0.0, 0.0)
@@ -210,13 +213,13 @@ def _judge(framework, wide, got):
     return worst
 
 
-def _shown(structure):
+def _shown(structure: Any) -> Any:
     """The results, the arguments and the keyword arguments after the call, with
     * for each leaf."""
     return pytree.tree_unflatten(["*"] * structure.num_leaves, structure)
 
 
-def _other_structure(expected, got):
+def _other_structure(expected: Any, got: Any) -> Any:
     (result, *after), (other, *other_after) = map(_shown, (expected, got))
     text = (f"it returns {other} instead of {result}"
             if repr(other) != repr(result) else  # namedtuples equal tuples
@@ -224,7 +227,7 @@ def _other_structure(expected, got):
     return text.replace("'*'", "*")
 
 
-def _held(framework, wide, got):
+def _held(framework: Any, wide: Any, got: Any) -> Iterator[Any]:
     """(name, the framework's, float64's or None, the candidate's) of each."""
     count = len(pytree.tree_leaves(_shown(framework.structure)[0]))
     for i, (a, b) in enumerate(zip(framework.leaves, got.leaves)):
@@ -242,7 +245,7 @@ def _held(framework, wide, got):
             yield f"buffer {name}", a, None if truth is None else truth[1], b
 
 
-def _judge_one(name, expected, wide, got):
+def _judge_one(name: str, expected: Any, wide: Any, got: Any) -> Verdict:
     from weft.expect import compare, summed_terms
 
     if not isinstance(expected, torch.Tensor):

@@ -2,11 +2,13 @@
 graph as it was traced, where operators still write in place."""
 
 import operator
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 
 
-def is_result_written(program):
+def is_result_written(program: Any) -> bool | None:
     """Whether a result of this torch.export.ExportedProgram, which is not
     decomposed yet, is what forward() writes to, or a view of it. None where its
     graph has other graphs in it, or is functional already, and does not tell."""
@@ -33,7 +35,7 @@ def is_result_written(program):
     return any(not written.isdisjoint(known[node]) for node in results)
 
 
-def _shared(node):
+def _shared(node: torch.fx.Node) -> Iterator[Any]:
     """(argument of its operator, node given there) of those whose memory the
     operator writes to, or gives again."""
     schema = getattr(node.target, "_schema", None)
@@ -47,7 +49,7 @@ def _shared(node):
                 yield argument, one
 
 
-def is_view_of(node, nodes):
+def is_view_of(node: Any, nodes: Any) -> bool:
     """Whether the node of a functional graph is one of these, or an operator's
     view of one."""
     while node is not None and node not in nodes:
@@ -62,14 +64,14 @@ def is_view_of(node, nodes):
     return node is not None
 
 
-def span_of(tensor):
+def span_of(tensor: torch.Tensor) -> tuple[Any, Any]:
     """Addresses of the memory that it, or a view of it, may reach."""
     storage = tensor.untyped_storage()
     begin = storage.data_ptr()
     return begin, begin + storage.nbytes()
 
 
-def overlap(one, other):
+def overlap(one: Any, other: Any) -> Any:
     """Whether two tensors may share memory, by the bytes from the first to the last
     element of each."""
     if one.device != other.device or not one.numel() or not other.numel():
@@ -78,6 +80,6 @@ def overlap(one, other):
     return a < b + _extent(other) and b < a + _extent(one)
 
 
-def _extent(tensor):
+def _extent(tensor: torch.Tensor) -> Any:
     return tensor.element_size() * (1 + sum(
         (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())))

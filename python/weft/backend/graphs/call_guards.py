@@ -40,8 +40,8 @@ class CallGuards:
 
     def _find_arguments(self) -> None:
         arguments = self.captured.arguments
-        self._inputs = [one.leaf for one in arguments if one.kind == "input"]
-        looks = [bool(one.look) for one in arguments]
+        self._inputs = [argument.leaf for argument in arguments if argument.kind == "input"]
+        looks = [bool(argument.look) for argument in arguments]
         self._are_tensors = None if all(looks) else looks
         places: dict[str, dict[Any, int]] = {"buffer": {}, "input": {}}
         for i, one in enumerate(arguments):
@@ -84,7 +84,7 @@ class CallGuards:
         if self._written and self._shares_what_is_written(found):
             return None, False
         if not is_known:
-            wants_gradient = any(one.requires_grad for one in tensors)
+            wants_gradient = any(tensor.requires_grad for tensor in tensors)
             self._known_tensors = (_guards_of(tensors), wants_gradient)
         return found, wants_gradient
 
@@ -137,7 +137,7 @@ def _guards_of(tensors: list[torch.Tensor]) -> Any:
     time of a few looks. None where this PyTorch has none; they know no tensor
     twice."""
     kind = getattr(torch._C._dynamo.guards, "TensorGuards", None)
-    if kind is None or len({id(one) for one in tensors}) != len(tensors):
+    if kind is None or len({id(tensor) for tensor in tensors}) != len(tensors):
         return None
     try:
         return kind(*tensors, dynamic_dims_sizes=None,

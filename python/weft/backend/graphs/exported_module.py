@@ -18,6 +18,7 @@ import sysconfig
 import traceback
 import types
 import warnings
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -61,11 +62,11 @@ class Argument:
     leaf: int = 0
     value: object = None
     #: (shape, stride, dtype, device) of a tensor.
-    look: tuple = ()
+    look: tuple[Any, ...] = ()
     #: Its dimensions that grow with the sizes that are symbols.
-    grows: tuple = ()
+    grows: tuple[Any, ...] = ()
 
-    def fits(self, value):
+    def fits(self, value: Any) -> Any:
         """Whether a tensor looks like that. What grows is contiguous."""
         look = look_of(value)
         if not self.grows or not look or look == self.look:
@@ -113,9 +114,9 @@ class Captured:
                 and not self.result_constants)
 
 
-def same_as(leaves):
+def same_as(leaves: Any) -> Any:
     """Of each leaf the place of the first that is the very same tensor."""
-    places = {}
+    places: dict[Any, Any] = {}
     return tuple(places.setdefault(id(leaf), i)
                  if isinstance(leaf, torch.Tensor) else i
                  for i, leaf in enumerate(leaves))
@@ -174,7 +175,7 @@ class _FlatCall(torch.nn.Module):
         super().__init__()
         self.module = module  # so state is named as in it, after STATE_PREFIX
         self._call = call
-        self.tensors = tuple(one for one in call.leaves if isinstance(one, torch.Tensor))
+        self.tensors = tuple(leaf for leaf in call.leaves if isinstance(leaf, torch.Tensor))
         self.noted = _Noted()  # torch.export takes attributes back that are set
 
     def forward(self, *tensors: torch.Tensor) -> tuple[Any, ...]:
@@ -233,7 +234,7 @@ def _is_changed(then: Flattened, tree: Any, known: list[Any]) -> bool:
         map(is_same_value, now.leaves, then.leaves))
 
 
-def _assigned(warning):
+def _assigned(warning: Any) -> list[Any]:
     """The attributes that the exporter says were assigned, but for those that
     mirror a recurrent layer's parameters, which it binds itself."""
     if "assigned during export" not in warning:
@@ -242,7 +243,7 @@ def _assigned(warning):
             if not re.search(r"\b_flat_weights\[\d+\]$", name)]
 
 
-def _ties(module):
+def _ties(module: Any) -> Any:
     """Parameters and buffers that are one tensor: the exporter reads one place of
     it alone. (What is below a part that is shared is so as long as that is.)"""
     first, ties = {}, []
@@ -256,7 +257,9 @@ def _ties(module):
     return tuple(ties)
 
 
-def capture_sizes(module, call, captured, places):
+def capture_sizes(
+        module: Any, call: Any, captured: Any,
+        places: Any) -> Any:
     """(sizes, what symbolic_graph.source_for_any() takes) of a module captured so: for
     each place (position, dim) the size is that of this dimension of the leaf with
     that position (None: its first tensor), and of each leaf that has as many
@@ -270,7 +273,7 @@ def capture_sizes(module, call, captured, places):
         raise Unsupported("an input that grows is not contiguous")
     _check_any_size(module, call, owners)
 
-    def resized(leaf, owned, sizes):
+    def resized(leaf: Any, owned: Any, sizes: Any) -> Any:
         for dim, symbol in owned.items():
             taken = torch.arange(sizes[symbol], device=leaf.device)
             leaf = leaf.index_select(dim, taken % old[symbol])
@@ -285,7 +288,7 @@ def capture_sizes(module, call, captured, places):
             f"{SAMPLE_BYTES_MAX >> 20}")
     graphs = {}
     for sizes in dict.fromkeys((*samples, old)):
-        at = []
+        at: list[Any] = []
         for i, first in enumerate(captured.same):  # one stays one
             at.append(at[first] if first < i else resized(
                 leaves[i], owners[i], sizes))
@@ -305,16 +308,16 @@ def capture_sizes(module, call, captured, places):
     return old, graphs
 
 
-def _bytes_at(sizes, old, leaves, owners):
+def _bytes_at(sizes: Any, old: Any, leaves: list[Any], owners: Any) -> Any:
     """Of the leaves that grow, at these sizes."""
-    def share(owned, of):
+    def share(owned: Any, of: Any) -> Any:
         return math.prod(of[symbol] for symbol in owned.values())
 
     return sum(leaf.nbytes // share(owned, old) * share(owned, sizes)
                for leaf, owned in zip(leaves, owners) if owned)
 
 
-def _place(leaves, position, dim):
+def _place(leaves: list[Any], position: int, dim: Any) -> tuple[Any, Any]:
     """(leaf, dimension from 0 on) that is meant."""
     if position is None:
         position = next((i for i, leaf in enumerate(leaves)
@@ -327,7 +330,7 @@ def _place(leaves, position, dim):
     return position, at
 
 
-def _owners(leaves, places):
+def _owners(leaves: Any, places: Any) -> Any:
     """Of each leaf {dimension: which place's size it has}."""
     if len(places) > symbolic_graph.SYMBOLS_MAX:
         raise Unsupported(f"{len(places)} sizes are symbols, and "
@@ -345,7 +348,7 @@ def _owners(leaves, places):
     return owners
 
 
-def _check_any_size(module, call, owners):
+def _check_any_size(module: torch.nn.Module, call: Flattened, owners: Any) -> None:
     """Unsupported, where the model is another one at some sizes: samples cannot
     tell of a branch that is taken beyond all of them, and the exporter can."""
     symbols = [torch.export.Dim(name, min=2) for name in symbolic_graph.NAMES]
@@ -365,7 +368,7 @@ def _check_any_size(module, call, owners):
                           f"{sentences.first_sentence(error)}") from None
 
 
-def _explained(error):
+def _explained(error: BaseException) -> Any:
     """What the exporter raised, what to do about it, and the line of the model
     that it came to."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
@@ -386,7 +389,7 @@ def _is_the_users(filename: str) -> bool:
 
 
 @contextlib.contextmanager
-def _quietly():
+def _quietly() -> Iterator[Any]:
     """The exporter tells of its own internals, and prints its graph before some
     errors; what matters is raised, or stands in the warnings that there were."""
     logger = logging.getLogger("torch")
@@ -401,7 +404,7 @@ def _quietly():
             logger.setLevel(level)
 
 
-def in_order(function, kwargs):
+def in_order(function: Any, kwargs: Any) -> dict[Any, Any]:
     """The keyword arguments as torch.export takes them: in the order in which the
     function names them, and then others as they come."""
     named = {name: kwargs[name] for name in
@@ -410,14 +413,14 @@ def in_order(function, kwargs):
 
 
 @functools.lru_cache(256)
-def _names(function):
+def _names(function: Any) -> Any:
     try:
         return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):  # of a built-in one they are not known
         return ()
 
 
-def _arguments(program, leaves):
+def _arguments(program: Any, leaves: list[Any]) -> Any:
     arguments, inputs = [], [i for i, one in enumerate(leaves)
                              if isinstance(one, torch.Tensor)]
     left = iter(inputs)
@@ -440,7 +443,7 @@ def _arguments(program, leaves):
         else:
             raise Unsupported(f"forward() uses an object that is no tensor "
                               f"({kind.lower().replace('_', ' ')})")
-    kinds = [one.kind for one in arguments]
+    kinds = [argument.kind for argument in arguments]
     if "input" in kinds[:len(kinds) - len(inputs)]:
         raise Unsupported("torch.export does not give the inputs last")
     return arguments
@@ -452,7 +455,7 @@ def _place_of(target: str) -> tuple[str, str]:
     return owner, name
 
 
-def _results(program, arguments, is_written):
+def _results(program: Any, arguments: Any, is_written: Any) -> Any:
     """is_written: whether a result is what forward() writes to; None: not known."""
     results, leaves = [], {}
     names = [node.name for node in
@@ -484,7 +487,7 @@ def _results(program, arguments, is_written):
     return results
 
 
-def look_of(value):
+def look_of(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return ()
     return (value.shape, value.stride(), value.dtype, value.device)

@@ -37,7 +37,7 @@ class _WeftGraphCall:
                  reference=None):
         self._kind, self._inputs, self._reference = kind, inputs, reference
         self._state = [(i, name, i in parameters) for i, name in state.items()]
-        self._outputs = [_weft_resolved(one) for one in outputs]
+        self._outputs = [_weft_resolved(output) for output in outputs]
         self._local = threading.local()
 
     def __call__(self, given):
@@ -51,7 +51,7 @@ class _WeftGraphCall:
         finally:  # nobody else's tensors are kept alive
             for _, name, is_parameter in self._state:
                 (parameters if is_parameter else buffers)[name] = None
-        return [_weft_result(one, computed, given) for one in self._outputs]
+        return [_weft_result(output, computed, given) for output in self._outputs]
 
     def instance(self):
         """This thread's: two may call with other tensors."""

@@ -92,12 +92,12 @@ class ModuleGuards:
                  modules: dict[str, torch.nn.Module]) -> None:
         """KeyError if these are other modules."""
         self._records = records
-        self._modules = [modules[one.path] for one in records]
-        self.is_of_one_kind = modules.keys() == {one.path for one in records} and all(
-            type(modules[one.path]) is one.kind for one in records if one.path)
-        owners = [vars(one) for one in self._modules]
+        self._modules = [modules[record.path] for record in records]
+        self.is_of_one_kind = modules.keys() == {record.path for record in records} and all(
+            type(modules[record.path]) is record.kind for record in records if record.path)
+        owners = [vars(module) for module in self._modules]
         # Each module once: a part may have two paths.
-        self._owners = list({id(one): one for one in owners}.values())
+        self._owners = list({id(owner): owner for owner in owners}.values())
         self._trainings = [one.training for one in {
             id(own): one for own, one in zip(owners, records)}.values()]
         self._child_tables = [own["_modules"] for own in self._owners

@@ -11,6 +11,8 @@ import math
 import operator
 import os
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -68,7 +70,7 @@ class Unsupported(Exception):
     """Why a graph stays the framework's."""
 
 
-def user_line(node):
+def user_line(node: torch.fx.Node) -> Any:
     """"model.py:23" of the user's line that made that node; "" if unknown."""
     frames = re.findall(r'File "([^"\n]+)", line (\d+)',
                         node.meta.get("stack_trace") or "")
@@ -77,12 +79,12 @@ def user_line(node):
                  if not file.startswith((_TORCH, "<"))), "")
 
 
-def at_user_lines(reason, text):
+def at_user_lines(reason: str, text: str) -> Any:
     """`reason`, in which lines of the problem file `text` are replaced by the
     user's lines that they come from, or left out."""
     lines = text.splitlines()
 
-    def replaced(found):
+    def replaced(found: Any) -> str:
         number = int(found[1])
         line = lines[number - 1] if 0 < number <= len(lines) else ""
         _, _, user = line.partition(_USER_LINE)
@@ -106,11 +108,11 @@ class Source:
     text: str
     key: str
     count: int
-    inputs: list
-    state: dict  # argument → attribute
-    parameters: set  # arguments that are parameters
-    constants: list
-    outputs: list
+    inputs: list[Any]
+    state: dict[Any, Any]  # argument → attribute
+    parameters: set[Any]  # arguments that are parameters
+    constants: list[Any]
+    outputs: list[Any]
     #: Of graphs that compute the same, whatever their names and arguments.
     shape: str = ""
     #: "INPUT:DIM" of forward(), or two with a comma: the file has
@@ -118,12 +120,12 @@ class Source:
     #: sizes of these dimensions. "": it is for its own.
     any_size: str = ""
     #: What these were where the file was written.
-    sizes: tuple = ()
+    sizes: tuple[Any, ...] = ()
     #: Arguments after the graph's own: (_WeftSize, dtype) of each tensor that a
     #: call makes of its sizes.
-    numbers: tuple = ()
+    numbers: tuple[Any, ...] = ()
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         """Also that of a module that was saved when one size could be a symbol."""
         one = state.pop("batch", 0)
         self.__dict__.update(state)
@@ -131,7 +133,9 @@ class Source:
             self.sizes = (one,)
 
 
-def source_of(graph_module, arguments, state, looks=None):
+def source_of(
+        graph_module: torch.fx.GraphModule, arguments: Sequence[Any], state: Any,
+        looks: Any = None) -> Any:
     """The Source of an ATen graph; `state` gives for positions of arguments
     "parameter", or a buffer's name. `looks`: shapes and strides of arguments in
     the graph, where they are others than these tensors'. Unsupported says why
@@ -140,16 +144,18 @@ def source_of(graph_module, arguments, state, looks=None):
 
 
 class _Writer:
-    def __init__(self, graph_module, arguments, state, looks):
+    def __init__(
+            self, graph_module: Any, arguments: Any,
+            state: Any, looks: Any) -> None:
         self.looks = looks
         self.module = graph_module
         self.nodes = list(graph_module.graph.nodes)
         self.arguments = list(arguments)
         self.kinds = dict(state)
-        self.positions = {}  # placeholder or constant → argument
-        self.constants = []
+        self.positions: dict[Any, Any] = {}  # placeholder or constant → argument
+        self.constants: list[Any] = []
 
-    def source(self):
+    def source(self) -> Source:
         calls = self.read_nodes()
         outputs, computed = self.read_outputs()
         used = self.used_arguments()
@@ -177,7 +183,7 @@ class _Writer:
                       self.constants, outputs,
                       self.shape(body, inputs, names, calls))
 
-    def read_nodes(self):
+    def read_nodes(self) -> Any:
         if len(self.nodes) > NODES_MAX:
             raise Unsupported(f"it has {len(self.nodes)} nodes, and weft takes "
                               f"{NODES_MAX}")
@@ -196,7 +202,7 @@ class _Writer:
                                   f"({node.name})")
         return calls
 
-    def constant(self, node):
+    def constant(self, node: Any) -> None:
         value = self.module
         for part in node.target.split("."):
             value = getattr(value, part)
@@ -210,7 +216,7 @@ class _Writer:
         self.constants.append(value)
         self.kinds[position] = "constant"
 
-    def read_outputs(self):
+    def read_outputs(self) -> Any:
         """How each result is had, and which nodes have to be computed."""
         outputs, computed = [], []
         result = next(node for node in self.nodes if node.op == "output")
@@ -233,13 +239,13 @@ class _Writer:
             outputs.append(("computed", computed.index(leaf)))
         return outputs, computed
 
-    def used_arguments(self):
+    def used_arguments(self) -> list[Any]:
         """Those that something is computed of, in order."""
         return [i for node, i in self.positions.items()
                 if any(user.op != "output" for user in node.users)
                 and isinstance(self.arguments[i], torch.Tensor)]
 
-    def constructor(self, names, draws):
+    def constructor(self, names: Any, draws: Any) -> str:
         if not names:
             return ""
         lines = ["    def __init__(self):", "        super().__init__()"]
@@ -253,7 +259,7 @@ class _Writer:
                              f"_tensor({draws[i]}))")
         return "\n".join(lines) + "\n\n"
 
-    def forward(self, inputs, names, calls, computed):
+    def forward(self, inputs: Any, names: Any, calls: Any, computed: Any) -> str:
         spelled = {node: node.name for node in self.nodes}
         at = {i: node for node, i in self.positions.items()}
         header = ", ".join(["self", *(spelled[at[i]] for i in inputs)])
@@ -268,7 +274,7 @@ class _Writer:
         lines.append(f"        return ({results},)")
         return "\n".join(lines) + "\n"
 
-    def shape(self, body, inputs, names, calls):
+    def shape(self, body: Any, inputs: Any, names: Any, calls: Any) -> str:
         """The graph as text, with names by order alone."""
         at = {i: node for node, i in self.positions.items()}
         order = [*(at[i] for i in [*inputs, *names]), *calls]
@@ -279,7 +285,7 @@ class _Writer:
         return text + repr([_layout(self.arguments[i], self.looks.get(i))
                             for i in [*inputs, *names]])
 
-    def key(self, body, inputs, names):
+    def key(self, body: Any, inputs: Any, names: Any) -> Any:
         """What the kernels depend on: not the values of any tensor."""
         looks = [(i, names.get(i),
                   _layout(self.arguments[i], self.looks.get(i)))
@@ -298,22 +304,22 @@ def refuse_nested(graph_module: torch.fx.GraphModule) -> None:
                               "only")
 
 
-def view_chain(node, positions):
+def view_chain(node: Any, positions: Any) -> Any:
     """("view", argument, steps) of a result that is a view of an argument alone,
     whatever sizes it takes; None of others. `positions`: node → argument."""
     steps = []
     while node not in positions:
         if not is_view(node) or any(
-                one is not node.args[0] and not isinstance(
-                    one.meta.get("val"), (int, torch.SymInt))
-                for one in node.all_input_nodes):
+                input_node is not node.args[0] and not isinstance(
+                    input_node.meta.get("val"), (int, torch.SymInt))
+                for input_node in node.all_input_nodes):
             return None
         steps.append((str(node.target), node.args[1:], dict(node.kwargs)))
         node = node.args[0]
     return ("view", positions[node], steps[::-1])
 
 
-def is_view(node):
+def is_view(node: torch.fx.Node) -> Any:
     """Whether a call gives its first operand's memory."""
     target = node.target
     if target in (torch.ops.aten.detach.default, torch.ops.aten.alias.default):
@@ -327,7 +333,7 @@ def is_view(node):
             and isinstance(node.meta.get("val"), torch.Tensor))
 
 
-def check_call(node):
+def check_call(node: torch.fx.Node) -> None:
     """Unsupported, if the problem file could not say that call."""
     target = node.target
     if target is operator.getitem:
@@ -342,7 +348,7 @@ def check_call(node):
                       f"is no operator on tensors{where}")
 
 
-def draw_of(tensor, look=None):
+def draw_of(tensor: torch.Tensor, look: Any = None) -> str:
     """The arguments of _tensor() in a problem file, for the like of this."""
     shape, stride, dtype, device = _layout(tensor, look)
     layout = f"{tuple(shape)}, {tuple(stride)}, {dtype}, {device!r}"
@@ -363,7 +369,7 @@ def draw_of(tensor, look=None):
 
 
 @torch.no_grad()
-def _sample(tensor):
+def _sample(tensor: torch.Tensor) -> Any:
     """Some of its elements, on the processor, without a copy of the rest."""
     tensor = tensor.detach()
     if tensor.numel() == 0:
@@ -378,7 +384,7 @@ def _sample(tensor):
     return flat[~flat.isnan()] if flat.dtype.is_floating_point else flat
 
 
-def _check_tensor(tensor, what):
+def _check_tensor(tensor: torch.Tensor, what: Any) -> None:
     if not isinstance(tensor, torch.Tensor):
         raise Unsupported(f"its {what} is no tensor")
     if kind := tensor_kinds.special_kind(tensor):
@@ -394,13 +400,13 @@ def _check_tensor(tensor, what):
         raise Unsupported(f"its {what} is on {tensor.device}")
 
 
-def _layout(tensor, look=None):
+def _layout(tensor: torch.Tensor, look: Any = None) -> list[Any]:
     shape = look.shape if look else tensor.shape
     stride = look.stride if look else tensor.stride()
     return [list(shape), list(stride), str(tensor.dtype), str(tensor.device)]
 
 
-def _attribute(position, kind):
+def _attribute(position: int, kind: Any) -> str:
     """A name that tells the judge which numbers a buffer may hold."""
     if kind == "parameter":
         return f"weight_{position}"
@@ -408,11 +414,11 @@ def _attribute(position, kind):
     return f"buffer_{position}" + (f"_{hint}" if hint else "")
 
 
-def _is_floating(tensor):
+def _is_floating(tensor: torch.Tensor) -> Any:
     return tensor.dtype.is_floating_point or tensor.dtype.is_complex
 
 
-def _call_text(node):
+def _call_text(node: torch.fx.Node) -> str:
     if node.target is operator.getitem:
         return f"{_spelled(node.args[0])}[{_spelled(node.args[1])}]"
     parts = [_spelled(arg) for arg in node.args]
@@ -420,7 +426,7 @@ def _call_text(node):
     return f"torch.ops.{node.target}({', '.join(parts)})"
 
 
-def _spelled(arg):
+def _spelled(arg: Any) -> Any:
     """Python's text of an argument."""
     if isinstance(arg, torch.fx.Node):
         return arg.name

@@ -12,8 +12,8 @@ States = tuple[torch.Tensor, list[tuple[torch.device, torch.Tensor]]]
 
 def random_states(arguments: Sequence[Any]) -> States:
     """Of the generators that a graph on these tensors may draw from."""
-    devices = {one.device for one in arguments
-               if isinstance(one, torch.Tensor) and one.device.type == "cuda"}
+    devices = {argument.device for argument in arguments
+               if isinstance(argument, torch.Tensor) and argument.device.type == "cuda"}
     return torch.get_rng_state(), [
         (device, torch.cuda.get_rng_state(device)) for device in devices]
 
@@ -37,7 +37,7 @@ def kept(arguments: Sequence[Any], is_drawn: bool) -> Iterator[None]:
             set_random_states(before)
 
 
-def graph_draws(graph_module: torch.fx.GraphModule) -> bool:
+def uses_rng(graph_module: torch.fx.GraphModule) -> bool:
     """Whether it takes numbers from a generator, or may: of an operator that
     calls a graph of its own that is not known."""
     return any(

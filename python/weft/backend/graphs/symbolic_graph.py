@@ -3,7 +3,7 @@
 The graph is had at several sizes, and so is its problem file's text. What these
 have in common is the text for any: where they differ, they differ in numbers
 that are a number, plus multiples of the sizes, of their product, of the last one's square
-and of that times the first one (compiler/graph/growth.hpp and
+and of that times the first one (compiler/graph/symbolic_shapes.hpp and
 compiler/text/common_text.hpp do the same with kernels). Below, sizes are a tuple: one
 for each symbol.
 """
@@ -16,6 +16,8 @@ import json
 import math
 import operator
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import sympy
 import torch
@@ -41,7 +43,7 @@ _NUMBERS = re.compile(r"(?<![\w.])\d+(?![\w.])")
 class Symbolic:
     """A graph of AOTAutograd's of which one size is a symbol, or two, at any."""
 
-    def __init__(self, graph_module):
+    def __init__(self, graph_module: Any) -> None:
         #: Its last arguments are `numbers`, (node of the size, dtype of the tensor).
         self.graph_module, self.numbers = _with_numbers(graph_module)
         graph_module = self.graph_module
@@ -55,7 +57,7 @@ class Symbolic:
         #: Empty: no size is a symbol, or more are than there is code for.
         self.symbols = symbols if len(symbols) <= SYMBOLS_MAX else ()
 
-    def sizes_of(self, arguments):
+    def sizes_of(self, arguments: Sequence[Any]) -> tuple[Any, ...] | None:
         """The symbols' values in a call; None where no argument says one."""
         known = {value.node.expr: given
                  for value, given in zip(self.values, arguments)
@@ -64,7 +66,7 @@ class Symbolic:
             return None
         return tuple(known[symbol] for symbol in self.symbols)
 
-    def results_of_sizes(self, places):
+    def results_of_sizes(self, places: Any) -> Any:
         """{result: how it is had} of the results that are a size, or a view of an
         argument that takes one: what AOTAutograd's forward graph keeps for the
         backward one, too. `places`: for each symbol (argument, dimension) that
@@ -85,21 +87,21 @@ class Symbolic:
                     chain[2], lambda one: self._size(one, places))
         return found
 
-    def _size(self, node, places):
+    def _size(self, node: torch.fx.Node, places: list[Any]) -> Any:
         size = node.meta["val"].node.expr
         try:
-            made = sympy.Poly(size, *self.symbols, domain="ZZ")
+            poly = sympy.Poly(size, *self.symbols, domain="ZZ")
         except sympy.polys.polyerrors.BasePolynomialError:
             raise Unsupported(f"a result has the size {size}, which is no number "
                               "plus multiples of the symbols") from None
         if len(places) < len(self.symbols) and any(
-                len(set(powers)) > 1 for powers, _ in made.terms()):
+                len(set(powers)) > 1 for powers, _ in poly.terms()):
             raise Unsupported(f"a result has the size {size}, of which no input "
                               "says more than the product of the symbols")
         return _WeftSize([
             (int(factor), [place for place, power in zip(places, powers)
                            for _ in range(power)])
-            for powers, factor in made.terms()])
+            for powers, factor in poly.terms()])
 
     def numbers_at(self, sizes: tuple[int, ...]) -> list[torch.Tensor]:
         """The graph's last arguments at these sizes."""
@@ -112,7 +114,7 @@ class Symbolic:
         return tuple((self._size(node, places), dtype)
                      for node, dtype in self.numbers)
 
-    def at(self, sizes):
+    def at(self, sizes: Any) -> tuple[Any, Any]:
         """(graph module, {argument: Look}) at these sizes."""
         looks, given = {}, []
         with FakeTensorMode(allow_non_fake_inputs=True):
@@ -130,12 +132,12 @@ class Symbolic:
         made.graph.eliminate_dead_code()  # parts of results that nobody reads
         return made, looks
 
-    def _number(self, value, sizes):
+    def _number(self, value: Any, sizes: Any) -> Any:
         if not isinstance(value, torch.SymInt):
             return value
         return int(value.node.expr.subs(dict(zip(self.symbols, sizes))))
 
-    def samples_and(self, own):
+    def samples_and(self, own: Any) -> dict[Any, Any]:
         return {sizes: self.at(sizes)
                 for sizes in (*SAMPLES[len(self.symbols)], own)}
 
@@ -152,7 +154,7 @@ def _with_numbers(
         and isinstance(node.args[0].meta.get("val"), torch.SymInt)]
     if not made:
         return graph_module, []
-    numbers = []
+    numbers: list[Any] = []
     last = graph.find_nodes(op="placeholder")[-1]
     for node in made:
         with graph.inserting_after(last):
@@ -168,11 +170,13 @@ def _with_numbers(
 class Look:
     """Of an argument at some sizes."""
 
-    shape: tuple
-    stride: tuple
+    shape: tuple[Any, ...]
+    stride: tuple[Any, ...]
 
 
-def source_for_any(graphs, sizes, arguments, state, symbolic=None):
+def source_for_any(
+        graphs: Any, sizes: Any, arguments: Sequence[Any], state: Any,
+        symbolic: Any = None) -> Any:
     """The Source of a graph at any sizes. `graphs` has for each of SAMPLES, and for
     `sizes`, those of these arguments, (graph module, {argument: Look}); `symbolic`,
     if given, is the graph. Of one whose inputs tell but the product of two sizes
@@ -207,7 +211,7 @@ def source_for_any(graphs, sizes, arguments, state, symbolic=None):
         key=hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
-def _sources(graphs, arguments, state):
+def _sources(graphs: Any, arguments: Sequence[Any], state: Any) -> Any:
     made = {at: source_of(graph, arguments, state, looks)
             for at, (graph, looks) in graphs.items()}
     first = next(iter(made.values()))
@@ -218,12 +222,12 @@ def _sources(graphs, arguments, state):
     return made
 
 
-def _places_of_sizes(graphs, inputs, is_product=False):
+def _places_of_sizes(graphs: Any, inputs: Any, is_product: bool = False) -> list[Any]:
     """For each symbol (argument, dimension) of an input that is it; or one for
     their product."""
     all_looks = [(sizes, looks) for sizes, (_, looks) in graphs.items()]
 
-    def place_of(size):
+    def place_of(size: Any) -> tuple[Any, Any]:
         for i in inputs:
             for dim in range(len(all_looks[0][1][i].shape)):
                 if all(looks[i].shape[dim] == size(sizes)
@@ -236,16 +240,16 @@ def _places_of_sizes(graphs, inputs, is_product=False):
     return [place_of(operator.itemgetter(i)) for i in range(len(all_looks[0][0]))]
 
 
-def _has_product_alone(graphs, inputs):
+def _has_product_alone(graphs: Any, inputs: Any) -> bool:
     """Whether what grows of the inputs grows with the product of both sizes."""
     values = [{sizes: looks[i].shape[dim] for sizes, (_, looks) in graphs.items()}
               for i in inputs
               for dim in range(len(next(iter(graphs.values()))[1][i].shape))]
-    grown = [one for one in values if len(set(one.values())) > 1]
+    grown = [value for value in values if len(set(value.values())) > 1]
     return bool(grown) and all(_goes_by_product(_factors(one)) for one in grown)
 
 
-def _join_views(graph):
+def _join_views(graph: Any) -> None:
     """Views of views as views: between them both sizes may stand alone."""
     view = torch.ops.aten.view.default
     for node in graph.graph.find_nodes(op="call_function", target=view):
@@ -256,7 +260,7 @@ def _join_views(graph):
     graph.recompile()
 
 
-def _can_be_viewed(node, other):
+def _can_be_viewed(node: Any, other: Any) -> Any:
     """As the other looks."""
     value, like = node.meta.get("val"), other.meta.get("val")
     try:
@@ -265,7 +269,7 @@ def _can_be_viewed(node, other):
         return False
 
 
-def _with_sizes(text, places, sizes):
+def _with_sizes(text: Any, places: Any, sizes: Any) -> Any:
     """The text, in which forward() and get_inputs() know the sizes."""
     header = re.search(r"    def forward\(self, ([^)]*)\):\n", text)
     inputs = header[1].split(", ")
@@ -279,13 +283,13 @@ def _with_sizes(text, places, sizes):
             + f"\n\ndef get_inputs():\n    return get_inputs_at({numbers})\n")
 
 
-def common_text(texts, is_product=False):
+def common_text(texts: Any, is_product: bool = False) -> str:
     """What texts by sizes, those of SAMPLES and others, have in common, with NAMES
     in it. `is_product`: their product is the one size that it has in it."""
     parts = {sizes: _NUMBERS.split(text) for sizes, text in texts.items()}
     numbers = [_NUMBERS.findall(text) for text in texts.values()]
     first, *others = parts.values()
-    if any(one != first for one in others):
+    if any(other != first for other in others):
         raise Unsupported("it is another graph at another size")
     common = [first[0]]
     for at_each, after in zip(zip(*numbers), first[1:]):
@@ -295,7 +299,7 @@ def common_text(texts, is_product=False):
     return "".join(common)
 
 
-def _expression(values, is_product):
+def _expression(values: Any, is_product: Any) -> Any:
     """The number at any sizes as text."""
     factors = _factors(values)
     if is_product and not _goes_by_product(factors):
@@ -313,7 +317,7 @@ def _expression(values, is_product):
     return text if text in NAMES else f"({text})"
 
 
-def _factors(values):
+def _factors(values: Any) -> dict[Any, Any]:
     """{term: how often} of what a number is whose values are these: a sum of so
     many of each of TERMS, and a number."""
     symbols = len(next(iter(values)))
@@ -328,13 +332,13 @@ def _factors(values):
     return dict(zip(terms, map(int, numbers)))
 
 
-def _goes_by_product(factors):
+def _goes_by_product(factors: Any) -> bool:
     return all(term in ((1, 1), (0, 0)) for term, number in factors.items()
                if number)
 
 
 @functools.cache
-def _solution(symbols):
+def _solution(symbols: Any) -> Any:
     """By which the values at all samples but the last give the factors of TERMS,
     and the number beside them."""
     return sympy.Matrix([
@@ -342,12 +346,14 @@ def _solution(symbols):
         for sizes in SAMPLES[symbols][:-1]]).inv()
 
 
-def _of(term, sizes):
+def _of(term: Any, sizes: Any) -> Any:
     """That product of sizes."""
     return math.prod(size ** power for size, power in zip(sizes, term))
 
 
-def source_like(graph_and_looks, arguments, source, any_source):
+def source_like(
+        graph_and_looks: Any, arguments: Sequence[Any], source: Any,
+        any_source: Any) -> Any:
     """The Source of a graph for any sizes at those of another's arguments."""
     graph, looks = graph_and_looks
     mine = [*source.inputs, *source.state]
@@ -361,7 +367,7 @@ def source_like(graph_and_looks, arguments, source, any_source):
     return source_of(graph, given, state, looks)
 
 
-def adopted(source, any_source, any_at_that):
+def adopted(source: Any, any_source: Any, any_at_that: Any) -> Any:
     """The Source of a graph of some sizes alone, whose kernels are those of
     `any_source`: if that is the same graph (`any_at_that`: its Source at those);
     else None. Dynamo makes a graph of its own for sizes of 1."""
@@ -372,7 +378,7 @@ def adopted(source, any_source, any_at_that):
                                any_size=any_source.any_size, sizes=any_source.sizes)
 
 
-def asked_places(dynamic_batch, dynamic_dim):
+def asked_places(dynamic_batch: Any, dynamic_dim: Any) -> list[Any]:
     """[(None, dimension)] of the first tensor; ValueError says what is wrong."""
     dims = dynamic_dim if isinstance(dynamic_dim, (tuple, list)) else (
         [] if dynamic_dim is None else [dynamic_dim])
@@ -389,10 +395,10 @@ def asked_places(dynamic_batch, dynamic_dim):
     return [(None, dim) for dim in dims]
 
 
-def marked_places(leaves):
+def marked_places(leaves: Any) -> Any:
     """[(leaf of the call, dimension)] that torch._dynamo.mark_dynamic() said are
     of any size: of those with the same size in the same dimension, the first."""
-    places = {}
+    places: dict[Any, Any] = {}
     for i, leaf in enumerate(leaves):
         for dim in sorted(getattr(leaf, "_dynamo_dynamic_indices", ())):
             places.setdefault((dim, leaf.shape[dim]), (i, dim))

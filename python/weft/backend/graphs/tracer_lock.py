@@ -3,6 +3,8 @@
 import contextlib
 import functools
 import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -11,20 +13,20 @@ class _Tracing:
     """Of torch.export and make_fx, which are not for two threads at a time, nor
     beside Dynamo: they change nn.Module meanwhile. So it is Dynamo's own lock."""
 
-    def acquire(self, blocking=True):
+    def acquire(self, blocking: bool = True) -> Any:
         return self._lock().acquire(blocking)
 
-    def release(self):
+    def release(self) -> None:
         self._lock().release()
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.acquire()
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self.release()
 
     @functools.cache
-    def _lock(self):
+    def _lock(self) -> Any:
         from torch._dynamo import convert_frame
 
         return getattr(convert_frame, "compile_lock", None) or threading.RLock()
@@ -33,7 +35,7 @@ class _Tracing:
 tracing = _Tracing()
 
 
-def traced(function, arguments, **options):
+def traced(function: Any, arguments: Sequence[Any], **options: Any) -> Any:
     """The graph of make_fx, of these arguments. If `function` is a graph, its nodes'
     lines in the user's files are kept."""
     from torch.fx import GraphModule, Interpreter
@@ -47,7 +49,7 @@ def traced(function, arguments, **options):
 
 
 @contextlib.contextmanager
-def _told_apart():
+def _told_apart() -> Iterator[None]:
     """make_fx says in a variable of all threads that it traces. A function that
     Dynamo has compiled, called by another thread, takes that for its own and
     raises, unless PyTorch says that a compiler is at work."""

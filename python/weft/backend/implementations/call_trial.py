@@ -53,7 +53,7 @@ class Trial:
                  call: Flattened, written: list[torch.Tensor], draws: bool) -> None:
         self._own, self._optimised, self._call = own, optimised, call
         self._written = written
-        self._tensors = [one for one in call.leaves if isinstance(one, torch.Tensor)]
+        self._tensors = [leaf for leaf in call.leaves if isinstance(leaf, torch.Tensor)]
         self._draws = draws
 
     def difference(self) -> str:
@@ -82,7 +82,7 @@ class Trial:
 
             own, optimised = repeated(self._own), repeated(self._optimised)
             # The optimised call stands only if the other one is clearly slower.
-            choice = timing_rounds.choose(optimised, own, self._tensors, seconds)
+            choice = timing_rounds.select_fastest(optimised, own, self._tensors, seconds)
         if not choice.times:
             return CallSpeed(0.0, True)  # no time: the search's timing stands
         ratio = statistics.median(
@@ -95,8 +95,8 @@ class Trial:
             found = call_structure.flatten(self._called(function))
             # A result may be memory that the call wrote to.
             return dataclasses.replace(found, leaves=[
-                one.clone() if isinstance(one, torch.Tensor) and self._written else one
-                for one in found.leaves])
+                leaf.clone() if isinstance(leaf, torch.Tensor) and self._written else leaf
+                for leaf in found.leaves])
 
     def _called(self, function: Callable[..., Any]) -> Any:
         """A call's containers and objects are its own: forward() may change them."""

@@ -7,6 +7,7 @@ import itertools
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -14,29 +15,29 @@ from weft.backend.graphs.graph_arguments import _WeftGraphCall, _WeftSize
 
 _count = itertools.count()
 #: Digests of modules that no call may take any more, and why.
-_withdrawn = {}
+_revoked: dict[Any, Any] = {}
 
 
-class Declined(Exception):
+class GuardFailed(Exception):
     """The module's own guards do not know these arguments."""
 
 
-class Withdrawn(Exception):
+class Revoked(Exception):
     """Why its kernels were found to be wrong, after they had been taken."""
 
 
-def withdraw(digest, reason):
+def withdraw(digest: str, reason: str) -> None:
     """From now on no call of this process takes kernels of that text, wherever
     it was loaded from."""
-    _withdrawn[digest] = reason
+    _revoked[digest] = reason
 
 
-def why_withdrawn(digest: str) -> str:
+def why_revoked(digest: str) -> str:
     """Why no call may take kernels of that text; "" if calls may."""
-    return _withdrawn.get(digest, "")
+    return _revoked.get(digest, "")
 
 
-def digest_of(text):
+def digest_of(text: str) -> Any:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -44,35 +45,35 @@ class ComposedModule:
     """ModelNew of a file, without tensors of its own: what it reads are the
     tensors of each call. `identity` is (the entry's path, its text's digest)."""
 
-    def __init__(self, source, path):
+    def __init__(self, source: Any, path: str) -> None:
         """Builds its kernels, which takes a compiler's time. Raises what the
         file does."""
         self.source = source
         given_back = {
-            one[1] for one in source.outputs if one[0] in ("argument", "view")}
+            output[1] for output in source.outputs if output[0] in ("argument", "view")}
         self._constants = Constants(source.constants, given_back)
         self._of_sizes = SizeTensors(source.numbers)
         self._numbers = Numbers([i for i in source.inputs if i not in given_back])
         self.text = text_of(path)
         self._digest = digest_of(self.text)
         self.identity = path, self._digest
-        self.raise_if_withdrawn()
+        self.raise_if_revoked()
         # The user's own code is a better reference than the graph in it.
         self._call = _WeftGraphCall(
             loaded(path).ModelNew, source.inputs, source.state,
             source.parameters, source.outputs, reference=_decline)
         self._call.instance()
 
-    def __call__(self, arguments):
+    def __call__(self, arguments: Any) -> Any:
         """The graph's results for its arguments, a list."""
-        self.raise_if_withdrawn()
+        self.raise_if_revoked()
         given = [*self._numbers.on_device(arguments),
                  *self._of_sizes.of(arguments)]
         return self._call([*given, *self._constants.beside(given)])
 
-    def raise_if_withdrawn(self):
-        if self._digest in _withdrawn:
-            raise Withdrawn(_withdrawn[self._digest])
+    def raise_if_revoked(self) -> None:
+        if self._digest in _revoked:
+            raise Revoked(_revoked[self._digest])
 
 
 class Constants:
@@ -81,25 +82,25 @@ class Constants:
     `given_back`: which of all that the graph reads are results, too (its
     arguments come first): those stay where they are."""
 
-    def __init__(self, given, given_back=()):
+    def __init__(self, given: Any, given_back: Any = ()) -> None:
         self._given, self._given_back = given, given_back
         self._numbers = [one for one in given
                          if one.dim() == 0 and one.device.type == "cpu"]
         #: (their versions, all tensors): of one call or another.
         self._there = None, given
 
-    def beside(self, arguments):
+    def beside(self, arguments: Any) -> Any:
         """As they are now, numbers where the graph's arguments are."""
         if not self._numbers:
             return self._given
-        versions = [None if one.is_inference() else one._version
-                    for one in self._numbers]
+        versions = [None if number.is_inference() else number._version
+                    for number in self._numbers]
         known = self._there
         if known[0] != versions:
             known = self._there = versions, self._at(arguments)
         return known[1]
 
-    def _at(self, arguments):
+    def _at(self, arguments: Any) -> Any:
         # A graph is of tensors on the devices that it was captured with.
         device = _device_of(arguments)
         if device is None:
@@ -170,22 +171,22 @@ class SizeTensors:
 
 def _device_of(arguments: list[object]) -> torch.device | None:
     """The first device of the arguments that is not the host; None: no such."""
-    return next((one.device for one in arguments if isinstance(one, torch.Tensor)
-                 and one.device.type != "cpu"), None)
+    return next((argument.device for argument in arguments if isinstance(argument, torch.Tensor)
+                 and argument.device.type != "cpu"), None)
 
 
-def _decline(*_, **__):
-    raise Declined("the guards of the composed module do not know these "
+def _decline(*_: Any, **__: Any) -> None:
+    raise GuardFailed("the guards of the composed module do not know these "
                    "arguments")
 
 
-def text_of(path):
+def text_of(path: str) -> Any:
     with open(os.path.join(path, "model_new.py"), encoding="utf-8",
               newline="") as file:
         return file.read()
 
 
-def loaded(path):
+def loaded(path: Any) -> Any:
     """The Python module of an entry, executed anew."""
     name = f"weft_composed_{next(_count)}"
     spec = importlib.util.spec_from_file_location(

@@ -13,6 +13,8 @@ import ctypes
 import functools
 import threading
 import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -29,7 +31,9 @@ class Unrecorded(Exception):
     """Why a function's calls are not replayed."""
 
 
-def recorded(function, arguments, still, constants, bytes_max):
+def recorded(
+        function: Any, arguments: Sequence[Any], still: Any, constants: Any,
+        bytes_max: Any) -> Any:
     """(a Replayed for calls with such arguments, "") or (None, why not); never
     raises. `still`: positions of arguments that lie in the same place in most
     calls; `constants`: other tensors that the function reads."""
@@ -45,12 +49,13 @@ def recorded(function, arguments, still, constants, bytes_max):
 class Replayed:
     """Called with the list of its arguments, as the function is."""
 
-    def __init__(self, function, arguments, still, constants, bytes_max,
-                 record=None):
+    def __init__(
+            self, function: Any, arguments: Sequence[Any], still: Any, constants: Any,
+            bytes_max: Any, record: Any = None) -> None:
         self.function = function
         #: Of a composed module, for what is told of it.
         self.identity = getattr(function, "identity", None)
-        self._check = getattr(function, "raise_if_withdrawn", lambda: None)
+        self._check = getattr(function, "raise_if_revoked", lambda: None)
         self._record = record or Recording
         self._bytes_max = bytes_max
         self._constants = list(constants)
@@ -64,15 +69,15 @@ class Replayed:
         self._begin(arguments)
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> Any:
         """Of the device's memory, that it keeps."""
         return self._recording.nbytes
 
-    def kept(self):
+    def kept(self) -> Any:
         """The same, by this one and all others on its device."""
         return self._recording.kept()
 
-    def __call__(self, arguments):
+    def __call__(self, arguments: Any) -> Any:
         self._check()
         if not self._is_watched():
             with self._lock:
@@ -81,18 +86,18 @@ class Replayed:
                         [arguments[i] for i in self.moving])
         return self.function(arguments)
 
-    def _is_watched(self):
+    def _is_watched(self) -> Any:
         """Whether somebody looks at the operators, or records them himself."""
         return (torch._C._len_torch_dispatch_stack() > 0
                 or self._record.is_within_another())
 
-    def _places(self, arguments):
+    def _places(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any], Any]:
         """What has to be as it was when the graph was recorded."""
         return ([arguments[i].data_ptr() for i in self._still],
-                [0 if one.is_inference() else one._version
-                 for one in self._constants], _settings())
+                [0 if constant.is_inference() else constant._version
+                 for constant in self._constants], _settings())
 
-    def _again(self, arguments):
+    def _again(self, arguments: Any) -> bool:
         """Whether it was recorded anew: for a call that finds all as the one
         before it did."""
         places = self._places(arguments)
@@ -107,7 +112,7 @@ class Replayed:
             return False
         return True
 
-    def _begin(self, arguments):
+    def _begin(self, arguments: Sequence[Any]) -> None:
         self._recording = None  # its memory is free for the next
         self._at = None
         _check_arguments(arguments, self.moving)
@@ -123,9 +128,9 @@ class Replayed:
 class Recording:
     """One CUDA graph of one function."""
 
-    def __init__(self, function, arguments, moving):
-        device = next(one.device for one in arguments
-                      if isinstance(one, torch.Tensor))
+    def __init__(self, function: Any, arguments: Sequence[Any], moving: Any) -> None:
+        device = next(argument.device for argument in arguments
+                      if isinstance(argument, torch.Tensor))
         with (torch.inference_mode(False), torch.no_grad(),
               torch.cuda.device(device)):
             self._place = place = _place_of(torch.cuda.current_device())
@@ -143,22 +148,22 @@ class Recording:
         self._results = list(found)
         _check_results(self._results, given)
 
-    def kept(self):
+    def kept(self) -> Any:
         """Bytes, by this one and all others on its device."""
         return self._place.nbytes
 
     @staticmethod
-    def is_within_another():
+    def is_within_another() -> Any:
         return torch.cuda.is_current_stream_capturing()
 
-    def replay(self, moved):
+    def replay(self, moved: Any) -> list[Any]:
         """The results, in memory of their own."""
         with self._place.turn(), torch.no_grad():
             if moved:
                 torch._foreach_copy_(self._taken, moved)
             self._graph.replay()
-            return [one.clone() if isinstance(one, torch.Tensor) else one
-                    for one in self._results]
+            return [result.clone() if isinstance(result, torch.Tensor) else result
+                    for result in self._results]
 
 
 class _Place:
@@ -171,7 +176,7 @@ class _Place:
     a stream that nobody else has; and since all graphs share it, one replay begins
     when the last one is over."""
 
-    def __init__(self, device):
+    def __init__(self, device: Any) -> None:
         self._stream = torch.cuda.ExternalStream(_new_stream(), device)
         self._pool = torch.cuda.graph_pool_handle()
         self._sample = torch.zeros(16, 16, device=device)
@@ -182,23 +187,23 @@ class _Place:
         self._counting = threading.RLock()  # also within a collection of garbage
         self.nbytes = 0  # that recordings keep
 
-    def count(self, nbytes):
+    def count(self, nbytes: int) -> None:
         with self._counting:
             self.nbytes += nbytes
 
-    def copies(self, tensors):
+    def copies(self, tensors: Any) -> Any:
         """Of tensors, in memory that nothing has before what reads it there is
         over. The current stream may read them."""
         current = torch.cuda.current_stream()
         with self._lock, torch.cuda.stream(self._stream):
             self._stream.wait_event(self._done)
             self._stream.wait_stream(current)
-            made = [torch.empty_like(one).copy_(one) for one in tensors]
+            made = [torch.empty_like(tensor).copy_(tensor) for tensor in tensors]
             current.wait_stream(self._stream)
         return made
 
     @contextlib.contextmanager
-    def turn(self):
+    def turn(self) -> Iterator[None]:
         """What is launched on the current stream comes after what other turns
         launched."""
         with self._lock:
@@ -209,7 +214,7 @@ class _Place:
             finally:
                 self._done.record(stream)
 
-    def captured(self, function):
+    def captured(self, function: Any) -> tuple[Any, Any, Any]:
         """(a CUDA graph, the results that each of its replays writes, bytes that
         it took)."""
         current = torch.cuda.current_stream()
@@ -227,7 +232,7 @@ class _Place:
             current.wait_stream(self._stream)
         return graph, found, max(0, taken)
 
-    def _keep_room(self):
+    def _keep_room(self) -> None:
         """What cuBLAS has for this stream, it has from our memory."""
         try:
             self._kept = _captured(self._product, self._pool)
@@ -235,7 +240,7 @@ class _Place:
             self._pool, self._kept = torch.cuda.graph_pool_handle(), None
             raise
 
-    def _product(self):
+    def _product(self) -> Any:
         one = torch.mm(self._sample, self._sample)
         return torch.addmm(self._sample[0], one, self._sample)
 
@@ -243,14 +248,14 @@ class _Place:
 _places, _places_lock = {}, threading.Lock()
 
 
-def _place_of(device):
+def _place_of(device: Any) -> Any:
     with _places_lock:
         if device not in _places:
             _places[device] = _Place(device)
         return _places[device]
 
 
-def _new_stream():
+def _new_stream() -> Any:
     """The driver's handle: PyTorch's own streams are handed out again and again."""
     driver, made = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
     code = driver.cuStreamCreate(ctypes.byref(made), 1)  # waits for no other
@@ -259,7 +264,7 @@ def _new_stream():
     return made.value
 
 
-def _captured(function, pool):
+def _captured(function: Any, pool: Any) -> Any:
     """A graph of that function on the current stream, and its results. Other
     threads of the program go on meanwhile."""
     graph = torch.cuda.CUDAGraph()
@@ -277,7 +282,7 @@ def _captured(function, pool):
 
 
 @contextlib.contextmanager
-def _generator_aside():
+def _generator_aside() -> Iterator[None]:
     """A recording takes the device's generator from whoever else draws meanwhile:
     it gets a copy. (It draws nothing itself.)"""
     generator = torch.cuda.default_generators[torch.cuda.current_device()]
@@ -289,7 +294,7 @@ def _generator_aside():
         generator.graphsafe_set_state(own)
 
 
-def _leave_no_capture(graph, pool):
+def _leave_no_capture(graph: Any, pool: Any) -> None:
     """After one that failed, PyTorch's allocator and generator still hold that it
     is under way: the next random number would be an error."""
     with contextlib.suppress(Exception):
@@ -309,12 +314,12 @@ def _leave_no_capture(graph, pool):
     other.capture_end()
 
 
-def _settings():
+def _settings() -> list[Any]:
     """By which PyTorch chooses what a recording launches."""
-    return [_setting(one) for one in _SETTINGS]
+    return [_setting(setting) for setting in _SETTINGS]
 
 
-def _setting(get):
+def _setting(get: Any) -> Any:
     try:
         return get()
     except RuntimeError as error:  # it was said in the other of two ways
@@ -334,30 +339,30 @@ if hasattr(torch._C, "_get_fp32_precision_getter"):
         for operation in ("matmul", "conv", "rnn")]
 
 
-def _check_arguments(arguments, moving):
+def _check_arguments(arguments: Sequence[Any], moving: Any) -> None:
     """Unrecorded, where a graph would not read what the function does."""
-    tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
-    if len({one.device for one in tensors}) != 1 or not all(
-            isinstance(one, torch.Tensor) for one in arguments):
+    tensors = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
+    if len({tensor.device for tensor in tensors}) != 1 or not all(
+            isinstance(argument, torch.Tensor) for argument in arguments):
         raise Unrecorded("a CUDA graph reads tensors of one GPU alone")
     if not all(map(_lies_as_a_copy, (arguments[i] for i in moving))):
         raise Unrecorded("an argument does not lie in memory as a copy does")
 
 
-def _lies_as_a_copy(one):
+def _lies_as_a_copy(one: Any) -> Any:
     return torch.empty_like(one, device="meta").stride() == one.stride()
 
 
-def _check_results(results, given):
+def _check_results(results: Any, given: Any) -> None:
     """Unrecorded, where copies of the results are not what the function gives."""
     seen = {one.untyped_storage().data_ptr() for one in given}
-    for one in results:
-        if not isinstance(one, torch.Tensor) or one.numel() == 0:
+    for result in results:
+        if not isinstance(result, torch.Tensor) or result.numel() == 0:
             continue
-        place = one.untyped_storage().data_ptr()
+        place = result.untyped_storage().data_ptr()
         if place in seen:
             raise Unrecorded("a result is memory of an argument's, or of "
                              "another result's")
         seen.add(place)
-        if not _lies_as_a_copy(one):
+        if not _lies_as_a_copy(result):
             raise Unrecorded("a result does not lie in memory as a copy does")

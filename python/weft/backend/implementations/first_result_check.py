@@ -111,7 +111,7 @@ class Check:
 
     def _against_reference(self, eager: Sequence[Any], got: Sequence[Any]) -> str:
         made, lacking = self._expectations(eager, self.arguments)
-        held = perturbed_runs.Redraws(made, None if lacking else self._redrawn)
+        held = perturbed_runs.PerturbedRuns(made, None if lacking else self._redrawn)
         for expected, (i, a, b) in zip(made, _tensors(eager, got), strict=True):
             is_lenient = self.factor > 1
             if is_lenient and not a.dtype.is_floating_point:
@@ -264,7 +264,7 @@ def _tensors(expected: Sequence[Any], got: Sequence[Any]
 
 
 def _devices(arguments: Sequence[Any]) -> set[torch.device]:
-    return {one.device for one in arguments if isinstance(one, torch.Tensor)}
+    return {argument.device for argument in arguments if isinstance(argument, torch.Tensor)}
 
 
 def _ordered(like: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
@@ -275,7 +275,7 @@ def _ordered(like: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _is_zero(*tensors: torch.Tensor | None) -> bool:
-    return not any(one is not None and bool(one.any()) for one in tensors)
+    return not any(tensor is not None and bool(tensor.any()) for tensor in tensors)
 
 
 def _beyond_slack(a: torch.Tensor, b: torch.Tensor, length: int, precision: str,

@@ -156,10 +156,10 @@ def _tracing_in(fakes: Sequence[Any]) -> Iterator[None]:
 def why_not(graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> str:
     """"" if Inductor's entry point is used for this Dynamo graph; else why its pieces
     are compiled one by one: kernels for any size are searched there."""
-    for one in example_inputs:
-        if isinstance(one, (int, torch.SymInt)):
+    for example_input_value in example_inputs:
+        if isinstance(example_input_value, (int, torch.SymInt)):
             return "a size is a symbol"
-        if isinstance(one, torch.Tensor) and any(
-                isinstance(size, torch.SymInt) for size in one.shape):
+        if isinstance(example_input_value, torch.Tensor) and any(
+                isinstance(size, torch.SymInt) for size in example_input_value.shape):
             return "a size is a symbol"
     return ""

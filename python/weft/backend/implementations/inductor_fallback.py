@@ -4,6 +4,8 @@ incumbent.py says, without a second look at their arguments.
 """
 
 import weakref
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -19,20 +21,20 @@ SECONDS_MAX = 5.0
 class InductorFallback:
     """Made at the first call. Where Inductor cannot compile the graph, its code
     fails, or comes to something else than eager at that call, the graph is run as it
-    is, and the piece's `fallback_reason` says so."""
+    is, and the compiled graph's `fallback_reason` says so."""
 
-    def __init__(self, piece, eager):
-        self._piece = weakref.ref(piece)
+    def __init__(self, graph: Any, eager: Any) -> None:
+        self._graph = weakref.ref(graph)
         self._eager = eager
         self._compiled = None
         self._is_seen = False
 
     @property
-    def compiled(self):
+    def compiled(self) -> Any:
         """What computes now, and raises what it fails with."""
         return self._compiled
 
-    def __call__(self, arguments):
+    def __call__(self, arguments: Any) -> Any:
         if self._compiled is None:
             self._compiled = self._by_torch_compile(arguments)
         try:
@@ -44,26 +46,26 @@ class InductorFallback:
             self._give_up(f"Inductor failed with {type(error).__name__}: {error}")
         return self._eager(arguments)
 
-    def _give_up(self, reason):
+    def _give_up(self, reason: Any) -> None:
         log.info("%s", reason)
-        piece = self._piece()
-        if piece is not None:
-            piece.fallback_reason = sentences.whole_lines(reason, 1000)
+        graph = self._graph()
+        if graph is not None:
+            graph.fallback_reason = sentences.whole_lines(reason, 1000)
         self._compiled = self._eager
 
-    def _seen(self, results, arguments):
+    def _seen(self, results: Any, arguments: Any) -> Any:
         """The first call's results, or eager's, where these are something else. Of
         gradients many are 0 but for rounding, so nothing is said of them."""
         self._is_seen = True
-        piece = self._piece()
-        if (self._compiled is self._eager or piece is None or piece.draws
-                or piece.role == "backward"
+        graph = self._graph()
+        if (self._compiled is self._eager or graph is None or graph.draws
+                or graph.role == "backward"
                 or select_implementation.is_recording(arguments)):
             return results
         try:
             expected = list(self._eager(arguments))
             why = first_result_check.Check(
-                piece.graph_module, arguments, "tf32", piece.state,
+                graph.graph_module, arguments, "tf32", graph.state,
                 factor=tolerance.INDUCTOR_FACTOR,
                 seconds_max=SECONDS_MAX).why_not(expected, list(results))
         except Exception as error:  # no room for both, say
@@ -75,9 +77,9 @@ class InductorFallback:
                       f"computes instead: {why}")
         return expected
 
-    def _by_torch_compile(self, arguments):
-        piece = self._piece()
-        module, mode = piece.graph_module, piece.options.mode
+    def _by_torch_compile(self, arguments: Any) -> Any:
+        graph = self._graph()
+        module, mode = graph.graph_module, graph.options.mode
         compiled = torch.compile(
             lambda *arguments: module(*arguments), backend="inductor",
             dynamic=None if _has_sizes(arguments) else False,
@@ -85,5 +87,5 @@ class InductorFallback:
         return lambda arguments: compiled(*arguments)
 
 
-def _has_sizes(arguments):
-    return any(isinstance(one, (int, torch.SymInt)) for one in arguments)
+def _has_sizes(arguments: Sequence[Any]) -> bool:
+    return any(isinstance(argument, (int, torch.SymInt)) for argument in arguments)

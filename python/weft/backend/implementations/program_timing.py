@@ -86,13 +86,13 @@ def compared(functions: Sequence[Compiled], arguments: Arguments, seconds: float
     calls: list[Callable[[], object]]
     if cuda_graphs and device.type == "cuda":
         try:
-            calls = [recorded(one, arguments, device) for one in functions]
+            calls = [recorded(function, arguments, device) for function in functions]
             return timed(calls, seconds, lambda: torch.cuda.synchronize(device))
         except Exception as error:  # no memory for copies, say
             log.info("calls are timed launched, not as CUDA graphs: %s", told(error))
     settle = (lambda: torch.cuda.synchronize(device)) if device.type == "cuda" \
         else (lambda: None)
-    return timed([_launched(one, arguments, settle) for one in functions], seconds,
+    return timed([_launched(function, arguments, settle) for function in functions], seconds,
                  lambda: None)
 
 

@@ -17,7 +17,7 @@ SCORES_MAX = 1 << 26
 
 def _named(*names: str) -> set[Any]:
     packets = [getattr(_aten, name, None) for name in names]
-    return {one.default for one in packets if one is not None}
+    return {packet.default for packet in packets if packet is not None}
 
 
 _FLASH = _named("_scaled_dot_product_flash_attention")
@@ -101,14 +101,14 @@ def _backward(named: dict[str, Any]) -> list[torch.Tensor]:
     """Gradients of query, key, value and, if there is one, bias."""
     inputs = [named["query"], named["key"], named["value"]]
     bias = named.get("attn_bias")
-    grads = [torch.zeros_like(one) for one in inputs]
+    grads = [torch.zeros_like(input_value) for input_value in inputs]
     if bias is not None:
         grads.append(torch.zeros_like(bias))
     outer = named.get("grad_out", named.get("grad_out_"))
     share = inputs[0].shape[1] // inputs[1].shape[1]
     for batch, head, attend, operands in _heads(named):
-        leaves = [one.detach().requires_grad_() for one in operands
-                  if one is not None]
+        leaves = [operand.detach().requires_grad_() for operand in operands
+                  if operand is not None]
         with torch.enable_grad():
             output, _ = attend(*leaves)
             found = torch.autograd.grad(output, leaves, outer[batch, head])

@@ -67,7 +67,7 @@ def rounding_of(graph_module: torch.fx.GraphModule) -> Rounding:
     for node in graph_module.graph.nodes:
         own = [one.dtype for one in tree_leaves(node.meta.get("val"))
                if isinstance(one, torch.Tensor) and _is_half(one.dtype)]
-        before = [found for one in node.all_input_nodes if (found := half[one])]
+        before = [found for input_node in node.all_input_nodes if (found := half[input_node])]
         if node.op != "call_function":
             half[node] = None
         else:
@@ -111,7 +111,7 @@ def run(graph_module: torch.fx.GraphModule, arguments: Sequence[Any],
 def _exact_products(dtype: torch.dtype, arguments: Sequence[Any]) -> Iterator[None]:
     """Within it, float32 is computed without TF32. The flags are the process's, so
     they are touched only if they allow TF32."""
-    devices = {one.device for one in arguments if isinstance(one, torch.Tensor)}
+    devices = {argument.device for argument in arguments if isinstance(argument, torch.Tensor)}
     if dtype == torch.float32 and any(map(tf32.is_allowed, devices)):
         with tf32.forbidden():
             yield
@@ -136,7 +136,7 @@ class _Wide(torch.fx.Interpreter):
         self._node = n
         result = super().run_node(n)
         if n.op in ("placeholder", "get_attr"):
-            self._given |= {_storage(one) for one in _tensors(result)}
+            self._given |= {_storage(tensor) for tensor in _tensors(result)}
         elif n.op == "call_function":
             self._check(n, result)
         return result
@@ -179,8 +179,8 @@ class _Wide(torch.fx.Interpreter):
         """To which narrower type a call of the graph casts, if that counts."""
         if not self._rounds or target not in _CASTS:
             return None
-        dtypes = [one for one in tree_leaves((args, kwargs))
-                  if isinstance(one, torch.dtype) and one in NARROW]
+        dtypes = [leaf for leaf in tree_leaves((args, kwargs))
+                  if isinstance(leaf, torch.dtype) and leaf in NARROW]
         return dtypes[0] if dtypes else None
 
     def _widened(self, value: Any) -> Any:
@@ -195,9 +195,9 @@ class _Wide(torch.fx.Interpreter):
         if not isinstance(value, torch.Tensor) or value.dtype != self._dtype:
             return value
         assert self._node is not None
-        for one in self._node.all_input_nodes:
-            if self.env.get(one) is value:
-                return value.to(one.meta["val"].dtype)
+        for input_node in self._node.all_input_nodes:
+            if self.env.get(input_node) is value:
+                return value.to(input_node.meta["val"].dtype)
         return value
 
     def _laid(self, result: Any) -> Any:
@@ -219,8 +219,8 @@ class _Wide(torch.fx.Interpreter):
         """NoReference, where what is alive is beyond the limits."""
         self._alive = {one: sizes for one, sizes in self._alive.items()
                        if one in self.env}
-        self._alive[node] = {_storage(one): one.untyped_storage().nbytes()
-                             for one in _tensors(result)}
+        self._alive[node] = {_storage(tensor): tensor.untyped_storage().nbytes()
+                             for tensor in _tensors(result)}
         alive: dict[int, int] = {}
         for sizes in self._alive.values():
             alive.update(sizes)
@@ -230,13 +230,13 @@ class _Wide(torch.fx.Interpreter):
 
 def _is_plain_cast(args: Any, kwargs: Any) -> bool:
     """Whether all that a cast does is to change one floating type to another."""
-    dtypes = [one for one in tree_leaves((args[1:], kwargs)) if one is not None]
+    dtypes = [leaf for leaf in tree_leaves((args[1:], kwargs)) if leaf is not None]
     return (len(dtypes) == 1 and dtypes[0] in FLOATING
             and args[0].dtype in FLOATING)
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    return [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _storage(tensor: torch.Tensor) -> int:

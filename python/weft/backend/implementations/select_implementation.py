@@ -1,8 +1,10 @@
-"""Who computes a piece's calls from now on: the framework or kernels, launched one
-by one or replayed as a CUDA graph."""
+"""Selects the implementation of a compiled graph: the fallback or the generated
+kernels, launched individually or as a CUDA graph."""
 
 import statistics
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -16,26 +18,30 @@ from weft.backend.options import told
 HOST_SHARE = 0.7
 
 
-def fastest(piece, kernels, composed, arguments):
-    """(who computes from now on, how many times as long the kernels take where they
-    are given up for it). `composed`: by kernels; None: there are none. Tells in
-    `kernels` what explain() says of CUDA graphs."""
+def select(
+        compiled_graph: Any, kernels: Any, composed: Any,
+        arguments: Any) -> Any:
+    """(the selected function, the kernels' time divided by its time if kernels are not
+    selected). `composed`: the kernels' function, or None if there is none. Writes to
+    `kernels` what explain() says about CUDA graphs."""
     refused = {}  # function → why it is not replayed
     replayed = {}  # replay → its function
-    obstacle = why_no_replay(piece, arguments)
-    bytes_max = piece.options.graph_bytes()
+    obstacle = why_no_replay(compiled_graph, arguments)
+    bytes_max = compiled_graph.options.graph_bytes()
     may_replay = not obstacle and bytes_max > 0
 
-    def record(function):
-        made, refused[function] = _recorded(piece, kernels, function, arguments)
+    def record(function: Any) -> Any:
+        made, refused[function] = _recorded(
+            compiled_graph, kernels, function, arguments)
         replayed[made] = function
         return made
 
     # PyTorch itself looks at each operator of a function's first call, by which it
     # takes up to twice as long.
     with _disable_current_modes():
-        chosen, factor, times = timing_rounds.choose(
-            piece.framework, composed, arguments, piece.options.trial_s,
+        chosen, factor, times = timing_rounds.select_fastest(
+            compiled_graph.framework, composed, arguments,
+            compiled_graph.options.trial_s,
             record if may_replay else None)
     function = replayed.get(chosen)
     if function is None and may_replay:
@@ -60,7 +66,7 @@ def fastest(piece, kernels, composed, arguments):
     return chosen, factor
 
 
-def _why_launched(function, refused, replayed, times):
+def _why_launched(function: Any, refused: Any, replayed: Any, times: Any) -> Any:
     """Why its calls are not replayed."""
     made = next((one for one, its in replayed.items()
                  if its is function and one is not None), None)
@@ -75,25 +81,25 @@ def _why_launched(function, refused, replayed, times):
             "no clear gain")
 
 
-def why_no_replay(piece, arguments):
+def why_no_replay(compiled_graph: Any, arguments: Sequence[Any]) -> Any:
     """Why it is not looked for whether calls are faster as a CUDA graph; "" where it
     is: on a GPU, of one size, with nothing drawn and no gradients, by operators of
     PyTorch that look at no memory but their arguments' elements."""
     if not is_on_gpu(arguments):
         return "it is not on a GPU"
-    if piece.options.trial_s <= 0:
+    if compiled_graph.options.trial_s <= 0:
         return "there are no trials (trial_s)"
-    if piece.role not in ("inference", "optimize"):
+    if compiled_graph.role not in ("inference", "optimize"):
         return "it is for gradients"
-    if piece.draws:
+    if compiled_graph.draws:
         return "it draws random numbers"
-    if not piece.is_for_one_size():
+    if not compiled_graph.is_for_one_size():
         return "it is for more than one size"
-    return next((why for node in piece.graph_module.graph.nodes
+    return next((why for node in compiled_graph.graph_module.graph.nodes
                  if (why := _obstacle(node))), "")
 
 
-def _tell_of_host(kernels, function, arguments):
+def _tell_of_host(kernels: Any, function: Any, arguments: Sequence[Any]) -> None:
     """Where the device waits for the host for most of a call, explain() says what
     may help."""
     launched, ended = _call_times(function, arguments)
@@ -103,7 +109,7 @@ def _tell_of_host(kernels, function, arguments):
             "to launch it: as a CUDA graph (replay_mb) it may be faster")
 
 
-def _call_times(function, arguments):
+def _call_times(function: Any, arguments: Sequence[Any]) -> tuple[Any, Any]:
     """(seconds until the call has launched all, until the device has done it)"""
     torch.cuda.synchronize()
     begin = time.perf_counter()
@@ -113,17 +119,17 @@ def _call_times(function, arguments):
     return launched - begin, time.perf_counter() - begin
 
 
-def is_on_gpu(arguments):
-    return any(isinstance(one, torch.Tensor) and one.device.type == "cuda"
-               for one in arguments)
+def is_on_gpu(arguments: Sequence[Any]) -> bool:
+    return any(isinstance(argument, torch.Tensor) and argument.device.type == "cuda"
+               for argument in arguments)
 
 
-def is_recording(arguments):
+def is_recording(arguments: Sequence[Any]) -> Any:
     """Whether the program records this call in a CUDA graph of its own."""
     return is_on_gpu(arguments) and torch.cuda.is_current_stream_capturing()
 
 
-def _obstacle(node):
+def _obstacle(node: torch.fx.Node) -> str:
     """Why the graph of that node is not recorded."""
     if node.op != "call_function":
         return ""
@@ -136,7 +142,7 @@ def _obstacle(node):
     return ""
 
 
-def _is_within(node):
+def _is_within(node: Any) -> Any:
     """Whether as_strided's result lies between the first element of its argument
     and the last: as where it gives a mean the strides of channels last."""
     if (node.target != torch.ops.aten.as_strided.default or node.kwargs
@@ -148,12 +154,12 @@ def _is_within(node):
             and _span(made) <= _span(given))
 
 
-def _has_numbers(tensor):
+def _has_numbers(tensor: torch.Tensor) -> bool:
     """Whether no size of it hangs on data."""
     return all(type(one) is int for one in (*tensor.shape, *tensor.stride()))
 
 
-def _span(tensor):
+def _span(tensor: torch.Tensor) -> Any:
     """Elements from the first to the last that it may have in memory."""
     if tensor.numel() == 0:
         return 0
@@ -161,18 +167,20 @@ def _span(tensor):
                    for size, stride in zip(tensor.shape, tensor.stride()))
 
 
-def _recorded(piece, kernels, function, arguments):
+def _recorded(
+        compiled_graph: Any, kernels: Any, function: Any,
+        arguments: Sequence[Any]) -> Any:
     """(the function's replay or None, why there is none)"""
-    if function is piece.framework and (
-            piece.has_own_graphs() or piece.role == "optimize"):
+    if function is compiled_graph.framework and (
+            compiled_graph.has_own_graphs() or compiled_graph.role == "optimize"):
         return None, ""  # PyTorch's own; optimize() has the module's forward()
-    module = piece.graph_module
-    constants = [one for one in vars(module).values()
-                 if isinstance(one, torch.Tensor)]
+    module = compiled_graph.graph_module
+    constants = [var for var in vars(module).values()
+                 if isinstance(var, torch.Tensor)]
     made, why = cuda_graph.recorded(
-        getattr(function, "compiled", function), arguments, set(piece.state),
+        getattr(function, "compiled", function), arguments, set(compiled_graph.state),
         [*constants, *module.buffers(), *module.parameters()],
-        piece.options.graph_bytes())
+        compiled_graph.options.graph_bytes())
     if made is None:
         return None, why
     try:
@@ -182,7 +190,7 @@ def _recorded(piece, kernels, function, arguments):
     return (None, "it came to something else: " + why) if why else (made, "")
 
 
-def _difference(made, arguments, precision):
+def _difference(made: Any, arguments: Sequence[Any], precision: str) -> Any:
     """Of a replay and its function, on other inputs than it was recorded with: of
     halves, since what is an index, or becomes one, is to stay one."""
     others = list(arguments)

@@ -10,6 +10,8 @@ import dataclasses
 import statistics
 import time
 import typing
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -40,7 +42,9 @@ class Choice(typing.NamedTuple):
     times: typing.Mapping = {}
 
 
-def choose(framework, kernels, arguments, seconds, record=None):
+def select_fastest(
+        framework: Any, kernels: Any, arguments: Sequence[Any], seconds: float,
+        record: Any = None) -> Choice:
     """The Choice of two functions.
 
     Both are functions of lists of arguments, and are called a few times in turn;
@@ -73,13 +77,13 @@ def choose(framework, kernels, arguments, seconds, record=None):
     return Choice(best_theirs if factor else best_ours, factor, times)
 
 
-def _faster_form(side, times):
+def _faster_form(side: Any, times: Any) -> Any:
     if side.replayed is not None and _slowdown(side.replayed, side.plain, times):
         return side.replayed
     return side.plain
 
 
-def _slowdown(one, other, times):
+def _slowdown(one: Any, other: Any, times: Any) -> Any:
     """How many times as long the other takes, if it is slower; else 0."""
     ratios = sorted(slow / max(fast, 1e-9)
                     for fast, slow in zip(times[one], times[other]))
@@ -87,10 +91,10 @@ def _slowdown(one, other, times):
     return middle if low > 1 and middle > SLOWER else 0.0
 
 
-def _times(sides, arguments, until):
+def _times(sides: Any, arguments: Any, until: Any) -> Any:
     """{side: seconds in each round}; None where there was time for too few."""
-    devices = {one.device for one in arguments
-               if isinstance(one, torch.Tensor) and one.device.type == "cuda"}
+    devices = {argument.device for argument in arguments
+               if isinstance(argument, torch.Tensor) and argument.device.type == "cuda"}
     times, last = {side: [] for side in sides}, 0.0
     enough = time.monotonic() + SHARE * (until - time.monotonic())
     for number in range(ROUNDS_MAX + 1):
@@ -111,7 +115,7 @@ def _times(sides, arguments, until):
     return times
 
 
-def _seconds(function, arguments, devices):
+def _seconds(function: Any, arguments: Sequence[Any], devices: Any) -> Any:
     for device in devices:
         torch.cuda.synchronize(device)
     begin = time.perf_counter()

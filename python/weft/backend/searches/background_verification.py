@@ -21,6 +21,8 @@ import tempfile
 import threading
 import time
 import weakref
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -54,16 +56,16 @@ class Rechecks:
     """One thread that has one module after the other judged, while no search is
     under way."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.queue = queue.Queue()
-        self._told = {}  # (path, digest) of a module → what explain() says
+        self._told: dict[Any, Any] = {}  # (path, digest) of a module → what explain() says
         self._lock = threading.Lock()
         self._thread = None
         self._turn = threading.Lock()  # whose program runs
         self._is_wanted = threading.Event()  # by a search
         self._ends = threading.Event()
 
-    def begin(self, kernels, composed, options):
+    def begin(self, kernels: Any, composed: Any, options: Any) -> None:
         """Has these Kernels (compiled_graph.py), whose module is `composed`, judged if
         this process did not yet. Blocks nobody."""
         with self._lock:
@@ -76,13 +78,13 @@ class Rechecks:
                     target=self._work, name="weft-recheck", daemon=True)
                 self._thread.start()
 
-    def told(self, composed):
+    def told(self, composed: Any) -> Any:
         """Of a ComposedModule, for people; "" of one that this process had
         searched for."""
         return self._told.get(getattr(composed, "identity", None), "")
 
     @contextlib.contextmanager
-    def paused(self):
+    def paused(self) -> Iterator[None]:
         """Around a search: who waits for kernels does not wait for a verdict.
         One that is under way is stopped, and begun anew after it."""
         self._is_wanted.set()
@@ -90,11 +92,11 @@ class Rechecks:
             self._is_wanted.clear()
             yield
 
-    def end(self):
+    def end(self) -> None:
         """At the end of the process; what is not judged then, the next does."""
         self._ends.set()
 
-    def run(self, words, limit_s, answer, removed):
+    def run(self, words: Any, limit_s: Any, answer: Any, removed: Any) -> Any:
         """(exit code, end of standard error, seconds) as program.run() has
         them; the code is None too if the process ends."""
         while True:
@@ -112,14 +114,14 @@ class Rechecks:
             if not gave_way or self._ends.is_set():
                 return code, said, seconds
 
-    def is_set(self):
+    def is_set(self) -> Any:
         """Whether the program is to stop, as program.run() asks."""
         return self._ends.is_set() or self._is_wanted.is_set()
 
-    def is_ending(self):
+    def is_ending(self) -> Any:
         return self._ends.is_set()
 
-    def _work(self):
+    def _work(self) -> None:
         while not self._ends.is_set():
             task = self.queue.get()
             try:
@@ -145,13 +147,13 @@ class _Found:
     beyond: float = 0.0  #: of refused numbers, how many times their bound
 
     @property
-    def needs_another(self):
+    def needs_another(self) -> Any:
         """Whether it counts only where a second one, by another seed, says so
         too: the machine may have lacked room, and near a bound a draw decides."""
         return self.kind == "crashed" or (
             self.kind == "wrong" and 0 < self.beyond < NEAR)
 
-    def confirms(self, before):
+    def confirms(self, before: Any) -> Any:
         return self.kind == before.kind or (
             self.kind != "" and not self.needs_another)
 
@@ -159,7 +161,7 @@ class _Found:
 class _Task:
     """One module of the store that this process has loaded."""
 
-    def __init__(self, kernels, composed, options):
+    def __init__(self, kernels: Any, composed: Any, options: Any) -> None:
         self.source = kernels.source
         self.options = options
         self.identity = composed.identity
@@ -167,7 +169,7 @@ class _Task:
         self.text = composed.text
         self._kernels = weakref.ref(kernels)
 
-    def judge(self, turns):
+    def judge(self, turns: Any) -> Any:
         """Has it judged, and does what follows from that; what is to be said of
         it. Raises where nothing is known."""
         if is_disabled():
@@ -193,7 +195,7 @@ class _Task:
             module_store.remember_verdict(self.path, self.digest, facts, accepted=True)
             return RIGHT
 
-    def _withdraw(self, reason):
+    def _withdraw(self, reason: str) -> Any:
         told = ("kernels that an earlier process found were withdrawn by a full "
                 f"verdict: {reason}")
         composed_module.withdraw(self.digest, told)
@@ -204,7 +206,7 @@ class _Task:
         log.warning("%s; calls until now may have taken them", told)
         return told
 
-    def _judged(self, turns):
+    def _judged(self, turns: Any) -> Any:
         """"" of right kernels, else why not; _NotJudged."""
         with work_folders.made("verdict-") as folder:
             candidate = os.path.join(folder, "model_new.py")
@@ -225,7 +227,8 @@ class _Task:
                     return found.reason
         return ""
 
-    def _verdict(self, turns, problem, candidate, limit_s):
+    def _verdict(
+            self, turns: Any, problem: Any, candidate: Any, limit_s: float) -> _Found:
         """The _Found of one draw; _NotJudged."""
         words = ["eval", problem, candidate, "--target", self.options.target,
                  "--json", "--no-timing"]
@@ -254,7 +257,7 @@ class _Task:
         return _Found(seconds, kind, f"{kind}: {reason}", beyond)
 
 
-def constructed_as(text, problem):
+def constructed_as(text: str, problem: Any) -> Any:
     """A composed module's text with the constructor that the problem's model
     has: both draw weights that look like those of the program that they were
     written by, and this one's may be others (trained further, say). Calls run
@@ -269,7 +272,7 @@ def constructed_as(text, problem):
                       *lines[ours.end_lineno:], ""])
 
 
-def _constructor(text, name):
+def _constructor(text: str, name: str) -> Any:
     for one in ast.parse(text).body:
         if isinstance(one, ast.ClassDef) and one.name == name:
             for member in one.body:
@@ -279,7 +282,7 @@ def _constructor(text, name):
     return None
 
 
-def _problems(source):
+def _problems(source: Any) -> Iterator[Any]:
     """The texts that a module is judged by: of one for any sizes, several."""
     yield source.text
     if source.any_size:
@@ -289,7 +292,7 @@ def _problems(source):
                    f"    return get_inputs_at({sizes})\n")
 
 
-def facts_of(source):
+def facts_of(source: Any) -> dict[Any, Any]:
     """What a verdict depends on besides the module's own text."""
     from weft import __version__
 
@@ -304,7 +307,7 @@ def facts_of(source):
     }
 
 
-def _file_facts(path):
+def _file_facts(path: str) -> list[Any]:
     """[path, bytes, time of change] of a program, [] of none."""
     try:
         about = os.stat(path)
@@ -313,7 +316,7 @@ def _file_facts(path):
     return [os.path.realpath(path), about.st_size, about.st_mtime_ns]
 
 
-def _triton_version():
+def _triton_version() -> Any:
     import importlib.metadata
 
     try:
@@ -322,7 +325,7 @@ def _triton_version():
         return ""
 
 
-def _driver():
+def _driver() -> Any:
     """Of NVIDIA's GPUs: it compiles what kernels are delivered as."""
     try:
         with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
@@ -331,7 +334,7 @@ def _driver():
         return ""
 
 
-def _write(path, text):
+def _write(path: str, text: str) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
         file.write(text)
 

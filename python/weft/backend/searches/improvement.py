@@ -16,9 +16,9 @@ import torch
 from torch import fx
 
 from weft.backend.graphs.random_state import (
-    graph_draws,
     random_states,
     set_random_states,
+    uses_rng,
 )
 from weft.backend.implementations import (
     cuda_graph,
@@ -109,7 +109,7 @@ class Improvement:
         self._options = program.options
         self._incumbent = program.incumbent
         self._kernels = kernels
-        self._draws = graph_draws(program.request.module)
+        self._draws = uses_rng(program.request.module)
         self._accepted: list[Candidate] = []
         #: The incumbent and what computes now, launched: those that are timed.
         self._raw: Compiled = program.incumbent
@@ -147,7 +147,7 @@ class Improvement:
             return
         self._on_call(lambda arguments: self._observe(groups, arguments))
         candidates = self._live().candidates
-        self._search([one for one in candidates if one.source is not None])
+        self._search([candidate for candidate in candidates if candidate.source is not None])
         self._settle()
 
     # Work that calls do.
@@ -165,7 +165,7 @@ class Improvement:
             profiles, self._kernels, weights), nodes)
         if profiles:
             program.incumbent_s = sorted(
-                one.seconds for one in profiles)[len(profiles) // 2]
+                profile.seconds for profile in profiles)[len(profiles) // 2]
         candidates = region_search.chosen(
             attribution.region_times(groups, times, roofline_s), sum(times.values()))
         with self._same_numbers(given):
@@ -187,15 +187,15 @@ class Improvement:
 
     def _write_sources(self, candidates: list[Candidate],
                        arguments: Arguments) -> None:
-        wanted = {node for one in candidates for node in one.extracted[0].inputs}
+        wanted = {node for candidate in candidates for node in candidate.extracted[0].inputs}
         values = _Values(self._request.module, wanted)
         expected = values.run(*arguments.fresh())
         self._check_incumbent(expected, arguments)
-        given = {id(one): [values.kept[node] for node in one.extracted[0].inputs]
-                 for one in candidates}
-        for one in candidates:
-            region_search.write_source(one, given[id(one)], arguments.static)
-        together = [one for one in candidates if one.source is not None]
+        given = {id(candidate): [values.kept[node] for node in candidate.extracted[0].inputs]
+                 for candidate in candidates}
+        for candidate in candidates:
+            region_search.write_source(candidate, given[id(candidate)], arguments.static)
+        together = [candidate for candidate in candidates if candidate.source is not None]
         if len(together) > 1:
             self._combined = region_search.combined_of(
                 together, [given[id(one)] for one in together])
@@ -318,7 +318,7 @@ class Improvement:
             if its is not None:
                 one.found, one.reason = its, its.reason
                 one.state = "none" if its.reason else "verified"
-        self._insert([one for one in candidates if one.state == "verified"])
+        self._insert([candidate for candidate in candidates if candidate.state == "verified"])
         return [one for one, its in zip(candidates, found) if its is None]
 
     def _search_each(self, candidates: list[Candidate]) -> None:
@@ -377,17 +377,17 @@ class Improvement:
         together are not faster."""
         free: list[Candidate] = []
         later: list[Candidate] = []
-        for one in candidates:
-            other = next((other for other in self._accepted if _overlap(one, other)),
+        for candidate in candidates:
+            other = next((other for other in self._accepted if _overlap(candidate, other)),
                          None)
             if other is not None:
-                one.state = "slower"
-                one.reason = ("another region with some of its operators is in use: "
+                candidate.state = "slower"
+                candidate.reason = ("another region with some of its operators is in use: "
                               + other.group.first.operators())
-            elif any(_overlap(one, other) for other in free):
-                later.append(one)
+            elif any(_overlap(candidate, other) for other in free):
+                later.append(candidate)
             else:
-                free.append(one)
+                free.append(candidate)
         if not free:
             return
         trial = self._trial_of(free)
@@ -409,8 +409,8 @@ class Improvement:
 
     def _variant(self, candidates: list[Candidate]) -> fx.GraphModule:
         return insertion.with_inserted(self._request.module, [
-            one for candidate in [*self._accepted, *candidates]
-            for one in candidate.operators()])
+            operator for candidate in [*self._accepted, *candidates]
+            for operator in candidate.operators()])
 
     def _trial_of(self, candidates: list[Candidate]) -> Trial:
         found: list[Trial] = []
@@ -430,10 +430,10 @@ class Improvement:
             function = self._request.compiled(self._variant(candidates), True)
         self._current = self._made
         self._accepted += candidates
-        for one in candidates:
-            one.state = "generated"
+        for candidate in candidates:
+            candidate.state = "generated"
             if trial.comparison:
-                one.gain = trial.comparison.ratio(1, 2)
+                candidate.gain = trial.comparison.ratio(1, 2)
         program = self._live()
         if trial.comparison:
             program.speedup = trial.comparison.ratio(0, 2)
@@ -478,7 +478,7 @@ class Improvement:
         count = len(self._accepted)
         program.state = "ready" if count else "framework"
         if not count and not reason:
-            reasons = [one.reason for one in program.candidates if one.reason]
+            reasons = [candidate.reason for candidate in program.candidates if candidate.reason]
             reason = "Inductor's code is the fastest" + (
                 f"; {program.candidates[0].group.first.operators()}: {reasons[0]}"
                 if reasons else "")
@@ -508,8 +508,8 @@ def _checked(candidates: Sequence[Candidate]) -> Iterator[list[str]]:
     """While it lasts, each call of these regions' kernels is compared with the
     regions' own operators; gives the list of what differs."""
     failures: list[str] = []
-    kernels = [one.found.kernel for one in candidates
-               if one.found and one.found.kernel]
+    kernels = [candidate.found.kernel for candidate in candidates
+               if candidate.found and candidate.found.kernel]
     for kernel in kernels:
         kernel.check = failures
     try:

@@ -17,6 +17,8 @@ import stat
 import tempfile
 import time
 import typing
+from collections.abc import Iterator
+from typing import Any
 
 from weft.build import packages
 
@@ -30,7 +32,7 @@ FAILURE_S = 86_400.0
 FILES = ("problem.py", "model_new.py", "report.md", "result.json")
 
 
-def folder():
+def folder() -> str:
     """Where they are: WEFT_CACHE_DIR, else below the user's cache."""
     named = os.environ.get("WEFT_CACHE_DIR")
     if named:
@@ -40,7 +42,7 @@ def folder():
     return os.path.join(cache, "weft", "modules")
 
 
-def find(key):
+def find(key: str) -> tuple[Any, Any] | None:
     """(path of the entry, what it says of itself), or None. An entry that
     others could have written is none."""
     path = os.path.join(folder(), key)
@@ -60,7 +62,7 @@ def find(key):
     return path, about
 
 
-def keep(key, run, about):
+def keep(key: str, run: Any, about: Any) -> str:
     """Keeps what a run directory has; the entry's path. OSError if it cannot."""
     os.makedirs(folder(), exist_ok=True)
     made = tempfile.mkdtemp(prefix=".making-", dir=folder())
@@ -135,7 +137,7 @@ def texts_of(path):
     return texts
 
 
-def keep_files(files):
+def keep_files(files: Any) -> Any:
     """Keeps these texts by their hash, if they are not there; the entry's
     path."""
     text = json.dumps(files, sort_keys=True)
@@ -155,7 +157,7 @@ def keep_files(files):
 
 
 @contextlib.contextmanager
-def claimed(path, is_ending):
+def claimed(path: str, is_ending: Any) -> Iterator[None]:
     """While no other process has the entry judged: waits for that, but not when
     is_ending()."""
     try:
@@ -180,7 +182,7 @@ def claimed(path, is_ending):
         os.close(claim)
 
 
-def verdict_of(path, digest, facts):
+def verdict_of(path: str, digest: str, facts: Any) -> Any:
     """What remember_verdict() kept of a module with that text; {} if that was
     another, or by other facts."""
     try:
@@ -195,7 +197,7 @@ def verdict_of(path, digest, facts):
     return kept if is_this else {}
 
 
-def remember_verdict(path, digest, facts, **verdict):
+def remember_verdict(path: str, digest: str, facts: Any, **verdict: Any) -> None:
     """Keeps it if the entry still has that text. Without a disk that can be
     written the next process has it judged anew."""
     if not _holds(path, digest):
@@ -212,13 +214,13 @@ def remember_verdict(path, digest, facts, **verdict):
             os.unlink(name)
 
 
-def remove_module(path, digest):
+def remove_module(path: str, digest: str) -> None:
     """The entry, unless it has another module by now."""
     if _holds(path, digest):
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _holds(path, digest):
+def _holds(path: str, digest: str) -> Any:
     try:
         with open(os.path.join(path, "model_new.py"), "rb") as file:
             return hashlib.sha256(file.read()).hexdigest() == digest
@@ -226,11 +228,11 @@ def _holds(path, digest):
         return False
 
 
-def remove(key):
+def remove(key: str) -> None:
     shutil.rmtree(os.path.join(folder(), key), ignore_errors=True)
 
 
-def entries():
+def entries() -> list[Any]:
     """Paths of all entries, the least recently used first."""
     try:
         found = [entry for entry in os.scandir(folder())
@@ -241,7 +243,7 @@ def entries():
         return []
 
 
-def trim():
+def trim() -> None:
     paths = entries()
     for path in paths[:max(0, len(paths) - ENTRIES_MAX)]:
         shutil.rmtree(path, ignore_errors=True)

@@ -12,7 +12,7 @@ from torch import fx
 
 from weft.backend.graphs.problem_source import Source, Unsupported, source_of
 from weft.backend.implementations import composed_module
-from weft.backend.implementations.composed_module import Withdrawn, digest_of
+from weft.backend.implementations.composed_module import Revoked, digest_of
 
 #: Names of the functions that compute subgraphs by kernels begin so.
 KERNEL_PREFIX = "_weft_sg_"
@@ -44,7 +44,7 @@ def combined(modules: Sequence[fx.GraphModule],
     counts = []
     for number, module in enumerate(modules):
         known: dict[fx.Node, fx.Node] = {}
-        own = []
+        own: list[Any] = []
         for node in module.graph.nodes:
             if node.op == "output":
                 counts.append(len(node.args[0]))
@@ -65,7 +65,7 @@ def combined(modules: Sequence[fx.GraphModule],
         raise Unsupported("a region's result is not computed in it")
     places, begin = [], 0
     for count in counts:
-        places.append(tuple(one[1] for one in source.outputs[begin:begin + count]))
+        places.append(tuple(output[1] for output in source.outputs[begin:begin + count]))
         begin += count
     return Combined(source, tuple(names), tuple(places))
 
@@ -92,17 +92,17 @@ class RegionModule:
 
     def __call__(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
         """The region's results."""
-        self.raise_if_withdrawn()
+        self.raise_if_revoked()
         if torch.is_autocast_enabled(arguments[0].device.type):
             with torch.autocast(arguments[0].device.type, enabled=False):
                 return list(self._run(*arguments))
         return list(self._run(*arguments))
 
-    def raise_if_withdrawn(self) -> None:
-        """Withdrawn, if a full verdict found the module wrong."""
-        why = composed_module.why_withdrawn(self._digest)
+    def raise_if_revoked(self) -> None:
+        """Revoked, if a full verdict found the module wrong."""
+        why = composed_module.why_revoked(self._digest)
         if why:
-            raise Withdrawn(why)
+            raise Revoked(why)
 
 
 def sliced(names: dict[str, Any], text: str, arguments: Sequence[str],

@@ -80,7 +80,7 @@ class RegionKernel:
 
     def _compare(self, made: Sequence[torch.Tensor], arguments: list[torch.Tensor],
                  found: list[str]) -> None:
-        memory = {one.untyped_storage().data_ptr() for one in arguments}
+        memory = {argument.untyped_storage().data_ptr() for argument in arguments}
         if any(one.untyped_storage().data_ptr() in memory for one in made):
             found.append("a result is memory of an argument's")
             return
@@ -132,8 +132,8 @@ class Candidate:
 
 def chosen(times: Sequence[RegionTime], whole_s: float) -> list[Candidate]:
     """The regions that are worth a search, what may gain most first."""
-    worth = [one for one in times
-             if whole_s <= 0 or one.seconds >= SHARE_MIN * whole_s]
+    worth = [time for time in times
+             if whole_s <= 0 or time.seconds >= SHARE_MIN * whole_s]
     worth.sort(key=lambda one: -hoped_s(one))
     return [Candidate(one, tuple(map(extracted, one.group.regions)))
             for one in worth[:REGIONS_MAX]]
@@ -193,8 +193,8 @@ def combined_of(candidates: Sequence[Candidate],
                 values: Sequence[Sequence[Any]]) -> Combined | None:
     """One problem file for all of these; None if there is none."""
     try:
-        return combined([extracted(one.group.first, is_summed=True).module
-                         for one in candidates], values)
+        return combined([extracted(candidate.group.first, is_summed=True).module
+                         for candidate in candidates], values)
     except Exception as error:
         log.info("regions are searched one by one: %s", told(error))
         return None

@@ -10,6 +10,7 @@ import platform
 import shutil
 import time
 import typing
+from typing import Any
 
 from weft.backend.graphs.problem_source import Source, at_user_lines
 from weft.backend.options import Options, log
@@ -65,7 +66,7 @@ class SearchFailed(Exception):
     """Why there are no kernels; `again`: whether another try may give some."""
 
 
-def key_of(source, options):
+def key_of(source: Any, options: Options) -> Any:
     """Of the store: what the result depends on besides the graph."""
     from weft import __version__
 
@@ -98,7 +99,7 @@ def known(source: Source, options: Options,
                    from_store=True)
 
 
-def _tries(about):
+def _tries(about: Any) -> Any:
     """How many searches there have been for what that tells of."""
     tries = about.get("tries")
     return tries if isinstance(tries, int) else 1
@@ -155,7 +156,9 @@ def _raise_failure(key: str, options: Options) -> None:
     raise SearchFailed(reason)
 
 
-def search(source, options, cancelled=None, spent_s: float = 0.0):
+def search(
+        source: Any, options: Options, cancelled: Event | None = None,
+        spent_s: float = 0.0) -> Any:
     """The Outcome of a run of weft on that source; SearchFailed says why there
     is none. `spent_s` seconds of the budget are gone already. Blocks until the
     budget is over, or as much longer as late_s() says."""
@@ -171,7 +174,7 @@ def _keeps_runs() -> bool:
     return bool(os.environ.get("WEFT_KEEP_RUNS"))
 
 
-def precision_in(path):
+def precision_in(path: str) -> Any:
     """Of the framework's products, by the verdict on the module that is kept
     there; "" where it does not say."""
     verdict = (_result(path) or {}).get("verdict")
@@ -196,7 +199,9 @@ def run_budget_s(options: Options, spent_s: float) -> float:
     return max(1.0, options.budget_s - spent_s - load_s)
 
 
-def _search(source, options, cancelled, folder, spent_s):
+def _search(
+        source: Any, options: Any, cancelled: Any, folder: Any,
+        spent_s: Any) -> Any:
     problem = os.path.join(folder, "problem.py")
     with open(problem, "w", encoding="utf-8") as file:
         file.write(source.text)
@@ -238,9 +243,9 @@ def _search(source, options, cancelled, folder, spent_s):
     return Outcome(path, about["has_kernels"], summary, reason)
 
 
-def _words(options, any_size, budget_s):
+def _words(options: Options, any_size: Any, budget_s: float) -> Any:
     """The run's flags, by what the user's budget allows."""
-    def share(part, limits):
+    def share(part: Any, limits: Any) -> str:
         return str(int(min(max(options.budget_s * 1000 * part, limits[0]),
                            limits[1])))
 
@@ -259,7 +264,7 @@ def _words(options, any_size, budget_s):
     return words
 
 
-def _seeds(options, any_size=""):
+def _seeds(options: Options, any_size: str = "") -> Any:
     """The sources that a run is told."""
     if options.seeds != "auto":
         return options.seeds.split(",")
@@ -269,11 +274,11 @@ def _seeds(options, any_size=""):
     return ["library", "compiler"]
 
 
-def _cores():
+def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _has_inductor(target):
+def _has_inductor(target: Any) -> bool:
     """Whether PyTorch's compiler has what it needs here: Triton for a GPU, a
     C++ compiler else. Where kernels are interpreted, none is timed."""
     import torch
@@ -284,14 +289,14 @@ def _has_inductor(target):
         os.environ.get("CXX") or "g++") is not None
 
 
-def _why_none(result):
+def _why_none(result: Any) -> Any:
     """"" where there are kernels; else why not, by the word on one subgraph."""
     why = result["why_no_kernel"]
     reasons = [one["reason"] for one in result["subgraphs"] if one.get("reason")]
     return f"{why}: {reasons[0]}" if why and reasons else why
 
 
-def _too_slow(result, options):
+def _too_slow(result: Any, options: Options) -> str:
     """"" unless the fallback is as fast as what was composed."""
     if options.fallback != "inductor" or not result.get("timed"):
         return ""
@@ -302,7 +307,7 @@ def _too_slow(result, options):
     return f"no faster than Inductor ({factor:.2f})"
 
 
-def _result(run):
+def _result(run: Any) -> Any:
     try:
         with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
             result = json.load(file)
@@ -311,7 +316,7 @@ def _result(run):
     return result if isinstance(result.get("subgraphs"), list) else None
 
 
-def processor():
+def processor() -> Any:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             return next((line for line in file
@@ -320,7 +325,7 @@ def processor():
         return ""
 
 
-def devices(source):
+def devices(source: Any) -> list[Any]:
     """The GPUs' names, where there are any: kernels were chosen for them."""
     import torch
 

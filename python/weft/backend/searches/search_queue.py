@@ -39,7 +39,7 @@ class Searches:
         self._lock = threading.Lock()
         self._ends = threading.Event()
 
-    def add(self, piece: SearchedGraph, kernels: Kernels) -> int:
+    def add(self, graph: SearchedGraph, kernels: Kernels) -> int:
         """The number of searches that are before this one."""
         before = self._queue.unfinished_tasks
         with self._lock:
@@ -48,7 +48,7 @@ class Searches:
                     target=self._work, name="weft-search", daemon=True)
                 self._thread.start()
         try:
-            self._queue.put_nowait((weakref.ref(piece), kernels))
+            self._queue.put_nowait((weakref.ref(graph), kernels))
         except queue.Full:
             kernels.settle("framework", f"{WAITING_MAX} graphs wait for their "
                            "search already")
@@ -61,10 +61,10 @@ class Searches:
     def _work(self) -> None:
         while not self._ends.is_set():
             reference, kernels = self._queue.get()
-            piece = reference()
-            if piece is not None:
-                self._find(piece.options, kernels)
-            del piece, reference, kernels
+            graph = reference()
+            if graph is not None:
+                self._find(graph.options, kernels)
+            del graph, reference, kernels
             self._queue.task_done()
 
     def _find(self, options: Options, kernels: Kernels) -> None:
@@ -88,7 +88,7 @@ class Searches:
         except search.OneBatch as error:
             kernels.refuse(str(error))
         except (search.SearchFailed, weft_process.ProgramMissing,
-                composed_module.Withdrawn) as error:
+                composed_module.Revoked) as error:
             kernels.settle("framework", str(error))
         except Exception as error:
             kernels.settle("framework", internal_error(

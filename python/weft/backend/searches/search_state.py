@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 from weft.backend.options import log
 
@@ -16,7 +17,7 @@ class Kernels:
     call looks for its result); "loaded" (verified by the search, not yet tried on the
     user's data); "ready"; "framework" (it stays there; `reason` says why)."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         #: time.monotonic() when it was begun to write the graph down.
         self.begun_s = time.monotonic()
         #: Seconds of the budget that this took.
@@ -43,11 +44,11 @@ class Kernels:
         self.is_refused = False
         self.settled = threading.Event()
 
-    def refuse(self, reason):
+    def refuse(self, reason: str) -> None:
         self.is_refused = True
         self.settle("framework", reason)
 
-    def settle(self, state, reason=""):
+    def settle(self, state: Any, reason: str = "") -> None:
         if self.state == "framework":
             return  # given up by another thread, whose reason stays
         self.state, self.reason = state, reason
@@ -56,7 +57,7 @@ class Kernels:
             log.info("a graph stays the framework's: %s", reason)
         self.settled.set()
 
-    def after_fork(self):
+    def after_fork(self) -> None:
         """In a child process, which has none of the threads that were busy with
         this."""
         was_settled, self.settled = self.settled.is_set(), threading.Event()

@@ -96,7 +96,7 @@ class WholeProgram:
         """Begins the search, or does what waits for a call; not while the program
         records calls, or traces them."""
         if (is_disabled() or select_implementation.is_recording(arguments)
-                or any(isinstance(one, FakeTensor) for one in arguments)):
+                or any(isinstance(argument, FakeTensor) for argument in arguments)):
             return
         if not self._lock.acquire(blocking=False):
             return  # another thread's call does it

@@ -10,6 +10,8 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
+from typing import Any
 
 from weft.backend.searches import module_store
 
@@ -18,16 +20,16 @@ LOCK = "in-use"
 #: process is about to write it): untouched for so long, it is nobody's.
 UNLOCKED_S = 24 * 3600.0
 
-_swept = set()  # by this process
+_swept: set[Any] = set()  # by this process
 _locks: set[int] = set()
 
 
-def _path():
+def _path() -> str:
     """Where they are."""
     return os.path.join(os.path.dirname(module_store.folder()), "runs")
 
 
-def place():
+def place() -> Any:
     """The same; it is made."""
     path = _path()
     os.makedirs(path, exist_ok=True)
@@ -35,7 +37,7 @@ def place():
 
 
 @contextlib.contextmanager
-def made(prefix, is_kept=False):
+def made(prefix: Any, is_kept: bool = False) -> Iterator[Any]:
     """A new folder, which goes in the end, unless it is kept for a person."""
     sweep()
     if is_kept:
@@ -51,7 +53,7 @@ def made(prefix, is_kept=False):
         os.close(lock)
 
 
-def _new(prefix):
+def _new(prefix: Any) -> Any:
     try:
         return tempfile.mkdtemp(prefix=prefix, dir=place())
     except OSError as error:  # a home that nobody can write to, in a container
@@ -59,7 +61,7 @@ def _new(prefix):
                       "folder that can be written", error.filename) from None
 
 
-def _made(prefix):
+def _made(prefix: Any) -> tuple[Any, Any]:
     while True:
         path = _new(prefix)
         try:
@@ -74,7 +76,7 @@ def _made(prefix):
         os.close(lock)  # a sweep was between the two calls
 
 
-def sweep():
+def sweep() -> None:
     """Removes what processes left that were killed; once in a process, and never
     raises."""
     folder = _path()
@@ -90,7 +92,7 @@ def sweep():
         _sweep(path)
 
 
-def _sweep(path):
+def _sweep(path: str) -> None:
     try:
         lock = os.open(os.path.join(path, LOCK), os.O_WRONLY)
     except OSError:
@@ -105,7 +107,7 @@ def _sweep(path):
         os.close(lock)
 
 
-def _sweep_unlocked(path):
+def _sweep_unlocked(path: str) -> None:
     """Runs without the file are kept for a person (WEFT_KEEP_RUNS)."""
     with contextlib.suppress(OSError):
         if (os.path.basename(path).startswith("verdict-")

@@ -16,18 +16,19 @@ bool is_dear(const Scalar& node) {
 }  // namespace
 
 // Where a pass's point stands in its row.
-Index NestPrinter::kept_at(const Pass& pass) const {
+Index NestPrinter::cache_index(const Pass& pass) const {
   Index flat;
   for (const LoopVar& v : pass.inner) flat = flat * v.extent + Index(v);
   return flat;
 }
 
-void NestPrinter::choose_kept() {
+void NestPrinter::choose_cached() {
   const auto passes = passes_of(program(), nest_);
-  if (!variant_.keep_values || nest_.columns || passes.size() < 2) return;
+  if (!variant_.keep_values || nest_.outer_reduction || passes.size() < 2)
+    return;
   const auto& inner = passes.front().inner;
   const std::int64_t bytes = 4 * extent_of(inner);
-  if (inner.empty() || grows(plan_, inner) ||
+  if (inner.empty() || is_symbolic(plan_, inner) ||
       bytes > facts_.l2_bytes / facts_.choices.cpu.kept_l2_divisor)
     return;
   std::set<ExprId> seen;
@@ -36,7 +37,7 @@ void NestPrinter::choose_kept() {
     for (const ExprId id : expressions(pass)) {
       const bool varies = level_of(pass, id) == vector_level(pass);
       if (!varies || !is_dear(program().arena[id])) continue;
-      if (!seen.insert(id).second && kept_.empty()) kept_.insert(id);
+      if (!seen.insert(id).second && cached_.empty()) cached_.insert(id);
     }
   }
 }

@@ -1,10 +1,10 @@
-#include "compiler/cuda/shape.hpp"
+#include "compiler/cuda/launch_planner.hpp"
 
 #include <algorithm>
 #include <set>
 
-#include "compiler/cuda/lanes.hpp"
 #include "compiler/cuda/scalar.hpp"
+#include "compiler/cuda/vector_width.hpp"
 #include "compiler/loops/integers.hpp"
 
 namespace weft {
@@ -12,51 +12,51 @@ namespace {
 
 /// cp.async.wait_group takes a constant: as many cases are written out.
 constexpr std::int64_t kSlotsMax = 31;
-/// Shared memory that folds may need beside a ring.
-constexpr std::int64_t kFoldBytes = 3 << 10;
-/// … and what a stream needs: its folds, and barriers.
+/// Shared memory that reductions may need beside a ring.
+constexpr std::int64_t kReductionBytes = 3 << 10;
+/// … and what a stream needs: its reductions, and barriers.
 constexpr std::int64_t kStreamBytes = 8 << 10;
 /// Vector loads of a stream's chunk: one of each thread that stores them.
 constexpr std::int64_t kStreamChunk = 32 * kCudaStoreWarps;
-/// A stream's warps that fold; where these are exponentials, more. They divide
-/// a chunk among themselves.
+/// A stream's warps that reduce; where these are exponentials, more. They
+/// divide a chunk among themselves.
 constexpr int kReduceWarps = 4;
 constexpr int kReduceWarpsOfExponentials = 6;
 static_assert(kStreamChunk % (32 * kReduceWarps) == 0 &&
               kStreamChunk % (32 * kReduceWarpsOfExponentials) == 0);
-/// Threads that fold down columns.
+/// Threads that reduce down columns.
 constexpr int kColumnThreads = 512;
 /// Shared memory that the driver reserves of each block.
 constexpr std::int64_t kDriverBytes = 1 << 10;
 
 bool is_walked(const Pass& pass) { return !pass.inner.empty(); }
 
-class Shaping {
+class LaunchPlanner {
  public:
-  Shaping(const Schedule& plan, const Nest& nest,
-          const std::vector<Pass>& passes, const CudaVariant& variant,
-          const GpuFacts& facts)
+  LaunchPlanner(const Schedule& plan, const Nest& nest,
+                const std::vector<Pass>& passes, const CudaVariant& variant,
+                const GpuFacts& facts)
       : plan_(plan),
         nest_(nest),
         passes_(passes),
         variant_(variant),
         facts_(facts) {}
 
-  CudaShape shape() {
-    out_.columns = nest_.columns;
+  KernelPlan plan() {
+    out_.outer_reduction = nest_.outer_reduction;
     out_.points = extent_of(nest_.outer);
     for (const Pass& pass : passes_) {
       out_.row = std::max(out_.row, extent_of(pass.inner));
       out_.scans = out_.scans || pass.scan() != nullptr;
     }
-    choose_lanes();
+    choose_vector_width();
     find_persistent();
-    if (out_.columns) {
-      columns();
+    if (out_.outer_reduction) {
+      plan_columns();
     } else if (out_.scans) {
-      scan_rows();
+      plan_scan_rows();
     } else {
-      rows();
+      plan_rows();
     }
     return std::move(out_);
   }
@@ -65,9 +65,9 @@ class Shaping {
   const Program& program() const { return plan_.program; }
   const CudaChoices& choices() const { return facts_.choices.cuda; }
 
-  void choose_lanes() {
+  void choose_vector_width() {
     const LoopVar* lane = nullptr;
-    if (out_.columns) {
+    if (out_.outer_reduction) {
       lane = &nest_.outer.back();
     } else {
       for (const Pass& pass : passes_) {
@@ -77,15 +77,16 @@ class Shaping {
       }
     }
     if (lane == nullptr) return;
-    out_.lanes = cuda_lanes(program(), passes_, *lane);
+    out_.vector_width = cuda_vector_width(program(), passes_, *lane);
     // In every pass the lanes must count that variable, or all must be one.
     for (const Pass& pass : passes_) {
-      const bool other =
-          !out_.columns && is_walked(pass) && pass.inner.back() != *lane;
-      if (other) out_.lanes = 1;
+      const bool other = !out_.outer_reduction && is_walked(pass) &&
+                         pass.inner.back() != *lane;
+      if (other) out_.vector_width = 1;
     }
-    if (out_.lanes > 1) out_.lane = lane->id;
-    if (out_.lanes == 1 && !out_.columns && !out_.scans) try_shift(*lane);
+    if (out_.vector_width > 1) out_.lane = lane->id;
+    if (out_.vector_width == 1 && !out_.outer_reduction && !out_.scans)
+      try_shift(*lane);
   }
 
   void try_shift(LoopVar lane) {
@@ -93,7 +94,7 @@ class Shaping {
     if (!begin) return;
     out_.shifted = true;
     out_.row_begin = *begin;
-    out_.lanes = kCudaShiftedLanes;
+    out_.vector_width = kCudaShiftedVectorWidth;
     out_.lane = lane.id;
   }
 
@@ -118,33 +119,34 @@ class Shaping {
 
   bool moves_with_row(ExprId id) const {
     const Scalar& node = program().arena[id];
-    if (node.guarded || node.placed) return false;
+    if (node.guarded || node.is_indirect) return false;
     const Index& index = node.index[0];
     bool moves = false;
     for (const LoopVar& v : out_.persistent_inner)
       moves = moves || index.uses(v.id);
-    if (out_.lanes == 1 || out_.shifted) return moves;
-    return moves && step_along(index, out_.lane, out_.lanes) == 1 &&
-           is_aligned(index, out_.lane, out_.lanes);
+    if (out_.vector_width == 1 || out_.shifted) return moves;
+    return moves && step_along(index, out_.lane, out_.vector_width) == 1 &&
+           is_aligned(index, out_.lane, out_.vector_width);
   }
 
   std::int64_t vectors() const {
-    const std::int64_t more = out_.shifted ? out_.lanes - 1 : 0;
-    return ceil_div(out_.row + more, out_.lanes);
+    const std::int64_t more = out_.shifted ? out_.vector_width - 1 : 0;
+    return ceil_div(out_.row + more, out_.vector_width);
   }
 
   /// Bytes of a thread's persistent arrays for each of its vectors.
   std::int64_t persistent_bytes() const {
     std::int64_t bytes = 0;
     for (const ExprId id : out_.persistent) {
-      bytes += out_.lanes * element_bytes(program().arena[id].dtype);
+      bytes += out_.vector_width * element_bytes(program().arena[id].dtype);
     }
     return bytes;
   }
 
   bool can_ring() const {
     for (const ExprId id : out_.persistent) {
-      const auto bytes = out_.lanes * element_bytes(program().arena[id].dtype);
+      const auto bytes =
+          out_.vector_width * element_bytes(program().arena[id].dtype);
       if (bytes != 4 && bytes != 8 && bytes != 16) return false;
     }
     return variant_.rings && !out_.persistent.empty();
@@ -152,19 +154,19 @@ class Shaping {
 
   void set_block(std::int64_t threads) {
     out_.threads = static_cast<int>(threads);
-    out_.along = out_.threads;
-    out_.across = 1;
+    out_.threads_per_point = out_.threads;
+    out_.points_per_block = 1;
   }
 
-  void rows() {
+  void plan_rows() {
     if (nest_.split) return split_rows();
     const std::int64_t whole = vectors();
     if (whole <= 32 * variant_.persistent_vectors &&
         threads_of_short_row() <= 32) {
-      out_.along = static_cast<int>(threads_of_short_row());
+      out_.threads_per_point = static_cast<int>(threads_of_short_row());
       out_.threads = 256;
-      out_.across = out_.threads / out_.along;
-      out_.steps = ceil_div(whole, out_.along);
+      out_.points_per_block = out_.threads / out_.threads_per_point;
+      out_.steps = ceil_div(whole, out_.threads_per_point);
       if (!out_.persistent.empty()) out_.persistence = Persistence::registers;
       return;
     }
@@ -196,20 +198,21 @@ class Shaping {
   // for it, or as many as keep all multiprocessors busy.
   bool ring() {
     const std::int64_t half =
-        facts_.shared_bytes / 2 - kFoldBytes - kDriverBytes;
-    const std::int64_t whole = facts_.shared_bytes - kFoldBytes;
+        facts_.shared_bytes / 2 - kReductionBytes - kDriverBytes;
+    const std::int64_t whole = facts_.shared_bytes - kReductionBytes;
     const std::int64_t each = persistent_bytes();
     const std::int64_t bytes = vectors() * each;
     std::int64_t resident = facts_.sms;
-    std::int64_t room = whole;
+    std::int64_t free_bytes = whole;
     set_block(variant_.ring_threads);
     if (bytes <= half && out_.points >= 4 * facts_.sms) {
       set_block(512);
       out_.blocks_per_sm = 2;
       resident = std::int64_t{2} * facts_.sms;
-      room = half;
+      free_bytes = half;
     }
-    const std::int64_t block_max = room / (out_.threads * each) * out_.threads;
+    const std::int64_t block_max =
+        free_bytes / (out_.threads * each) * out_.threads;
     if (block_max == 0) return false;
     std::int64_t blocks = ceil_div(vectors(), block_max);
     if (blocks > 1) {
@@ -229,37 +232,40 @@ class Shaping {
       cluster_of(static_cast<std::int64_t>(power_of_two(blocks)), resident);
     }
     out_.steps = ceil_div(vectors(), out_.blocks * out_.threads);
-    out_.slots =
-        std::min({room / (out_.threads * each), kSlotsMax, 4 * out_.steps});
+    out_.slots = std::min(
+        {free_bytes / (out_.threads * each), kSlotsMax, 4 * out_.steps});
     if (out_.slots < out_.steps) return false;
     out_.persistence = Persistence::ring;
     return true;
   }
 
-  // What is folded in one walk, and then stored in another.
+  // What is reduced in one walk, and then stored in another.
   bool can_stream() const {
     if (!variant_.streams || !facts_.clusters || out_.shifted ||
-        out_.persistent.empty() || !folds_first()) {
+        out_.persistent.empty() || !reduces_first()) {
       return false;
     }
     int walks = 0;
     for (const Pass& pass : passes_) {
       if (!is_walked(pass)) continue;
       ++walks;
-      if (pass.inner != out_.persistent_inner || pass.folds() != (walks == 1)) {
+      if (pass.inner != out_.persistent_inner ||
+          pass.has_reductions() != (walks == 1)) {
         return false;
       }
     }
     return walks == 2 && std::ranges::all_of(out_.persistent, [&](ExprId id) {
              return is_one_piece(program().arena[id].index[0],
                                  out_.persistent_inner, 1) &&
-                    out_.lanes * element_bytes(program().arena[id].dtype) == 16;
+                    out_.vector_width *
+                            element_bytes(program().arena[id].dtype) ==
+                        16;
            });
   }
 
-  bool folds_first() const {
+  bool reduces_first() const {
     const Pass& pass = passes_.front();
-    return is_walked(pass) && pass.stages.size() == 1 && pass.folds();
+    return is_walked(pass) && pass.stages.size() == 1 && pass.has_reductions();
   }
 
   // Whether what those variables count is one piece of memory, in steps of
@@ -276,11 +282,11 @@ class Shaping {
   }
 
   // Folded in one walk that reads nothing but matrices with contiguous rows.
-  bool stream_columns() {
+  bool plan_streamed_columns() {
     const LoopVar column = nest_.outer.back();
     const Pass& pass = passes_.front();
     if (!variant_.streams || !facts_.clusters || nest_.split ||
-        out_.lanes > 1 || !folds_first()) {
+        out_.vector_width > 1 || !reduces_first()) {
       return false;
     }
     for (const Pass& other : passes_) {
@@ -290,7 +296,7 @@ class Shaping {
     if (loads.size() != 1 || !is_matrix(loads[0], column)) return false;
     const std::int64_t row =
         column.extent * element_bytes(program().arena[loads[0]].dtype);
-    const std::int64_t room = facts_.shared_bytes - kStreamBytes;
+    const std::int64_t free_bytes = facts_.shared_bytes - kStreamBytes;
     const std::int64_t matrices = out_.points / column.extent;
     const std::int64_t waves = ceil_div(matrices, facts_.sms);
     // So many rows begin and end at multiples of 16 bytes together.
@@ -299,20 +305,21 @@ class Shaping {
     const CudaStreamChoices& stream = choices().stream;
     out_.chunk = std::max(unit, stream.ahead_bytes / row / unit * unit);
     if (column.extent <= kColumnThreads ||
-        room / row < stream.column_chunks_min * out_.chunk ||
+        free_bytes / row < stream.column_chunks_min * out_.chunk ||
         static_cast<double>(matrices) <
             stream.busy_share_min * static_cast<double>(waves * facts_.sms)) {
       return false;
     }
     out_.persistent = loads;
     out_.persistence = Persistence::stream;
-    out_.slots = room / (row * out_.chunk);
+    out_.slots = free_bytes / (row * out_.chunk);
     out_.steps = ceil_div(out_.row, out_.chunk);
-    out_.teams = std::min<std::int64_t>(matrices, facts_.sms);
+    out_.cooperative_groups = std::min<std::int64_t>(matrices, facts_.sms);
     out_.lane = column.id;
-    out_.lanes = static_cast<int>(ceil_div(column.extent, kColumnThreads));
-    out_.across = kColumnThreads;
-    out_.along = 1;
+    out_.vector_width =
+        static_cast<int>(ceil_div(column.extent, kColumnThreads));
+    out_.points_per_block = kColumnThreads;
+    out_.threads_per_point = 1;
     out_.threads = kColumnThreads + 32;
     return true;
   }
@@ -321,7 +328,7 @@ class Shaping {
   bool is_matrix(ExprId id, LoopVar column) const {
     const Scalar& node = program().arena[id];
     const Index& index = node.index[0];
-    if (node.guarded || node.placed || !index.is_affine() ||
+    if (node.guarded || node.is_indirect || !index.is_affine() ||
         index.coefficient(column.id) != 1) {
       return false;
     }
@@ -345,7 +352,7 @@ class Shaping {
         const bool persistent =
             std::ranges::find(out_.persistent, id) != out_.persistent.end();
         const Index& index = program().arena[id].index[0];
-        if (!persistent && step_along(index, out_.lane, out_.lanes) != 0)
+        if (!persistent && step_along(index, out_.lane, out_.vector_width) != 0)
           return true;
       }
     }
@@ -357,39 +364,40 @@ class Shaping {
   // room.
   bool stream() {
     const std::int64_t whole = vectors();
-    const std::int64_t room =
+    const std::int64_t free_bytes =
         (facts_.shared_bytes - kStreamBytes) / persistent_bytes();
     const CudaStreamChoices& stream = choices().stream;
-    if (room < stream.chunks_min * kStreamChunk) return false;
+    if (free_bytes < stream.chunks_min * kStreamChunk) return false;
     // A maximum is mostly fused with softmax's exponentials, which need more
     // reduction warps and leave fewer registers for rows.
     const bool takes_exponentials =
-        passes_.front().stages.front()->fold == Fold::max;
-    std::int64_t blocks =
-        ceil_div(whole, room / (takes_exponentials
-                                    ? stream.rows_in_memory_of_exponentials
-                                    : stream.rows_in_memory));
+        passes_.front().stages.front()->reduction == Reduction::max;
+    std::int64_t blocks = ceil_div(
+        whole,
+        free_bytes / (takes_exponentials ? stream.rows_in_memory_of_exponentials
+                                         : stream.rows_in_memory));
     if (blocks > facts_.sms) {
       // Where all blocks share a row, they should have several of them.
-      blocks = whole * 5 <= facts_.sms * room * 2
+      blocks = whole * 5 <= facts_.sms * free_bytes * 2
                    ? facts_.sms
-                   : ceil_div(whole * 8, room * 7);
+                   : ceil_div(whole * 8, free_bytes * 7);
     }
     if (blocks > facts_.sms) return false;
-    const std::int64_t teams = std::min(facts_.sms / blocks, out_.points);
-    blocks = std::min(facts_.sms / teams,
+    const std::int64_t cooperative_groups =
+        std::min(facts_.sms / blocks, out_.points);
+    blocks = std::min(facts_.sms / cooperative_groups,
                       std::max(blocks, whole / (2 * kStreamChunk)));
     // Weights come from memory again for each row, and nothing hides that.
-    if (teams == 1 && reads_more()) return false;
+    if (cooperative_groups == 1 && reads_more()) return false;
     const std::int64_t share = ceil_div(whole, blocks);
     const std::int64_t steps = ceil_div(share, kStreamChunk);
-    if (room / kStreamChunk < steps) return false;
-    out_.teams = teams;
+    if (free_bytes / kStreamChunk < steps) return false;
+    out_.cooperative_groups = cooperative_groups;
     out_.blocks = blocks;
     out_.chunk = kStreamChunk;
     out_.steps = steps;
-    out_.slots = std::min(room / kStreamChunk, 6 * steps);
-    out_.kept = std::min(
+    out_.slots = std::min(free_bytes / kStreamChunk, 6 * steps);
+    out_.register_chunks = std::min(
         steps, stream.prefetched_vectors / std::ssize(out_.persistent));
     out_.reduce_warps =
         takes_exponentials ? kReduceWarpsOfExponentials : kReduceWarps;
@@ -409,7 +417,7 @@ class Shaping {
   void cluster_of(std::int64_t blocks, std::int64_t resident) {
     out_.blocks = blocks;
     out_.combine = blocks > 1 ? Combine::cluster : Combine::block;
-    out_.teams = std::min(
+    out_.cooperative_groups = std::min(
         out_.points, std::max<std::int64_t>(1, clusters_of(blocks, resident)));
   }
 
@@ -420,20 +428,21 @@ class Shaping {
     if (probed != facts_.clusters_of.end()) {
       return std::min(resident / blocks, out_.blocks_per_sm * probed->second);
     }
-    std::int64_t room = resident;
+    std::int64_t usable_blocks = resident;
     if (blocks > 2) {
-      room -= out_.blocks_per_sm * facts_.sms / choices().rows.sms_per_lost_sm;
+      usable_blocks -=
+          out_.blocks_per_sm * facts_.sms / choices().rows.sms_per_lost_sm;
     }
-    return room / blocks;
+    return usable_blocks / blocks;
   }
 
   void grid_of(std::int64_t blocks, std::int64_t resident) {
     out_.combine = Combine::grid;
     // Room for a part of the next row, where that costs few rows at a time.
     if (blocks <= 16) blocks += blocks / 4 + 1;
-    out_.teams =
+    out_.cooperative_groups =
         std::min(out_.points, std::max<std::int64_t>(1, resident / blocks));
-    out_.blocks = resident / out_.teams;
+    out_.blocks = resident / out_.cooperative_groups;
   }
 
   // Each pass reads the row again; where there are few rows, several blocks
@@ -445,7 +454,7 @@ class Shaping {
     out_.blocks = 1;
     out_.blocks_per_sm = 1;
     out_.combine = Combine::block;
-    out_.teams = 0;
+    out_.cooperative_groups = 0;
     out_.slots = 0;
     const std::int64_t wanted = choices().rows.walk_blocks_per_sm * facts_.sms;
     if (out_.points * 2 <= wanted && whole >= 4 * out_.threads) {
@@ -455,7 +464,7 @@ class Shaping {
         out_.combine = Combine::grid;
         out_.blocks_per_sm =
             static_cast<int>(choices().rows.walk_blocks_per_sm);
-        out_.teams = out_.points;
+        out_.cooperative_groups = out_.points;
         out_.blocks = blocks;
       }
     }
@@ -474,7 +483,7 @@ class Shaping {
     out_.steps = ceil_div(vectors(), out_.blocks * out_.threads);
   }
 
-  void scan_rows() {
+  void plan_scan_rows() {
     const std::int64_t threads = power_of_two(ceil_div(vectors(), 4));
     set_block(std::clamp<std::int64_t>(threads, 32, 512));
     out_.steps = ceil_div(vectors(), out_.threads);
@@ -482,37 +491,40 @@ class Shaping {
 
   // Coalesced column reduction: a point a lane; several threads share a point
   // where points are few.
-  void columns() {
-    if (!out_.scans && stream_columns()) return;
-    const std::int64_t wide = ceil_div(out_.points, out_.lanes);
+  void plan_columns() {
+    if (!out_.scans && plan_streamed_columns()) return;
+    const std::int64_t wide = ceil_div(out_.points, out_.vector_width);
     out_.threads = 256;
-    out_.along = 1;
+    out_.threads_per_point = 1;
     if (!out_.scans) {
       const std::int64_t wanted = std::int64_t{facts_.sms} *
                                   facts_.resident_threads /
                                   choices().rows.resident_threads_divisor;
-      while (out_.along < choices().rows.column_threads_per_point_max &&
-             wide * out_.along < wanted && out_.along * 4 <= out_.row) {
-        out_.along *= 2;
+      while (out_.threads_per_point <
+                 choices().rows.column_threads_per_point_max &&
+             wide * out_.threads_per_point < wanted &&
+             out_.threads_per_point * 4 <= out_.row) {
+        out_.threads_per_point *= 2;
       }
-      while (nest_.split && out_.along < 8) out_.along *= 2;
+      while (nest_.split && out_.threads_per_point < 8)
+        out_.threads_per_point *= 2;
       const auto persistent = static_cast<std::int64_t>(out_.persistent.size());
-      while (persistent > 0 && out_.along < 32 &&
-             ceil_div(out_.row, out_.along) * persistent >
+      while (persistent > 0 && out_.threads_per_point < 32 &&
+             ceil_div(out_.row, out_.threads_per_point) * persistent >
                  variant_.persistent_vectors) {
-        out_.along *= 2;
+        out_.threads_per_point *= 2;
       }
     }
-    out_.across = out_.threads / out_.along;
+    out_.points_per_block = out_.threads / out_.threads_per_point;
     if (nest_.split) {
       out_.combine = Combine::parts;
-      const std::int64_t groups = ceil_div(wide, out_.across);
-      const std::int64_t most = ceil_div(out_.row, 8 * out_.along);
+      const std::int64_t groups = ceil_div(wide, out_.points_per_block);
+      const std::int64_t most = ceil_div(out_.row, 8 * out_.threads_per_point);
       out_.blocks = std::clamp<std::int64_t>(
           ceil_div(choices().rows.split_blocks_per_sm * facts_.sms, groups), 1,
           most);
     }
-    out_.steps = ceil_div(out_.row, out_.blocks * out_.along);
+    out_.steps = ceil_div(out_.row, out_.blocks * out_.threads_per_point);
     const bool fits =
         out_.steps * static_cast<std::int64_t>(out_.persistent.size()) <=
         variant_.persistent_vectors;
@@ -526,20 +538,20 @@ class Shaping {
   const std::vector<Pass>& passes_;
   const CudaVariant& variant_;
   const GpuFacts& facts_;
-  CudaShape out_;
+  KernelPlan out_;
 };
 
 }  // namespace
 
-CudaShape cuda_shape(const Schedule& plan, const Nest& nest,
-                     const std::vector<Pass>& passes,
-                     const CudaVariant& variant, const GpuFacts& facts) {
-  return Shaping(plan, nest, passes, variant, facts).shape();
+KernelPlan plan_kernel(const Schedule& plan, const Nest& nest,
+                       const std::vector<Pass>& passes,
+                       const CudaVariant& variant, const GpuFacts& facts) {
+  return LaunchPlanner(plan, nest, passes, variant, facts).plan();
 }
 
 std::int64_t cuda_row_max(const CudaVariant& variant, const GpuFacts& facts) {
   if (!variant.rings) return variant.register_row;
-  return facts.sms * (facts.shared_bytes - kFoldBytes) / 4;
+  return facts.sms * (facts.shared_bytes - kReductionBytes) / 4;
 }
 
 }  // namespace weft

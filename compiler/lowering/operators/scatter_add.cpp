@@ -1,9 +1,9 @@
 // Sums to where an index tensor says. Where the target adds in place, each
-// entry's values are added in order, as the framework's. Elsewhere each element
+// entry's values are added in order, as PyTorch's. Elsewhere each element
 // of the result looks at every entry and adds up what is meant for it: nothing
 // is written twice, so the result does not depend on who comes first. That is
 // work for each entry at each row; where both are many it stays the
-// framework's.
+// PyTorch's.
 #include <algorithm>
 
 #include "compiler/lowering/operators/lookup.hpp"
@@ -15,7 +15,7 @@ namespace {
 using Values = std::vector<std::optional<Virtual>>;
 
 /// What is added to what.
-struct Sums {
+struct ScatterAdd {
   Virtual base;
   Virtual values;  ///< what is added
   Shape picked;    ///< the dimensions of base for which the index says where
@@ -27,56 +27,59 @@ struct Sums {
 /// places that it says, and where its value is.
 struct Entry {
   Guard counts;
-  std::vector<ExprId> places;
+  std::vector<ExprId> indices;
   Position source;
 };
 using EntryAt =
     std::function<Entry(const Position& point, const Position& entry)>;
 
-Virtual folded(const Call& call, const Sums& sums, const EntryAt& entry_at) {
+Virtual gather_per_element(const Call& call, const ScatterAdd& scatter,
+                           const EntryAt& entry_at) {
   Lowering& in = call.in();
-  const DType dtype = sums.base.dtype();
-  const Shape& shape = sums.base.shape();
+  const DType dtype = scatter.base.dtype();
+  const Shape& shape = scatter.base.shape();
   std::int64_t rows = 1;
-  for (const std::int64_t dim : sums.picked) rows *= shape[dim];
+  for (const std::int64_t dim : scatter.picked) rows *= shape[dim];
   const std::int64_t most = in.options().choices.summed_places_max;
-  if (std::min(rows, elements_of(sums.entries)) > most) {
+  if (std::min(rows, elements_of(scatter.entries)) > most) {
     throw Unsupported{call.node().target + ": many entries for many rows"};
   }
   Shape all = shape;
-  all.insert(all.end(), sums.entries.begin(), sums.entries.end());
+  all.insert(all.end(), scatter.entries.begin(), scatter.entries.end());
   const Virtual terms(dtype, all, [=, &in](const Position& at) {
     const Position point(at.begin(), at.begin() + shape.size());
     const Position entry(at.begin() + shape.size(), at.end());
     const Entry found = entry_at(point, entry);
     Guard meant = found.counts;
-    for (std::size_t i = 0; i < sums.picked.size(); ++i) {
-      const ExprId here = in.arena().position(point[sums.picked[i]]);
+    for (std::size_t i = 0; i < scatter.picked.size(); ++i) {
+      const ExprId here = in.arena().position(point[scatter.picked[i]]);
       meant = in.both(meant, in.arena().call("eq", DType::boolean,
-                                             {found.places[i], here}));
+                                             {found.indices[i], here}));
     }
-    return in.read_if(sums.values, found.source, meant,
+    return in.read_if(scatter.values, found.source, meant,
                       in.arena().integer(dtype, 0));
   });
-  const Virtual sum =
-      in.fold(Fold::sum, terms, last_dims(terms, sums.entries.size()))[0];
-  return in.pointwise("add", dtype, {sums.base, sum});
+  const Virtual sum = in.reduce(Reduction::sum, terms,
+                                last_dims(terms, scatter.entries.size()))[0];
+  return in.pointwise("add", dtype, {scatter.base, sum});
 }
 
-Virtual summed(const Call& call, const Sums& sums, const EntryAt& entry_at) {
+Virtual add_scattered(const Call& call, const ScatterAdd& scatter,
+                      const EntryAt& entry_at) {
   Lowering& in = call.in();
-  if (sums.base.dtype() == DType::boolean) {
+  if (scatter.base.dtype() == DType::boolean) {
     throw Unsupported{"a sum of truth values"};
   }
-  if (!in.options().adds_in_place) return folded(call, sums, entry_at);
+  if (!in.options().adds_in_place)
+    return gather_per_element(call, scatter, entry_at);
   return in.add_in_place(
-      sums.base, sums.picked, sums.extents, sums.entries,
+      scatter.base, scatter.picked, scatter.extents, scatter.entries,
       [=, &in](const Position& point, const Position& entry) {
         const Entry found = entry_at(point, entry);
         const ExprId value =
-            in.read_if(sums.values, found.source, found.counts,
-                       in.arena().integer(sums.base.dtype(), 0));
-        return Lowering::Addition{found.counts, found.places, value};
+            in.read_if(scatter.values, found.source, found.counts,
+                       in.arena().integer(scatter.base.dtype(), 0));
+        return Lowering::Addition{found.counts, found.indices, value};
       });
 }
 
@@ -86,10 +89,10 @@ Virtual counted(const Call& call, const Shape& rows, const Shape& entries,
   Lowering& in = call.in();
   Shape picked;
   for (std::size_t i = 0; i < rows.size(); ++i) picked.push_back(i);
-  const Sums ones{in.broadcast(in.number(DType::i64, 0), rows),
-                  in.broadcast(in.number(DType::i64, 1), entries), picked, rows,
-                  entries};
-  return summed(call, ones, [=](const Position&, const Position& entry) {
+  const ScatterAdd ones{in.broadcast(in.number(DType::i64, 0), rows),
+                        in.broadcast(in.number(DType::i64, 1), entries), picked,
+                        rows, entries};
+  return add_scattered(call, ones, [=](const Position&, const Position& entry) {
     Entry found = entry_at(entry);
     found.source = entry;
     return found;
@@ -97,22 +100,22 @@ Virtual counted(const Call& call, const Shape& rows, const Shape& entries,
 }
 
 // Each row over how often it was read, padding too; one that was not is zero.
-Virtual over_frequency(const Call& call, const Virtual& sums,
+Virtual over_frequency(const Call& call, const Virtual& scatter,
                        const Virtual& index) {
   Lowering& in = call.in();
-  const std::int64_t rows = sums.shape()[0];
+  const std::int64_t rows = scatter.shape()[0];
   const Virtual count =
       counted(call, {rows}, index.shape(), [=, &in](const Position& entry) {
         const ExprId row = index.at(entry);
         return Entry{in.in_bounds(row, 0, rows), {row}, {}};
       });
-  const DType wide = sums.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = scatter.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Virtual often =
       in.restore(in.cast(in.pointwise("maximum", DType::i64,
                                       {count, in.number(DType::i64, 1)}),
                          wide),
                  {1});
-  return in.pointwise("div", sums.dtype(), {sums, often});
+  return in.pointwise("div", scatter.dtype(), {scatter, often});
 }
 
 // The rows of a table's gradient. An index outside is of no row, as the
@@ -123,13 +126,13 @@ Values embedding(const Call& call) {
   const Shape& shape = call.result().shape;
   const Virtual index = index_values(call, call.tensor(1, "indices"));
   const std::int64_t padding = call.integer(3, "padding_idx", -1);
-  const Sums sums{in.broadcast(in.number(dtype, 0), shape),
-                  in.cast(call.tensor(0, "grad_output"), dtype),
-                  {0},
-                  shape,
-                  index.shape()};
-  const Virtual rows = summed(
-      call, sums, [=, &in](const Position& point, const Position& entry) {
+  const ScatterAdd scatter{in.broadcast(in.number(dtype, 0), shape),
+                           in.cast(call.tensor(0, "grad_output"), dtype),
+                           {0},
+                           shape,
+                           index.shape()};
+  const Virtual rows = add_scattered(
+      call, scatter, [=, &in](const Position& point, const Position& entry) {
         ScalarArena& arena = in.arena();
         const ExprId row = index.at(entry);
         const auto compared = [&](const char* how, std::int64_t number) {
@@ -155,9 +158,9 @@ std::optional<ExprId> only_value(Lowering& in, const Virtual& values) {
     }
     return values.at(at);
   };
-  const ExprId one = somewhere();
-  if (one != somewhere()) return {};
-  return one;
+  const ExprId value = somewhere();
+  if (value != somewhere()) return {};
+  return value;
 }
 
 // self[:, i, j, :] = value. Of several values for equal places the last would
@@ -200,7 +203,7 @@ Values index_put(const Call& call) {
       const ExprId given = index.chosen[i - first].at(entry);
       found.counts =
           in.both(found.counts, in.in_bounds(given, -shape[i], shape[i]));
-      found.places.push_back(from_either_end(in, given, shape[i]));
+      found.indices.push_back(from_either_end(in, given, shape[i]));
     }
     return found;
   };
@@ -212,17 +215,19 @@ Values index_put(const Call& call) {
   Shape whole(shape.begin(), shape.begin() + first);
   whole.insert(whole.end(), index.together.begin(), index.together.end());
   whole.insert(whole.end(), shape.begin() + behind, shape.end());
-  const Sums sums{in.cast(call.tensor(0, "self"), dtype),
-                  in.broadcast(in.cast(call.tensor(2, "values"), dtype), whole),
-                  picked, shape, index.together};
-  return {summed(call, sums, [=](const Position& point, const Position& entry) {
-    Entry found = entry_at(entry);
-    found.source.assign(point.begin(), point.begin() + first);
-    found.source.insert(found.source.end(), entry.begin(), entry.end());
-    found.source.insert(found.source.end(), point.begin() + behind,
-                        point.end());
-    return found;
-  })};
+  const ScatterAdd scatter{
+      in.cast(call.tensor(0, "self"), dtype),
+      in.broadcast(in.cast(call.tensor(2, "values"), dtype), whole), picked,
+      shape, index.together};
+  return {add_scattered(
+      call, scatter, [=](const Position& point, const Position& entry) {
+        Entry found = entry_at(entry);
+        found.source.assign(point.begin(), point.begin() + first);
+        found.source.insert(found.source.end(), entry.begin(), entry.end());
+        found.source.insert(found.source.end(), point.begin() + behind,
+                            point.end());
+        return found;
+      })};
 }
 
 Values index_add(const Call& call) {
@@ -236,17 +241,18 @@ Values index_add(const Call& call) {
     values = in.pointwise("mul", dtype,
                           {values, in.cast(call.tensor(4, "alpha"), dtype)});
   }
-  const Sums sums{in.cast(call.tensor(0, "self"), dtype),
-                  values,
-                  {dim},
-                  shape,
-                  {values.shape()[dim]}};
-  return {summed(
-      call, sums, [=, &in](const Position& point, const Position& entry) {
-        const ExprId place = index.at(entry);
+  const ScatterAdd scatter{in.cast(call.tensor(0, "self"), dtype),
+                           values,
+                           {dim},
+                           shape,
+                           {values.shape()[dim]}};
+  return {add_scattered(
+      call, scatter, [=, &in](const Position& point, const Position& entry) {
+        const ExprId destination = index.at(entry);
         Position source = point;
         source[dim] = entry[0];
-        return Entry{in.in_bounds(place, 0, shape[dim]), {place}, source};
+        return Entry{
+            in.in_bounds(destination, 0, shape[dim]), {destination}, source};
       })};
 }
 
@@ -258,21 +264,21 @@ Values scatter_add(const Call& call) {
   const std::int64_t dim = call.dim(1, "dim", 0, shape.size());
   const Virtual index = index_values(call, call.tensor(2, "index"));
   const Virtual values = in.cast(call.tensor(3, "src"), dtype);
-  const Sums sums{in.cast(call.tensor(0, "self"), dtype),
-                  values,
-                  {dim},
-                  index.shape(),
-                  {index.shape()[dim]}};
-  return {summed(
-      call, sums, [=, &in](const Position& point, const Position& entry) {
+  const ScatterAdd scatter{in.cast(call.tensor(0, "self"), dtype),
+                           values,
+                           {dim},
+                           index.shape(),
+                           {index.shape()[dim]}};
+  return {add_scattered(
+      call, scatter, [=, &in](const Position& point, const Position& entry) {
         Position source = point;
         source[dim] = entry[0];
         // Where there is no entry the index is taken for 0, which is inside.
         const Guard within = in.inside(source, index.shape());
-        const ExprId place = in.read_if(index, source, within,
-                                        in.arena().integer(DType::i64, 0));
-        return Entry{in.both(within, in.in_bounds(place, 0, shape[dim])),
-                     {place},
+        const ExprId destination = in.read_if(
+            index, source, within, in.arena().integer(DType::i64, 0));
+        return Entry{in.both(within, in.in_bounds(destination, 0, shape[dim])),
+                     {destination},
                      source};
       })};
 }

@@ -1,4 +1,4 @@
-#include "compiler/graph/growth.hpp"
+#include "compiler/graph/symbolic_shapes.hpp"
 
 #include <algorithm>
 #include <set>
@@ -12,7 +12,7 @@ namespace {
 using Samples = std::vector<std::pair<Sizes, const Json*>>;
 
 /// "/nodes/3/args/1" of a node that has a name: "view_2 (args/1)".
-std::string place_text(const Json& graph, const std::string& pointer) {
+std::string location_text(const Json& graph, const std::string& pointer) {
   constexpr std::string_view kNodes = "/nodes/";
   if (!pointer.starts_with(kNodes)) return pointer;
   const auto end = pointer.find('/', kNodes.size());
@@ -27,8 +27,8 @@ std::string place_text(const Json& graph, const std::string& pointer) {
 
 class Comparison {
  public:
-  Comparison(const Json& graph, Growth& growth)
-      : graph_(graph), growth_(growth) {}
+  Comparison(const Json& graph, SymbolicShapes& symbolic_shapes)
+      : graph_(graph), symbolic_shapes_(symbolic_shapes) {}
 
   Result<void> compare(const Samples& samples, const std::string& pointer) {
     const Json& first = *samples.front().second;
@@ -83,21 +83,21 @@ class Comparison {
     for (const auto& [sizes, value] : samples) {
       values.emplace_back(sizes, value->get<std::int64_t>());
     }
-    const auto found = multiple_of_sizes(values);
+    const auto found = fit_polynomial(values);
     if (!found) return misfit(samples, pointer);
-    growth_.per[pointer] = found->per;
+    symbolic_shapes_.coefficients[pointer] = found->coefficients;
     return {};
   }
 
   std::unexpected<Error> misfit(const Samples& samples,
                                 const std::string& pointer) const {
-    std::string text = place_text(graph_, pointer);
+    std::string text = location_text(graph_, pointer);
     const char* before = ": ";
     for (const auto& [sizes, value] : samples) {
-      std::string one =
+      std::string value_text =
           value->dump(-1, ' ', false, Json::error_handler_t::replace);
-      if (one.size() > 60) one = one.substr(0, 60) + "…";
-      text += before + one + " at " + sizes_text(sizes);
+      if (value_text.size() > 60) value_text = value_text.substr(0, 60) + "…";
+      text += before + value_text + " at " + sizes_text(sizes);
       before = ", ";
     }
     const bool is_one = samples.front().first.size() == 1;
@@ -109,15 +109,15 @@ class Comparison {
   }
 
   const Json& graph_;
-  Growth& growth_;
+  SymbolicShapes& symbolic_shapes_;
 };
 
 /// What whole numbers of 18 digits and sizes' squares make of each other.
 __extension__ using Wide = __int128;
 
-/// rest + rate * s + square * s²
+/// constant + linear * s + square * s²
 struct Quadratic {
-  Wide rest = 0, rate = 0, square = 0;
+  Wide constant = 0, linear = 0, square = 0;
 };
 
 /// In whole numbers through three values; nothing if there is none.
@@ -132,8 +132,8 @@ std::optional<Quadratic> quadratic_through(
   if ((next - slope) % (z - x) != 0) return {};
   Quadratic found;
   found.square = (next - slope) / (z - x);
-  found.rate = slope - found.square * (x + y);
-  found.rest = at_x - (found.rate + found.square * x) * x;
+  found.linear = slope - found.square * (x + y);
+  found.constant = at_x - (found.linear + found.square * x) * x;
   return found;
 }
 
@@ -141,42 +141,46 @@ std::optional<Quadratic> quadratic_through(
 using Grid = std::map<std::int64_t, std::map<std::int64_t, std::int64_t>>;
 
 /// The last sizes that the values of two first ones have in common.
-std::vector<std::int64_t> in_both(const Grid::mapped_type& one,
-                                  const Grid::mapped_type& other) {
+std::vector<std::int64_t> in_both(const Grid::mapped_type& low,
+                                  const Grid::mapped_type& high) {
   std::vector<std::int64_t> sizes;
-  for (const auto& [size, value] : one) {
-    if (other.contains(size)) sizes.push_back(size);
+  for (const auto& [size, value] : low) {
+    if (high.contains(size)) sizes.push_back(size);
   }
   return sizes;
 }
 
 bool fits(Wide number) { return number <= INT64_MAX && number >= INT64_MIN; }
 
-Wide wide_at(const Rates& rates, const Sizes& sizes) {
+Wide wide_at(const Coefficients& rates, const Sizes& sizes) {
   const Wide first = sizes[0], last = sizes.back();
-  const Wide alone = rates.first * first + rates.square * last * last;
-  if (sizes.size() == 1) return alone;
-  return alone + (rates.second + rates.product * first) * last +
+  const Wide linear_and_square =
+      rates.first * first + rates.square * last * last;
+  if (sizes.size() == 1) return linear_and_square;
+  return linear_and_square + (rates.second + rates.product * first) * last +
          rates.square_product * first * last * last;
 }
 
-/// Of `rest` what the first size is beside, of `per_first` what it is with.
-std::optional<Multiple> multiple_of(const Quadratic& rest,
-                                    const Quadratic& per_first) {
-  for (const Quadratic& one : {rest, per_first}) {
-    if (!fits(one.rest) || !fits(one.rate) || !fits(one.square)) return {};
+/// Of `rest` what the first size is beside, of `first_coefficient` what it is
+/// with.
+std::optional<Polynomial> polynomial_of(const Quadratic& constant,
+                                        const Quadratic& first_coefficient) {
+  for (const Quadratic& quadratic : {constant, first_coefficient}) {
+    if (!fits(quadratic.constant) || !fits(quadratic.linear) ||
+        !fits(quadratic.square))
+      return {};
   }
   const auto number = [](Wide wide) { return static_cast<std::int64_t>(wide); };
-  return Multiple{{.first = number(per_first.rest),
-                   .second = number(rest.rate),
-                   .product = number(per_first.rate),
-                   .square = number(rest.square),
-                   .square_product = number(per_first.square)},
-                  number(rest.rest)};
+  return Polynomial{{.first = number(first_coefficient.constant),
+                     .second = number(constant.linear),
+                     .product = number(first_coefficient.linear),
+                     .square = number(constant.square),
+                     .square_product = number(first_coefficient.square)},
+                    number(constant.constant)};
 }
 
 /// What three values of one size say.
-std::optional<Multiple> by_three(
+std::optional<Polynomial> fit_one_symbol(
     std::span<const std::pair<Sizes, std::int64_t>> values) {
   std::vector<std::pair<std::int64_t, Wide>> three;
   for (const auto& [sizes, value] : values.first(3)) {
@@ -184,11 +188,12 @@ std::optional<Multiple> by_three(
   }
   const auto found = quadratic_through(three);
   if (!found) return {};
-  return multiple_of({found->rest, 0, found->square}, {found->rate, 0, 0});
+  return polynomial_of({found->constant, 0, found->square},
+                       {found->linear, 0, 0});
 }
 
 /// What two first sizes say, each with the same three last ones.
-std::optional<Multiple> by_six(
+std::optional<Polynomial> fit_two_symbols(
     std::span<const std::pair<Sizes, std::int64_t>> values) {
   Grid grid;
   for (const auto& [sizes, value] : values) grid[sizes[0]][sizes[1]] = value;
@@ -197,18 +202,18 @@ std::optional<Multiple> by_six(
       const auto lasts = in_both(low->second, high->second);
       if (lasts.size() < 3) continue;
       const Wide more = high->first - low->first;
-      std::vector<std::pair<std::int64_t, Wide>> rest, per_first;
+      std::vector<std::pair<std::int64_t, Wide>> constant, first_coefficient;
       for (const std::int64_t last : lasts) {
         const Wide at_low = low->second.at(last);
-        const Wide grown = high->second.at(last) - at_low;
-        if (grown % more != 0) return {};
-        per_first.emplace_back(last, grown / more);
-        rest.emplace_back(last, at_low - grown / more * low->first);
+        const Wide difference = high->second.at(last) - at_low;
+        if (difference % more != 0) return {};
+        first_coefficient.emplace_back(last, difference / more);
+        constant.emplace_back(last, at_low - difference / more * low->first);
       }
-      const auto of_rest = quadratic_through(rest);
-      const auto of_first = quadratic_through(per_first);
-      if (!of_rest || !of_first) return {};
-      return multiple_of(*of_rest, *of_first);
+      const auto of_constant = quadratic_through(constant);
+      const auto of_first = quadratic_through(first_coefficient);
+      if (!of_constant || !of_first) return {};
+      return polynomial_of(*of_constant, *of_first);
     }
   }
   return {};
@@ -244,12 +249,16 @@ class NewSizes {
   std::set<std::int64_t> taken_;
 };
 
-/// The first dimension of an input that is a size, or else a multiple of it:
-/// `per` says of how a dimension grows, how many times the size it is, and 0 of
-/// one that grows otherwise.
-template <typename Per>
-std::optional<SizeSource> source_of(const Graph& graph, const Per& per) {
-  const Growth& growth = graph.growth;
+/// The first input dimension that equals a size, or else a multiple of it.
+/// `coefficient_of` gives the factor for a dimension's coefficients, and 0 if
+/// the dimension also depends on something else.
+template <typename CoefficientOf>
+/// The first input dimension that equals a size, or else a multiple of it.
+/// `coefficient_of` gives the factor for a dimension's coefficients, and 0 if
+/// the dimension also depends on something else.
+std::optional<SizeSource> source_of(const Graph& graph,
+                                    const CoefficientOf& coefficient_of) {
+  const SymbolicShapes& symbolic_shapes = graph.symbolic_shapes;
   std::optional<SizeSource> multiple;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
@@ -258,16 +267,17 @@ std::optional<SizeSource> source_of(const Graph& graph, const Per& per) {
     }
     const auto& shape = node.values[0]->shape;
     for (std::size_t dim = 0; dim < shape.size(); ++dim) {
-      const auto found =
-          growth.per.find("/nodes/" + std::to_string(i) + "/values/0/shape/" +
-                          std::to_string(dim));
-      if (found == growth.per.end() || per(found->second) == 0 ||
-          shape[dim] != found->second.at(growth.sizes)) {
+      const auto found = symbolic_shapes.coefficients.find(
+          "/nodes/" + std::to_string(i) + "/values/0/shape/" +
+          std::to_string(dim));
+      if (found == symbolic_shapes.coefficients.end() ||
+          coefficient_of(found->second) == 0 ||
+          shape[dim] != found->second.at(symbolic_shapes.sizes)) {
         continue;
       }
       const SizeSource source{node.name, static_cast<int>(dim),
-                              per(found->second)};
-      if (source.per == 1) return source;
+                              coefficient_of(found->second)};
+      if (source.divisor == 1) return source;
       if (!multiple) multiple = source;
     }
   }
@@ -284,18 +294,18 @@ std::string sizes_text(const Sizes& sizes) {
   return text;
 }
 
-std::int64_t Rates::at(const Sizes& sizes) const {
+std::int64_t Coefficients::at(const Sizes& sizes) const {
   return sizes.empty() ? 0 : static_cast<std::int64_t>(wide_at(*this, sizes));
 }
 
-bool Rates::uses(std::size_t symbol, std::size_t symbols) const {
+bool Coefficients::uses(std::size_t symbol, std::size_t symbols) const {
   const std::int64_t own = symbol == 0 ? first : second;
   const bool is_last = symbol + 1 == symbols;
   return own != 0 || product != 0 || square_product != 0 ||
          (is_last && square != 0);
 }
 
-std::int64_t Rates::alone(std::size_t symbol, std::size_t symbols) const {
+std::int64_t Coefficients::only(std::size_t symbol, std::size_t symbols) const {
   for (std::size_t other = 0; other < symbols; ++other) {
     if (other != symbol && uses(other, symbols)) return 0;
   }
@@ -303,7 +313,8 @@ std::int64_t Rates::alone(std::size_t symbol, std::size_t symbols) const {
   return symbol == 0 ? first : second;
 }
 
-std::vector<std::int64_t> list_of(const Rates& rates, std::size_t symbols) {
+std::vector<std::int64_t> list_of(const Coefficients& rates,
+                                  std::size_t symbols) {
   std::vector<std::int64_t> list = {rates.first, rates.square};
   if (symbols > 1) {
     list = {rates.first, rates.second, rates.product, rates.square,
@@ -314,32 +325,32 @@ std::vector<std::int64_t> list_of(const Rates& rates, std::size_t symbols) {
   return list;
 }
 
-std::optional<Rates> rates_of(const std::vector<std::int64_t>& list,
-                              std::size_t symbols) {
+std::optional<Coefficients> coefficients_of(
+    const std::vector<std::int64_t>& list, std::size_t symbols) {
   const std::size_t least = symbols > 1 ? 3 : 1, most = symbols > 1 ? 5 : 2;
   if (list.size() < least || list.size() > most) return {};
   const auto at = [&](std::size_t i) { return i < list.size() ? list[i] : 0; };
-  if (symbols == 1) return Rates{.first = at(0), .square = at(1)};
-  return Rates{at(0), at(1), at(2), at(3), at(4)};
+  if (symbols == 1) return Coefficients{.first = at(0), .square = at(1)};
+  return Coefficients{at(0), at(1), at(2), at(3), at(4)};
 }
 
 std::size_t samples_min(std::size_t symbols) { return symbols == 1 ? 4 : 7; }
 
-std::optional<Multiple> multiple_of_sizes(
+std::optional<Polynomial> fit_polynomial(
     std::span<const std::pair<Sizes, std::int64_t>> values) {
   if (values.size() < 3) return {};
   const bool is_one = values.front().first.size() == 1;
-  const auto found = is_one ? by_three(values) : by_six(values);
+  const auto found = is_one ? fit_one_symbol(values) : fit_two_symbols(values);
   if (!found) return {};
   for (const auto& [at, there] : values) {
-    if (there != found->rest + wide_at(found->per, at)) return {};
+    if (there != found->constant + wide_at(found->coefficients, at)) return {};
   }
   return found;
 }
 
-Result<Growth> growth_of(const std::map<Sizes, Graph>& graphs,
-                         const Sizes& sizes) {
-  Growth growth{sizes, {}};
+Result<SymbolicShapes> fit_symbolic_shapes(const std::map<Sizes, Graph>& graphs,
+                                           const Sizes& sizes) {
+  SymbolicShapes symbolic_shapes{sizes, {}};
   std::vector<Json> values;
   values.reserve(graphs.size());
   Samples samples;
@@ -347,34 +358,37 @@ Result<Growth> growth_of(const std::map<Sizes, Graph>& graphs,
     values.push_back(graph_to_value(graph));
     samples.emplace_back(at, &values.back());
   }
-  const auto compared = Comparison(values.front(), growth).compare(samples, "");
+  const auto compared =
+      Comparison(values.front(), symbolic_shapes).compare(samples, "");
   if (!compared) return std::unexpected(compared.error());
-  return growth;
+  return symbolic_shapes;
 }
 
-std::set<std::pair<std::string, std::size_t>> growing_arguments(
+std::set<std::pair<std::string, std::size_t>> symbolic_arguments(
     const Graph& graph) {
-  std::set<std::pair<std::string, std::size_t>> growing;
-  if (!graph.growth.grows()) return growing;
+  std::set<std::pair<std::string, std::size_t>> symbolic;
+  if (!graph.symbolic_shapes.is_symbolic()) return symbolic;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     for (std::size_t j = 0; j < node.args.size(); ++j) {
       const auto pointer = Json::json_pointer("/nodes") / i / "args" / j;
-      if (graph.growth.per.contains(pointer.to_string())) {
-        growing.emplace(node.name, j);
+      if (graph.symbolic_shapes.coefficients.contains(pointer.to_string())) {
+        symbolic.emplace(node.name, j);
       }
     }
   }
-  return growing;
+  return symbolic;
 }
 
 Result<Graph> graph_at(const Graph& graph, const Sizes& sizes) {
-  if (graph.growth.sizes.empty()) return graph;
+  if (graph.symbolic_shapes.sizes.empty()) return graph;
   Json value = graph_to_value(graph);
-  for (const auto& [pointer, per] : graph.growth.per) {
+  for (const auto& [pointer, coefficients] :
+       graph.symbolic_shapes.coefficients) {
     Json& number = value.at(Json::json_pointer(pointer));
-    const Wide there = number.get<std::int64_t>() + wide_at(per, sizes) -
-                       wide_at(per, graph.growth.sizes);
+    const Wide there = number.get<std::int64_t>() +
+                       wide_at(coefficients, sizes) -
+                       wide_at(coefficients, graph.symbolic_shapes.sizes);
     if (!fits(there)) {
       return fail(
           ErrorCode::wrong_input,
@@ -388,7 +402,7 @@ Result<Graph> graph_at(const Graph& graph, const Sizes& sizes) {
 
 std::vector<Sizes> sample_sizes(const Graph& graph) {
   NewSizes sizes(graph);
-  const Sizes& own = graph.growth.sizes;
+  const Sizes& own = graph.symbolic_shapes.sizes;
   if (own.empty()) return {};
   std::vector<std::int64_t> p, q;
   for (int i = 0; i < 4; ++i) p.push_back(sizes.above(own[0], is_prime));
@@ -400,9 +414,9 @@ std::vector<Sizes> sample_sizes(const Graph& graph) {
 
 std::vector<Sizes> sizes_to_capture(const Graph& graph) {
   NewSizes sizes(graph);
-  const Sizes& own = graph.growth.sizes;
+  const Sizes& own = graph.symbolic_shapes.sizes;
   if (own.empty()) return {};
-  const auto multiple_of = [](std::int64_t much) {
+  const auto polynomial_of = [](std::int64_t much) {
     return [much](std::int64_t n) { return n % much == 0; };
   };
   const std::int64_t far = 2 * std::max(own.back(), kSampleMin);
@@ -410,20 +424,20 @@ std::vector<Sizes> sizes_to_capture(const Graph& graph) {
   if (own.size() == 1) {
     const std::int64_t next = sizes.above(own[0], is_prime);
     const std::int64_t third = sizes.above(own[0], is_prime);
-    return {{p}, {next}, {third}, {sizes.above(far, multiple_of(240))}};
+    return {{p}, {next}, {third}, {sizes.above(far, polynomial_of(240))}};
   }
-  const std::int64_t even = sizes.above(own[0], multiple_of(60));
+  const std::int64_t even = sizes.above(own[0], polynomial_of(60));
   const std::int64_t q = sizes.above(own[1], is_prime);
   const std::int64_t next = sizes.above(own[1], is_prime);
-  const std::int64_t third = sizes.above(own[1], multiple_of(72));
-  const std::int64_t last = sizes.above(far, multiple_of(240));
+  const std::int64_t third = sizes.above(own[1], polynomial_of(72));
+  const std::int64_t last = sizes.above(far, polynomial_of(240));
   const std::int64_t first =
-      sizes.above(std::max(2 * own[0], last), multiple_of(6));
+      sizes.above(std::max(2 * own[0], last), polynomial_of(6));
   return {{p, q},       {p, next},     {p, third},   {even, q},
           {even, next}, {even, third}, {first, last}};
 }
 
-Result<Graph> usual_graph(const Graph& graph) {
+Result<Graph> hint_graph(const Graph& graph) {
   const auto last = graph_at(graph, sample_sizes(graph).back());
   if (!last) return last;
   return graph_at(graph, sample_sizes(*last).front());
@@ -446,26 +460,30 @@ std::vector<Sizes> judged_sizes(const Sizes& sizes) {
 }
 
 Result<std::vector<SizeSource>> size_sources(const Graph& graph) {
-  const Growth& growth = graph.growth;
+  const SymbolicShapes& symbolic_shapes = graph.symbolic_shapes;
   std::vector<SizeSource> sources;
-  const std::size_t symbols = growth.sizes.size();
+  const std::size_t symbols = symbolic_shapes.sizes.size();
   const auto any = [&](const auto& holds) {
     return std::ranges::any_of(
-        growth.per, [&](const auto& one) { return holds(one.second); });
+        symbolic_shapes.coefficients,
+        [&](const auto& entry) { return holds(entry.second); });
   };
-  const bool is_product = growth.grows() && !any([](const Rates& per) {
-                            return per != Rates{.product = per.product};
-                          });
+  const bool is_product =
+      symbolic_shapes.is_symbolic() &&
+      !any([](const Coefficients& coefficients) {
+        return coefficients != Coefficients{.product = coefficients.product};
+      });
   for (std::size_t i = 0; i < symbols; ++i) {
-    const bool is_free = is_product ? i == 1 : !any([&](const Rates& per) {
-      return per.uses(i, symbols);
-    });
-    if (is_free && growth.grows()) {
+    const bool is_free =
+        is_product ? i == 1 : !any([&](const Coefficients& coefficients) {
+          return coefficients.uses(i, symbols);
+        });
+    if (is_free && symbolic_shapes.is_symbolic()) {
       sources.emplace_back();
       continue;
     }
-    const auto source = source_of(graph, [&](const Rates& per) {
-      return is_product ? per.product : per.alone(i, symbols);
+    const auto source = source_of(graph, [&](const Coefficients& coefficients) {
+      return is_product ? coefficients.product : coefficients.only(i, symbols);
     });
     if (!source) {
       return fail(ErrorCode::wrong_input,

@@ -1,4 +1,4 @@
-#include "compiler/triton/fold.hpp"
+#include "compiler/triton/reduction.hpp"
 
 namespace weft {
 namespace {
@@ -9,34 +9,34 @@ bool is_truth(const Program& program, const Stage& stage) {
 
 }  // namespace
 
-TritonFold::TritonFold(const Program& program, const Stage& stage)
+TritonReduction::TritonReduction(const Program& program, const Stage& stage)
     : program_(program), stage_(stage) {
   for (const int buffer : stage.results) {
     names_.push_back("a" + std::to_string(buffer));
   }
 }
 
-DType TritonFold::accumulator_dtype() const {
+DType TritonReduction::accumulator_dtype() const {
   return is_truth(program_, stage_) ? DType::i32
                                     : program_.arena[stage_.value].dtype;
 }
 
-std::string TritonFold::neutral(std::size_t which) const {
+std::string TritonReduction::neutral(std::size_t which) const {
   if (which == 1) return "0x7fffffff";
   const bool real = is_float(accumulator_dtype());
-  switch (stage_.fold) {
-    case Fold::sum:
+  switch (stage_.reduction) {
+    case Reduction::sum:
       return real ? "0.0" : "0";
-    case Fold::prod:
+    case Reduction::prod:
       return real ? "1.0" : "1";
-    case Fold::max:
-    case Fold::argmax:
+    case Reduction::max:
+    case Reduction::argmax:
       if (is_truth(program_, stage_)) return "0";
       if (real) return "float(\"-inf\")";
       return accumulator_dtype() == DType::i64 ? "-9223372036854775808"
                                                : "-2147483648";
-    case Fold::min:
-    case Fold::argmin:
+    case Reduction::min:
+    case Reduction::argmin:
       break;
   }
   if (is_truth(program_, stage_)) return "1";
@@ -45,25 +45,26 @@ std::string TritonFold::neutral(std::size_t which) const {
                                            : "2147483647";
 }
 
-std::string TritonFold::combiner() const {
-  switch (stage_.fold) {
-    case Fold::sum:
+std::string TritonReduction::combiner() const {
+  switch (stage_.reduction) {
+    case Reduction::sum:
       return "sum_of";
-    case Fold::prod:
+    case Reduction::prod:
       return "product_of";
-    case Fold::max:
+    case Reduction::max:
       return "max_of";
-    case Fold::min:
+    case Reduction::min:
       return "min_of";
-    case Fold::argmax:
+    case Reduction::argmax:
       return "argmax_of";
-    case Fold::argmin:
+    case Reduction::argmin:
       break;
   }
   return "argmin_of";
 }
 
-void TritonFold::begin(TritonKernel& kernel, const std::string& shape) const {
+void TritonReduction::begin(TritonKernel& kernel,
+                            const std::string& shape) const {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     const DType dtype = i == 0 ? accumulator_dtype() : DType::i32;
     kernel.line(names_[i] + " = tl.full(" + shape + ", " + neutral(i) + ", " +
@@ -71,9 +72,9 @@ void TritonFold::begin(TritonKernel& kernel, const std::string& shape) const {
   }
 }
 
-std::vector<std::string> TritonFold::tile(TritonKernel& kernel,
-                                          const std::string& shape,
-                                          const std::string& mask) const {
+std::vector<std::string> TritonReduction::tile(TritonKernel& kernel,
+                                               const std::string& shape,
+                                               const std::string& mask) const {
   const Scalar& value = program_.arena[stage_.value];
   std::vector<std::string> texts = {kernel.operand(stage_.value)};
   if (is_plain_number(value)) {
@@ -97,8 +98,8 @@ std::vector<std::string> TritonFold::tile(TritonKernel& kernel,
   return texts;
 }
 
-void TritonFold::take(TritonKernel& kernel,
-                      const std::vector<std::string>& tile) const {
+void TritonReduction::take(TritonKernel& kernel,
+                           const std::vector<std::string>& tile) const {
   if (has_position()) {
     kernel.help(combiner());
     kernel.line(names_[0] + ", " + names_[1] + " = _" + combiner() + "(" +
@@ -106,12 +107,12 @@ void TritonFold::take(TritonKernel& kernel,
                 ")");
     return;
   }
-  if (stage_.fold == Fold::sum)
+  if (stage_.reduction == Reduction::sum)
     return kernel.line(names_[0] + " += " + tile[0]);
-  if (stage_.fold == Fold::prod) {
+  if (stage_.reduction == Reduction::prod) {
     return kernel.line(names_[0] + " *= " + tile[0]);
   }
-  const bool most = stage_.fold == Fold::max;
+  const bool most = stage_.reduction == Reduction::max;
   if (is_float(accumulator_dtype())) {
     kernel.help(combiner());
     return kernel.line(names_[0] + " = _" + combiner() + "(" + names_[0] +
@@ -121,16 +122,17 @@ void TritonFold::take(TritonKernel& kernel,
               names_[0] + ", " + tile[0] + ")");
 }
 
-void TritonFold::reduce(TritonKernel& kernel,
-                        const std::vector<std::string>& values) const {
+void TritonReduction::reduce(TritonKernel& kernel,
+                             const std::vector<std::string>& values) const {
   const std::string& result = names_[0];
-  if (stage_.fold == Fold::sum) {
+  if (stage_.reduction == Reduction::sum) {
     return kernel.line(result + " = tl.sum(" + values[0] +
                        ", axis=1)[:, None]");
   }
   if (!has_position() && !is_float(accumulator_dtype()) &&
-      stage_.fold != Fold::prod) {
-    const std::string name = stage_.fold == Fold::max ? "tl.max(" : "tl.min(";
+      stage_.reduction != Reduction::prod) {
+    const std::string name =
+        stage_.reduction == Reduction::max ? "tl.max(" : "tl.min(";
     return kernel.line(result + " = " + name + values[0] +
                        ", axis=1)[:, None]");
   }
@@ -145,12 +147,12 @@ void TritonFold::reduce(TritonKernel& kernel,
   kernel.line(names_[1] + " = " + names_[1] + "[:, None]");
 }
 
-void TritonFold::scan(TritonKernel& kernel, const std::string& tile,
-                      const std::string& carry) const {
+void TritonReduction::scan(TritonKernel& kernel, const std::string& tile,
+                           const std::string& carry) const {
   kernel.help(combiner());
   const std::string combine = "_" + combiner();
   const std::string& result = names_[0];
-  if (stage_.fold == Fold::sum) {
+  if (stage_.reduction == Reduction::sum) {
     kernel.line(result + " = tl.cumsum(" + tile + ", axis=1)");
   } else {
     kernel.line(result + " = tl.associative_scan(" + tile + ", 1, " + combine +
@@ -158,7 +160,7 @@ void TritonFold::scan(TritonKernel& kernel, const std::string& tile,
   }
   if (carry.empty()) return;
   kernel.line(result + " = " + combine + "(" + carry + ", " + result + ")");
-  if (stage_.fold == Fold::sum) {
+  if (stage_.reduction == Reduction::sum) {
     kernel.line(carry + " += tl.sum(" + tile + ", axis=1)[:, None]");
   } else {
     kernel.line(carry + " = " + combine + "(" + carry + ", tl.reduce(" + tile +
@@ -166,7 +168,7 @@ void TritonFold::scan(TritonKernel& kernel, const std::string& tile,
   }
 }
 
-void TritonFold::conclude(TritonKernel& kernel) const {
+void TritonReduction::conclude(TritonKernel& kernel) const {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     std::string text = names_[i];
     if (i == 1) text += ".to(tl.int64)";

@@ -1,4 +1,5 @@
-// Folds within a nest: accumulators, pieces of long sums, and what is left.
+// Reductions within a nest: accumulators, pieces of long sums, and what is
+// left.
 #include <algorithm>
 
 #include "compiler/cpu/nest.hpp"
@@ -15,39 +16,42 @@ constexpr std::int64_t kPieceRows = 32;
 }  // namespace
 
 int NestPrinter::unroll(const Pass& pass) const {
-  if (nest_.columns || !pass.folds() || pass.inner.empty()) return 1;
+  if (nest_.outer_reduction || !pass.has_reductions() || pass.inner.empty())
+    return 1;
   int unroll = variant_.unroll;
   while (unroll > 1 &&
-         usual({pass.inner.back()}) < 2 * unroll * variant_.lanes) {
+         size_hint({pass.inner.back()}) < 2 * unroll * variant_.vector_width) {
     unroll /= 2;
   }
   return unroll;
 }
 
-// How many rows of a column a fold takes at once.
+// How many rows of a column a reduction takes at once.
 int NestPrinter::row_group(const Pass& pass, std::size_t depth) const {
-  if (!nest_.columns || depth + 1 != plain_loops(pass)) return 1;
-  const bool only_folds =
+  if (!nest_.outer_reduction || depth + 1 != plain_loops(pass)) return 1;
+  const bool only_reductions =
       std::all_of(pass.stages.begin(), pass.stages.end(),
-                  [](const Stage* stage) { return stage->folds; });
-  if (!only_folds || usual({pass.inner[depth]}) < variant_.unroll) return 1;
+                  [](const Stage* stage) { return stage->is_reduction; });
+  if (!only_reductions || size_hint({pass.inner[depth]}) < variant_.unroll)
+    return 1;
   return variant_.unroll;
 }
 
 std::int64_t NestPrinter::piece_elements(const Pass& pass) const {
-  return nest_.columns ? kPieceRows
-                       : kPieceSteps * unroll(pass) * variant_.lanes;
+  return nest_.outer_reduction
+             ? kPieceRows
+             : kPieceSteps * unroll(pass) * variant_.vector_width;
 }
 
 // Whether the loop at that depth is the one whose pieces are summed apart: the
 // outermost whose inside is a piece already, or the last if it is longer. One
-// that grows may be longer than any piece.
+// that is symbolic may be longer than any piece.
 bool NestPrinter::pieces_of_loop(const Pass& pass, std::size_t depth) const {
-  if (!pass.folds()) return false;
+  if (!pass.has_reductions()) return false;
   const std::int64_t piece = piece_elements(pass);
   std::int64_t inside = 1;
   std::size_t at = pass.inner.size();
-  while (at > 0 && !grows(plan_, {pass.inner[at - 1]}) &&
+  while (at > 0 && !is_symbolic(plan_, {pass.inner[at - 1]}) &&
          inside * pass.inner[at - 1].extent <= piece) {
     inside *= pass.inner[--at].extent;
   }
@@ -62,19 +66,19 @@ bool NestPrinter::needs_totals(const Pass& pass) const {
 }
 
 void NestPrinter::declare(const Pass& pass, bool totals) {
-  for (const Stage* stage : pass.folding()) {
+  for (const Stage* stage : pass.reductions()) {
     std::string type = reducer(program(), *stage);
     if (totals) type = "Total<" + type + ">";
     const std::string label = totals ? sum(*stage) : acc(*stage);
     const std::int64_t count =
-        nest_.columns ? vectors() : (totals ? 1 : unroll(pass));
+        nest_.outer_reduction ? vectors() : (totals ? 1 : unroll(pass));
     out_.line(type + " " + label + "[" + text(count) + "];");
   }
 }
 
 void NestPrinter::merge_totals(const Pass& pass) {
-  for (const Stage* stage : pass.folding()) {
-    if (nest_.columns) {
+  for (const Stage* stage : pass.reductions()) {
+    if (nest_.outer_reduction) {
       out_.line("for (int64_t at = 0; at < " + text(vectors()) + "; ++at) " +
                 sum(*stage) + "[at].merge(" + acc(*stage) + "[at]);");
     } else {
@@ -84,15 +88,15 @@ void NestPrinter::merge_totals(const Pass& pass) {
   }
 }
 
-// What a fold left, as a vector: one lane a column, or all lanes alike.
+// What a reduction left, as a vector: one lane a column, or all lanes alike.
 std::string NestPrinter::result_text(const Stage& stage, std::size_t i) const {
-  if (!nest_.columns) return "r" + text(stage.results[i]);
+  if (!nest_.outer_reduction) return "r" + text(stage.results[i]);
   if (i == 0) return acc(stage) + "[at].value";
   return "convert<i64v>(" + acc(stage) + "[at].position)";
 }
 
 void NestPrinter::join_unrolled(const Pass& pass, const Stage& stage) {
-  if (nest_.columns || needs_totals(pass) || unroll(pass) == 1) return;
+  if (nest_.outer_reduction || needs_totals(pass) || unroll(pass) == 1) return;
   out_.line("for (int u = 1; u < " + text(unroll(pass)) + "; ++u) " +
             acc(stage) + "[0].merge(" + acc(stage) + "[u]);");
 }
@@ -103,9 +107,9 @@ void NestPrinter::spill(const Stage& stage) {
     const int result = stage.results[i];
     if (!plan_.spilled.contains(result)) continue;
     const Buffer& buffer = program().buffers[result];
-    const Index& place = stage.result_index[0];
-    if (!nest_.columns) {
-      out_.line(buffer.name + "[" + place.text() + "] = stored<" +
+    const Index& index = stage.result_index[0];
+    if (!nest_.outer_reduction) {
+      out_.line(buffer.name + "[" + index.text() + "] = stored<" +
                 stored_type(buffer.dtype) + ">(q" + text(result) + ");");
       continue;
     }
@@ -116,22 +120,24 @@ void NestPrinter::spill(const Stage& stage) {
               name(nest_.outer.back()) + ", auto lanes, auto) BODY");
     out_.line("const int64_t at = (" + name(nest_.outer.back()) +
               " - first) / W;");
-    out_.line(store_text(scope, buffer.name, place, result_text(stage, i)));
+    out_.line(store_text(scope, buffer.name, index, result_text(stage, i)));
     out_.close("});");
   }
 }
 
-// Leaves each fold's result where the later passes, or later nests, find it.
+// Leaves each reduction's result where the later passes, or later nests, find
+// it.
 void NestPrinter::finish(const Pass& pass) {
   const bool totals = needs_totals(pass);
-  for (const Stage* stage : pass.folding()) {
+  for (const Stage* stage : pass.reductions()) {
     const std::string a = acc(*stage);
     join_unrolled(pass, *stage);
-    if (nest_.columns && totals) {
+    if (nest_.outer_reduction && totals) {
       out_.line("for (int64_t at = 0; at < " + text(vectors()) + "; ++at) " +
                 a + "[at] = " + sum(*stage) + "[at].folded();");
     }
-    for (std::size_t i = 0; !nest_.columns && i < stage->results.size(); ++i) {
+    for (std::size_t i = 0; !nest_.outer_reduction && i < stage->results.size();
+         ++i) {
       const std::string result = text(stage->results[i]);
       const std::string from =
           totals ? sum(*stage) + "[0].folded()" : a + "[0]";

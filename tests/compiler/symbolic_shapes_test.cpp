@@ -1,4 +1,4 @@
-#include "compiler/graph/growth.hpp"
+#include "compiler/graph/symbolic_shapes.hpp"
 
 #include <doctest/doctest.h>
 
@@ -29,9 +29,9 @@ std::map<Sizes, Graph> captures() {
   return graphs;
 }
 
-Graph growing() {
+Graph symbolic_graph() {
   Graph graph = at_batch(8);
-  graph.growth = *growth_of(captures(), {8});
+  graph.symbolic_shapes = *fit_symbolic_shapes(captures(), {8});
   return graph;
 }
 
@@ -53,9 +53,9 @@ std::map<Sizes, Graph> pair_captures() {
   return graphs;
 }
 
-Graph growing_twice() {
+Graph symbolic_twice() {
   Graph graph = at_sizes(8, 16);
-  graph.growth = *growth_of(pair_captures(), {8, 16});
+  graph.symbolic_shapes = *fit_symbolic_shapes(pair_captures(), {8, 16});
   return graph;
 }
 
@@ -75,28 +75,29 @@ constexpr std::string_view kTwo[] = {"n", "m"};
 }  // namespace
 
 TEST_CASE("what differs between captures grows by what it differs by") {
-  const auto growth = growth_of(captures(), {8});
-  REQUIRE(growth.has_value());
-  CHECK(growth->sizes == Sizes{8});
-  CHECK(growth->per.size() == 3);
-  CHECK(growth->per.at("/nodes/0/values/0/shape/0") == Rates{1});
+  const auto symbolic_shapes = fit_symbolic_shapes(captures(), {8});
+  REQUIRE(symbolic_shapes.has_value());
+  CHECK(symbolic_shapes->sizes == Sizes{8});
+  CHECK(symbolic_shapes->coefficients.size() == 3);
+  CHECK(symbolic_shapes->coefficients.at("/nodes/0/values/0/shape/0") ==
+        Coefficients{1});
 }
 
 TEST_CASE("a graph that grows can be had at any size, and is itself again") {
-  const Graph graph = growing();
+  const Graph graph = symbolic_graph();
   Graph other = *graph_at(graph, {101});
-  CHECK(other.growth.sizes == Sizes{101});
+  CHECK(other.symbolic_shapes.sizes == Sizes{101});
   CHECK(*graph_at(other, {8}) == graph);
-  other.growth = {};
+  other.symbolic_shapes = {};
   CHECK(other == at_batch(101));
   CHECK_FALSE(graph_at(graph, {-1}).has_value());
 }
 
 TEST_CASE("what grows survives the graph's JSON") {
-  const auto read = parse_graph(graph_to_json(growing()));
+  const auto read = parse_graph(graph_to_json(symbolic_graph()));
   REQUIRE(read.has_value());
-  CHECK(*read == growing());
-  std::string text = graph_to_json(growing());
+  CHECK(*read == symbolic_graph());
+  std::string text = graph_to_json(symbolic_graph());
   text.replace(text.find("/nodes/0/values"), 8, "/nodes/9");
   CHECK(!parse_graph(text).has_value());
 }
@@ -104,15 +105,15 @@ TEST_CASE("what grows survives the graph's JSON") {
 TEST_CASE("captures that differ otherwise are told apart by node and place") {
   auto graphs = captures();
   graphs[{41}].nodes[1].values[0]->shape[1] = 4;
-  const auto growth = growth_of(graphs, {8});
-  REQUIRE(!growth.has_value());
-  CHECK(growth.error().message.contains("r (aten.relu.default)"));
-  CHECK(growth.error().message.contains("values/0/shape/1"));
-  CHECK(growth.error().message.contains("4 at the size 41"));
+  const auto symbolic_shapes = fit_symbolic_shapes(graphs, {8});
+  REQUIRE(!symbolic_shapes.has_value());
+  CHECK(symbolic_shapes.error().message.contains("r (aten.relu.default)"));
+  CHECK(symbolic_shapes.error().message.contains("values/0/shape/1"));
+  CHECK(symbolic_shapes.error().message.contains("4 at the size 41"));
 }
 
 TEST_CASE("samples are primes that are no extent, judged sizes others") {
-  Graph graph = growing();
+  Graph graph = symbolic_graph();
   graph.nodes[0].values[0]->shape[1] = 41;
   const auto samples = sample_sizes(graph);
   CHECK(samples == std::vector<Sizes>{{37}, {43}, {47}, {53}});
@@ -122,25 +123,25 @@ TEST_CASE("samples are primes that are no extent, judged sizes others") {
   }
 }
 
-/// Whether a number that is had so of the sizes passes for one that grows.
+/// Whether a number that is had so of the sizes passes for a symbolic one.
 bool passes(const std::vector<Sizes>& sizes, const auto& of) {
   std::vector<std::pair<Sizes, std::int64_t>> values;
   for (const Sizes& one : sizes) values.emplace_back(one, of(one));
-  return multiple_of_sizes(values).has_value();
+  return fit_polynomial(values).has_value();
 }
 
 TEST_CASE("what a model divides by grows at captured sizes by no chance") {
-  Graph graph = growing();
+  Graph graph = symbolic_graph();
   const auto one = sizes_to_capture(graph);
   CHECK(one == std::vector<Sizes>{{37}, {41}, {43}, {240}});
-  CHECK(sizes_to_capture(growing_twice()) == std::vector<Sizes>{{37, 41},
-                                                                {37, 43},
-                                                                {37, 72},
-                                                                {60, 41},
-                                                                {60, 43},
-                                                                {60, 72},
-                                                                {246, 240}});
-  graph.growth.sizes = {1537};
+  CHECK(sizes_to_capture(symbolic_twice()) == std::vector<Sizes>{{37, 41},
+                                                                 {37, 43},
+                                                                 {37, 72},
+                                                                 {60, 41},
+                                                                 {60, 43},
+                                                                 {60, 72},
+                                                                 {246, 240}});
+  graph.symbolic_shapes.sizes = {1537};
   const std::vector<std::vector<Sizes>> all = {one, sizes_to_capture(graph)};
   for (const auto& sizes : all) {
     CHECK(passes(sizes, [](const Sizes& s) { return s[0] * s[0] - 1; }));
@@ -151,18 +152,19 @@ TEST_CASE("what a model divides by grows at captured sizes by no chance") {
     }
   }
   for (const std::int64_t k : {2, 3, 4, 6, 8, 12, 24, 48}) {
-    for (const bool whose : {false, true}) {
+    for (const bool has_product : {false, true}) {
       const auto of = [&](const Sizes& s) {
-        return (whose ? s[0] * s[1] * s[1] : s[0] + s[1] * s[1]) / k * k;
+        return (has_product ? s[0] * s[1] * s[1] : s[0] + s[1] * s[1]) / k * k;
       };
-      CHECK_FALSE(passes(sizes_to_capture(growing_twice()), of));
+      CHECK_FALSE(passes(sizes_to_capture(symbolic_twice()), of));
     }
   }
 }
 
 TEST_CASE("a number that 64 bits do not hold has no graph") {
-  Graph graph = growing();
-  graph.growth.per["/nodes/0/values/0/shape/0"] = {.square = 1 << 20};
+  Graph graph = symbolic_graph();
+  graph.symbolic_shapes.coefficients["/nodes/0/values/0/shape/0"] = {
+      .square = 1 << 20};
   CHECK(graph_at(graph, {1'000}).has_value());
   CHECK_FALSE(graph_at(graph, {std::int64_t{1} << 32}).has_value());
 }
@@ -171,14 +173,14 @@ TEST_CASE("the size is read from a dimension that is it, or a multiple") {
   GraphBuilder b;
   b.input("w", dense({5, 8})).input("x", dense({32, 8}));
   Graph graph = b.input("y", dense({8, 3})).outputs({"y"}).graph;
-  graph.growth = {{8}, {{"/nodes/1/values/0/shape/0", {4}}}};
+  graph.symbolic_shapes = {{8}, {{"/nodes/1/values/0/shape/0", {4}}}};
   const auto multiple = size_sources(graph);
   REQUIRE(multiple.has_value());
   CHECK(multiple->front().node == "x");
-  CHECK(multiple->front().per == 4);
-  graph.growth.per["/nodes/2/values/0/shape/0"] = {1};
+  CHECK(multiple->front().divisor == 4);
+  graph.symbolic_shapes.coefficients["/nodes/2/values/0/shape/0"] = {1};
   CHECK(size_sources(graph)->front().node == "y");
-  graph.growth.per = {{"/nodes/0/values/0/shape/0", {1}}};
+  graph.symbolic_shapes.coefficients = {{"/nodes/0/values/0/shape/0", {1}}};
   CHECK_FALSE(size_sources(graph).has_value());
 }
 
@@ -209,17 +211,21 @@ TEST_CASE("a name, a fraction or what grows unevenly is nothing in common") {
 }
 
 TEST_CASE("of two sizes an integer grows with each and with their product") {
-  const auto growth = growth_of(pair_captures(), {8, 16});
-  REQUIRE(growth.has_value());
-  CHECK(growth->per.at("/nodes/0/values/0/shape/0") == Rates{1, 0, 0});
-  CHECK(growth->per.at("/nodes/0/values/0/shape/1") == Rates{0, 1, 0});
-  CHECK(growth->per.at("/nodes/0/values/0/stride/0") == Rates{0, 3, 0});
-  CHECK(growth->per.at("/nodes/2/values/0/shape/0") == Rates{0, 0, 1});
-  const Graph graph = growing_twice();
+  const auto symbolic_shapes = fit_symbolic_shapes(pair_captures(), {8, 16});
+  REQUIRE(symbolic_shapes.has_value());
+  CHECK(symbolic_shapes->coefficients.at("/nodes/0/values/0/shape/0") ==
+        Coefficients{1, 0, 0});
+  CHECK(symbolic_shapes->coefficients.at("/nodes/0/values/0/shape/1") ==
+        Coefficients{0, 1, 0});
+  CHECK(symbolic_shapes->coefficients.at("/nodes/0/values/0/stride/0") ==
+        Coefficients{0, 3, 0});
+  CHECK(symbolic_shapes->coefficients.at("/nodes/2/values/0/shape/0") ==
+        Coefficients{0, 0, 1});
+  const Graph graph = symbolic_twice();
   Graph other = *graph_at(graph, {1, 101});
   CHECK(*graph_at(other, {8, 16}) == graph);
   CHECK(*parse_graph(graph_to_json(graph)) == graph);
-  other.growth = {};
+  other.symbolic_shapes = {};
   CHECK(other == at_sizes(1, 101));
 }
 
@@ -229,15 +235,15 @@ TEST_CASE("six numbers are found, and one sample more checks them") {
     for (std::size_t i = 1; i <= count; ++i) {
       values.emplace_back(kPairs[i], of(kPairs[i][0], kPairs[i][1]));
     }
-    return multiple_of_sizes(values);
+    return fit_polynomial(values);
   };
   const auto even = [](std::int64_t n, std::int64_t m) {
     return 5 - 7 * n + 2 * m + 3 * n * m - 11 * m * m + n * m * m;
   };
   const auto multiple = found(even, 7);
   REQUIRE(multiple.has_value());
-  CHECK(multiple->per == Rates{-7, 2, 3, -11, 1});
-  CHECK(multiple->rest == 5);
+  CHECK(multiple->coefficients == Coefficients{-7, 2, 3, -11, 1});
+  CHECK(multiple->constant == 5);
   CHECK_FALSE(found(even, 5).has_value());  // a corner is missing
   const auto square = [](std::int64_t n, std::int64_t) { return n * n; };
   CHECK(found(square, 6).has_value());  // which is why there is a seventh
@@ -253,30 +259,32 @@ TEST_CASE("of one size an integer grows with it and with its square") {
   for (const std::int64_t n : {37, 41, 43, 47, 2, 1'000'003}) {
     values.push_back({{n}, 4 - 3 * n + 5 * n * n});
   }
-  const auto found = multiple_of_sizes(values);
+  const auto found = fit_polynomial(values);
   REQUIRE(found.has_value());
-  CHECK(found->per == Rates{.first = -3, .square = 5});
-  CHECK(found->rest == 4);
+  CHECK(found->coefficients == Coefficients{.first = -3, .square = 5});
+  CHECK(found->constant == 4);
   for (auto& [size, value] : values) value = size[0] * (size[0] - 1) / 2;
-  CHECK_FALSE(multiple_of_sizes(values).has_value());  // halves of both
-  CHECK_FALSE(multiple_of_sizes(std::span(values).first(2)).has_value());
+  CHECK_FALSE(fit_polynomial(values).has_value());  // halves of both
+  CHECK_FALSE(fit_polynomial(std::span(values).first(2)).has_value());
 }
 
 TEST_CASE("rates are lists without the zeros that nobody needs") {
-  for (const Rates& one : {Rates{2}, Rates{.first = 2, .square = 3}}) {
-    CHECK(rates_of(list_of(one, 1), 1) == one);
+  for (const Coefficients& one :
+       {Coefficients{2}, Coefficients{.first = 2, .square = 3}}) {
+    CHECK(coefficients_of(list_of(one, 1), 1) == one);
   }
-  for (const Rates& one : {Rates{2}, Rates{1, 2, 3, 4, 5}}) {
-    CHECK(rates_of(list_of(one, 2), 2) == one);
+  for (const Coefficients& one :
+       {Coefficients{2}, Coefficients{1, 2, 3, 4, 5}}) {
+    CHECK(coefficients_of(list_of(one, 2), 2) == one);
   }
-  CHECK(list_of(Rates{2}, 1) == std::vector<std::int64_t>{2});
-  CHECK(list_of(Rates{2}, 2) == std::vector<std::int64_t>{2, 0, 0});
-  CHECK_FALSE(rates_of({1, 2, 3}, 1).has_value());
-  CHECK_FALSE(rates_of({1, 2}, 2).has_value());
+  CHECK(list_of(Coefficients{2}, 1) == std::vector<std::int64_t>{2});
+  CHECK(list_of(Coefficients{2}, 2) == std::vector<std::int64_t>{2, 0, 0});
+  CHECK_FALSE(coefficients_of({1, 2, 3}, 1).has_value());
+  CHECK_FALSE(coefficients_of({1, 2}, 2).has_value());
 }
 
 TEST_CASE("pairs of samples are primes, none twice and none an extent") {
-  Graph graph = growing_twice();
+  Graph graph = symbolic_twice();
   graph.nodes[0].values[0]->shape[2] = 47;
   const auto samples = sample_sizes(graph);
   CHECK(samples == std::vector<Sizes>{{37, 59},
@@ -320,18 +328,18 @@ TEST_CASE("each of two sizes is read where a dimension is a multiple of it") {
     return "/nodes/" + std::to_string(node) + "/values/0/shape/" +
            std::to_string(dim);
   };
-  const auto sources = size_sources(growing_twice());
+  const auto sources = size_sources(symbolic_twice());
   REQUIRE(sources.has_value());
   CHECK((*sources)[0].dim == 0);
   CHECK((*sources)[1].dim == 1);
   GraphBuilder b;
   Graph graph = b.input("x", dense({3 * 8 * 16, 2})).outputs({"x"}).graph;
-  graph.growth = {{8, 16}, {{shape(0, 0), {0, 0, 3}}}};
+  graph.symbolic_shapes = {{8, 16}, {{shape(0, 0), {0, 0, 3}}}};
   const auto joined = size_sources(graph);  // the product does for the first
   REQUIRE(joined.has_value());
-  CHECK((*joined)[0].per == 3);
+  CHECK((*joined)[0].divisor == 3);
   CHECK((*joined)[1].node.empty());
-  graph.growth.per[shape(0, 1)] = {0, 1, 0};
+  graph.symbolic_shapes.coefficients[shape(0, 1)] = {0, 1, 0};
   CHECK_FALSE(size_sources(graph).has_value());
 }
 
@@ -341,12 +349,13 @@ TEST_CASE("a model's plan for any size has pieces of a name of their own") {
   REQUIRE(plan.has_value());
   REQUIRE(plan->subgraphs.size() == 1);
   const Subgraph& piece = plan->subgraphs.front();
-  CHECK(piece.graph.growth.grows());
+  CHECK(piece.graph.symbolic_shapes.is_symbolic());
   CHECK(piece.id != partition(at_batch(8), cpu).subgraphs.front().id);
   CHECK(plan->placements.front().subgraph == piece.id);
   const auto read = parse_plan(plan_to_json(*plan));
   REQUIRE(read.has_value());
-  CHECK(read->subgraphs.front().graph.growth == piece.graph.growth);
+  CHECK(read->subgraphs.front().graph.symbolic_shapes ==
+        piece.graph.symbolic_shapes);
 }
 
 TEST_CASE("what folds the size, or scans it, is part of a piece for any") {
@@ -413,7 +422,7 @@ TEST_CASE("elements are counted up to what 64 bits hold") {
       graphs[{n, m}] = b.outputs({"e"}).graph;
     }
     Graph graph = graphs.at({8, 16});
-    graph.growth = *growth_of(graphs, {8, 16});
+    graph.symbolic_shapes = *fit_symbolic_shapes(graphs, {8, 16});
     return check_any_size(graph, {});
   };
   CHECK(checked(1).has_value());
@@ -433,7 +442,8 @@ TEST_CASE("whose a product is goes by what it takes at the plan's own size") {
   cut.choices.contraction.our_product = {0.01, 0.02};
   const auto is_ours = [&](std::int64_t n) {
     const Graph graph = of_products(n);
-    return whose(graph, *graph.find("p"), cut) != Whose::library;
+    return choose_contraction(graph, *graph.find("p"), cut) !=
+           ContractionChoice::vendor;
   };
   std::int64_t n = 4;
   while (n < (1 << 20) && is_ours(n) == is_ours(n + 1)) ++n;
@@ -464,12 +474,12 @@ TEST_CASE("with a contested product there is a cut around the library's") {
   CutOptions cut;
   cut.for_sizes = true;
   const auto plan =
-      partition_for_sizes_in_ways(models, {8}, *find_target("triton"), cut);
+      partition_candidates_for_sizes(models, {8}, *find_target("triton"), cut);
   REQUIRE(plan.has_value());
   REQUIRE(plan->others.size() == 1);
   const Plan& other = plan->others.front();
-  CHECK(other.model.growth.grows());
-  CHECK(other.subgraphs.front().graph.growth.grows());
+  CHECK(other.model.symbolic_shapes.is_symbolic());
+  CHECK(other.subgraphs.front().graph.symbolic_shapes.is_symbolic());
   const auto takes = [](const Plan& one) {
     return std::ranges::any_of(one.placements, [](const Placement& each) {
       return std::ranges::find(each.nodes, "p") != each.nodes.end();

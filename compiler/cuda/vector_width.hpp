@@ -1,4 +1,4 @@
-// The widest vector access that a thread can use.
+// Widest vector access that a thread can use.
 #pragma once
 
 #include <optional>
@@ -9,18 +9,18 @@
 
 namespace weft {
 
-/// What a pass reads from memory.
+/// Loads of a pass.
 std::vector<ExprId> cuda_loads(const Program& program, const Pass& pass);
 
 /// Elements of the widest profitable vector access along that variable.
-int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
-               LoopVar lane);
+int cuda_vector_width(const Program& program, const std::vector<Pass>& passes,
+                      LoopVar lane);
 
 /// The same for rows that are not aligned.
-inline constexpr int kCudaShiftedLanes = 4;
+inline constexpr int kCudaShiftedVectorWidth = 4;
 
-/// Where a row begins, for consecutive rows whose length is no multiple of a
-/// vector: all contiguous accesses of a row are then misaligned by the same
+/// First element of a row, for consecutive rows whose length is no multiple of
+/// a vector. All contiguous accesses of a row are then misaligned by the same
 /// distance.
 std::optional<Index> cuda_row_begin(const Program& program,
                                     const std::vector<Pass>& passes,

@@ -24,21 +24,21 @@ Position anywhere_in(Lowering& in, const Shape& shape) {
 }  // namespace
 
 Virtual Lowering::factor(const Virtual& value) {
-  const Virtual made =
+  const Virtual factor =
       is_half(result_type_) ? rounded(value, result_type_) : value;
-  const auto reads = std::ranges::count_if(made_of(made), [&](ExprId id) {
-    return arena()[id].op == ScalarOp::load;
-  });
-  return reads > kFactorReadsMax ? kept(made) : made;
+  const auto reads = std::ranges::count_if(
+      expressions_of(factor),
+      [&](ExprId id) { return arena()[id].op == ScalarOp::load; });
+  return reads > kFactorReadsMax ? materialized(factor) : factor;
 }
 
-Virtual Lowering::kept(const Virtual& value) {
-  // Folding nothing away leaves each element.
-  return fold(Fold::max, value, {})[0];
+Virtual Lowering::materialized(const Virtual& value) {
+  // Reducing nothing away leaves each element.
+  return reduce(Reduction::max, value, {})[0];
 }
 
-Virtual Lowering::kept_for_windows(const Virtual& value, double times,
-                                   std::size_t dims) {
+Virtual Lowering::materialized_for_windows(const Virtual& value, double times,
+                                           std::size_t dims) {
   const Position at = anywhere_in(*this, value.shape());
   std::map<int, LoopVar> walked;
   for (std::size_t i = at.size() - dims; i < at.size(); ++i) {
@@ -49,8 +49,9 @@ Virtual Lowering::kept_for_windows(const Virtual& value, double times,
   for (const ExprId id : arena().reachable({value.at(at)})) {
     const Scalar& node = arena()[id];
     const bool moves = std::ranges::any_of(node.index, [&](const Index& index) {
-      return std::ranges::any_of(
-          walked, [&](const auto& one) { return index.uses(one.first); });
+      return std::ranges::any_of(walked, [&](const auto& variable) {
+        return index.uses(variable.first);
+      });
     });
     if (moves || std::ranges::any_of(node.arguments, [&](ExprId argument) {
           return differing.contains(argument);
@@ -61,11 +62,12 @@ Virtual Lowering::kept_for_windows(const Virtual& value, double times,
   if (differing.size() <= 1) return value;  // it is read, and not made
   const double most =
       static_cast<double>(options_.choices.window_operations_max);
-  return times * static_cast<double>(differing.size()) > most ? kept(value)
-                                                              : value;
+  return times * static_cast<double>(differing.size()) > most
+             ? materialized(value)
+             : value;
 }
 
-std::vector<ExprId> Lowering::made_of(const Virtual& value) {
+std::vector<ExprId> Lowering::expressions_of(const Virtual& value) {
   return arena().reachable({value.at(anywhere_in(*this, value.shape()))});
 }
 

@@ -1,4 +1,4 @@
-#include "compiler/cuda/lanes.hpp"
+#include "compiler/cuda/vector_width.hpp"
 
 #include <algorithm>
 
@@ -39,7 +39,7 @@ std::int64_t widest_bytes(const Program& program,
       look(program.arena[id].dtype, true);
     }
     for (const Stage* stage : pass.stages) {
-      look(program.arena[stage->value].dtype, stage->stores());
+      look(program.arena[stage->value].dtype, stage->is_store());
     }
   }
   return halves && widest == 4 ? 2 : widest;
@@ -47,29 +47,30 @@ std::int64_t widest_bytes(const Program& program,
 
 }  // namespace
 
-int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
-               LoopVar lane) {
+int cuda_vector_width(const Program& program, const std::vector<Pass>& passes,
+                      LoopVar lane) {
   const std::int64_t widest = widest_bytes(program, passes);
-  for (int lanes = static_cast<int>(16 / widest); lanes > 1; lanes /= 2) {
-    if (lane.extent % lanes != 0) continue;
+  for (int vector_width = static_cast<int>(16 / widest); vector_width > 1;
+       vector_width /= 2) {
+    if (lane.extent % vector_width != 0) continue;
     int vectors = 0;
     int others = 0;
     const auto count = [&](const Index& index, bool plain) {
-      const int step = step_along(index, lane.id, lanes);
+      const int step = step_along(index, lane.id, vector_width);
       if (step == 0) return;
-      plain&& step == 1 && is_aligned(index, lane.id, lanes) ? ++vectors
-                                                             : ++others;
+      plain&& step == 1 && is_aligned(index, lane.id, vector_width) ? ++vectors
+                                                                    : ++others;
     };
     for (const Pass& pass : passes) {
       for (const ExprId id : cuda_loads(program, pass)) {
         const Scalar& node = program.arena[id];
-        count(node.index[0], !node.guarded && !node.placed);
+        count(node.index[0], !node.guarded && !node.is_indirect);
       }
       for (const Stage* stage : pass.stages) {
-        if (stage->stores()) count(stage->offset, true);
+        if (stage->is_store()) count(stage->offset, true);
       }
     }
-    if (vectors > others) return lanes;
+    if (vectors > others) return vector_width;
   }
   return 1;
 }
@@ -87,17 +88,17 @@ std::optional<Index> cuda_row_begin(const Program& program,
     if (!fits) return;
     const Index own = index.substitute({{lane.id, Index(0)}});
     if (!begin) begin = own;
-    fits = is_aligned(own - *begin, -1, kCudaShiftedLanes);
+    fits = is_aligned(own - *begin, -1, kCudaShiftedVectorWidth);
   };
   for (const Pass& pass : passes) {
     if (pass.inner.empty()) continue;
     fits = fits && pass.inner == std::vector<LoopVar>{lane};
     for (const ExprId id : cuda_loads(program, pass)) {
       const Scalar& node = program.arena[id];
-      check(node.index[0], !node.guarded && !node.placed, node.dtype);
+      check(node.index[0], !node.guarded && !node.is_indirect, node.dtype);
     }
     for (const Stage* stage : pass.stages) {
-      if (!stage->stores()) continue;
+      if (!stage->is_store()) continue;
       check(stage->offset, true, program.arena[stage->value].dtype);
     }
   }

@@ -17,9 +17,10 @@ struct Uses {
   bool outside = false;
 };
 
-class Trimmer {
+class RegionFilter {
  public:
-  Trimmer(Graph& graph, Regions& regions) : graph_(graph), regions_(regions) {
+  RegionFilter(Graph& graph, Regions& regions)
+      : graph_(graph), regions_(regions) {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       names_.insert(graph.nodes[i].name);
       for_each_ref(graph.nodes[i],
@@ -32,7 +33,7 @@ class Trimmer {
   }
 
   /// Backwards, so that a chain of views is given back from its end.
-  void release_views() {
+  void hoist_slices() {
     for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
       int& region = regions_.region_of[i];
       if (region == Regions::kNoRegion) continue;
@@ -173,9 +174,9 @@ void dissolve_idle_regions(const Graph& graph, Regions& regions,
 
 }  // namespace
 
-void trim_regions(Graph& graph, Regions& regions,
-                  const FusionChoices& choices) {
-  Trimmer(graph, regions).release_views();
+void drop_trivial_regions(Graph& graph, Regions& regions,
+                          const FusionChoices& choices) {
+  RegionFilter(graph, regions).hoist_slices();
   dissolve_idle_regions(graph, regions, choices);
 }
 

@@ -65,12 +65,12 @@ struct Region {
 std::map<int, Region> regions_behind_views(const Graph& graph,
                                            const Regions& regions,
                                            const FusionChoices& choices) {
-  std::map<std::string, std::size_t> place;
+  std::map<std::string, std::size_t> index_of;
   std::map<int, Region> found;
   std::set<std::size_t> in_front;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    place[node.name] = i;
+    index_of[node.name] = i;
     const int id = regions.region_of[i];
     if (id == Regions::kNoRegion) continue;
     Region& region = found[id];
@@ -79,7 +79,7 @@ std::map<int, Region> regions_behind_views(const Graph& graph,
     const Begin begin = begin_of(graph, node, choices);
     if (begin != Begin::none) {
       const auto& ref = std::get<NodeRef>(node.args[0].value);
-      const std::size_t from = place.at(ref.name);
+      const std::size_t from = index_of.at(ref.name);
       is_in_front = regions.region_of[from] != id || in_front.contains(from);
     }
     if (is_in_front) in_front.insert(i);
@@ -87,19 +87,19 @@ std::map<int, Region> regions_behind_views(const Graph& graph,
     (is_in_front ? region.views : region.rest).push_back(i);
   }
   std::erase_if(found,
-                [](const auto& one) { return one.second.views.empty(); });
+                [](const auto& region) { return region.second.views.empty(); });
   return found;
 }
 
 }  // namespace
 
-void release_moving_views(const Graph& graph, Regions& regions,
-                          const FusionChoices& choices) {
+void hoist_loop_slices(const Graph& graph, Regions& regions,
+                       const FusionChoices& choices) {
   const auto found = regions_behind_views(graph, regions, choices);
   if (found.size() < choices.loop_steps_min) return;
   const PieceExtractor extractor(graph);
-  const auto signature = [&](const std::vector<std::size_t>& places) {
-    return signature_of(extractor.extract(places).graph);
+  const auto signature = [&](const std::vector<std::size_t>& nodes) {
+    return signature_of(extractor.extract(nodes).graph);
   };
   std::map<std::string, std::vector<const Region*>> by_rest;
   for (const auto& [id, region] : found) {

@@ -1,11 +1,12 @@
-// Teams: co-resident blocks that share a row and combine partials through
-// global memory. A kernel of its own zeroes their arrival counters beforehand.
+// Cooperative groups: co-resident blocks that share a row and combine partials
+// through global memory. A separate kernel zeroes their arrival counters
+// beforehand.
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
 namespace {
 
-/// Between counters, in words, so that no two share a cache line.
+/// Distance between two counters in words, so that no two share a cache line.
 constexpr std::int64_t kCounterDistance = 32;
 
 }  // namespace
@@ -24,22 +25,25 @@ void CudaNest::print_clearing(const std::string& type, const std::string& name,
 void CudaNest::clear_counters() {
   count_name_ =
       "count" + text(static_cast<std::int64_t>(module_.launches.size()));
-  print_clearing("unsigned", count_name_, shape_.teams * kCounterDistance, 4);
+  print_clearing("unsigned", count_name_,
+                 kernel_plan_.cooperative_groups * kCounterDistance, 4);
 }
 
-void CudaNest::open_team(CudaKernel& kernel) {
+void CudaNest::open_cooperative_group(CudaKernel& kernel) {
   kernel.need("team");
   kernel.use("unsigned", count_name_);
   kernel.out().line("Team team = {" + count_name_ + " + group * " +
                     text(kCounterDistance) + ", 0, rank, 0};");
 }
 
-std::string CudaNest::team_partial(CudaKernel& kernel, const CudaFold& fold) {
-  const std::string name = partial_name(fold);
+std::string CudaNest::group_partial(CudaKernel& kernel,
+                                    const CudaReduction& reduction) {
+  const std::string name = partial_name(reduction);
   module_.scratch.push_back(
-      {name, shape_.teams * 2 * shape_.blocks * fold.value_bytes()});
-  kernel.use(fold.value_type(), name);
-  return name + " + group * " + text(2 * shape_.blocks);
+      {name, kernel_plan_.cooperative_groups * 2 * kernel_plan_.blocks *
+                 reduction.value_bytes()});
+  kernel.use(reduction.value_type(), name);
+  return name + " + group * " + text(2 * kernel_plan_.blocks);
 }
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// Folds in Triton's words: what an accumulator begins with, how it takes a
-// value, and what is left of a tile.
+// Reductions in Triton: initial value of an accumulator, its update by a tile,
+// and the final reduction of a tile.
 #pragma once
 
 #include <string>
@@ -9,34 +9,36 @@
 
 namespace weft {
 
-class TritonFold {
+class TritonReduction {
  public:
-  TritonFold(const Program& program, const Stage& stage);
+  TritonReduction(const Program& program, const Stage& stage);
 
-  /// The names that the fold's results go by: one, or value and position.
+  /// Names of the reduction's results: one, or value and position.
   const std::vector<std::string>& names() const { return names_; }
-  /// An accumulator of that shape, as statements.
+  /// Prints an accumulator of that shape.
   void begin(TritonKernel& kernel, const std::string& shape) const;
-  /// The tile that is folded, with what lies outside of the mask made neutral.
+  /// The tile to reduce; elements outside of the mask are set to the neutral
+  /// value.
   std::vector<std::string> tile(TritonKernel& kernel, const std::string& shape,
                                 const std::string& mask) const;
-  /// The accumulator takes a tile.
+  /// Prints the update of the accumulator by a tile.
   void take(TritonKernel& kernel, const std::vector<std::string>& tile) const;
-  /// The results are what is left of these along the inner dimension.
+  /// Prints the reduction of these values along the inner dimension, which
+  /// gives the results.
   void reduce(TritonKernel& kernel,
               const std::vector<std::string>& values) const;
-  /// The results turned into what a stage's readers expect.
+  /// Prints the conversion of the results to what the stage's readers expect.
   void conclude(TritonKernel& kernel) const;
 
-  /// Of a scan: the tile's running values, after `carry` ("" for none); and the
-  /// carry for the next tile.
+  /// For a scan: the tile's running values, after `carry` ("" for none), and
+  /// the carry for the next tile.
   void scan(TritonKernel& kernel, const std::string& tile,
             const std::string& carry) const;
 
   bool has_position() const { return names_.size() > 1; }
-  /// What accumulators hold: truth values as numbers.
+  /// Element type of the accumulators: truth values are numbers.
   DType accumulator_dtype() const;
-  /// What a masked load gives that must not count.
+  /// Value of a masked load that does not change the result.
   std::string neutral(std::size_t which) const;
 
  private:

@@ -10,12 +10,15 @@ constexpr std::size_t kWeightAt = 1, kPaddingAt = 4, kTransposedAt = 6;
 
 /// Zeros around the image, for the turned window to reach what the transposed
 /// convolution did; none where it would have to be cut instead.
-std::optional<std::vector<std::int64_t>> padding_of(const Convolution& one) {
+std::optional<std::vector<std::int64_t>> padding_of(
+    const Convolution& convolution) {
   std::vector<std::int64_t> around;
-  for (std::size_t i = 0; i < one.steps.size(); ++i) {
-    const std::int64_t taps = one.weight->shape[i + 2];
-    around.push_back(one.dilation[i] * (taps - 1) - one.padding[i]);
-    if (one.steps[i] != 1 || one.more[i] != 0 || around[i] < 0) {
+  for (std::size_t i = 0; i < convolution.steps.size(); ++i) {
+    const std::int64_t taps = convolution.weight->shape[i + 2];
+    around.push_back(convolution.dilation[i] * (taps - 1) -
+                     convolution.padding[i]);
+    if (convolution.steps[i] != 1 || convolution.more[i] != 0 ||
+        around[i] < 0) {
       return std::nullopt;
     }
   }
@@ -28,9 +31,10 @@ class Turner {
 
   Graph run() {
     for (const Node& node : graph_.nodes) {
-      const auto one = convolution_of(graph_, node);
-      if (one && node.tf32 && steps_by_one_through_volumes(*one)) {
-        turn(node, *one);
+      const auto convolution = convolution_of(graph_, node);
+      if (convolution && node.tf32 &&
+          steps_by_one_through_volumes(*convolution)) {
+        turn(node, *convolution);
       } else {
         nodes_.push_back(node);
       }
@@ -41,14 +45,14 @@ class Turner {
   }
 
  private:
-  static bool steps_by_one_through_volumes(const Convolution& one) {
-    return one.transposed && one.groups == 1 && one.window > 1 &&
-           one.weight->shape.size() == 5 && is_row_major(*one.weight) &&
-           padding_of(one);
+  static bool steps_by_one_through_volumes(const Convolution& convolution) {
+    return convolution.transposed && convolution.groups == 1 &&
+           convolution.window > 1 && convolution.weight->shape.size() == 5 &&
+           is_row_major(*convolution.weight) && padding_of(convolution);
   }
 
-  void turn(const Node& node, const Convolution& one) {
-    TensorType type = *one.weight;
+  void turn(const Node& node, const Convolution& convolution) {
+    TensorType type = *convolution.weight;
     const Arg turned = add(node, "turned", "aten.flip.default",
                            {node.args[kWeightAt], list_of({2, 3, 4})}, type);
     std::swap(type.shape[0], type.shape[1]);
@@ -61,7 +65,7 @@ class Turner {
         {{"memory_format", {Symbol{"memory_format", "contiguous_format"}}}});
     Node forward = node;
     forward.args[kWeightAt] = window;
-    forward.args[kPaddingAt] = list_of(*padding_of(one));
+    forward.args[kPaddingAt] = list_of(*padding_of(convolution));
     forward.args[kTransposedAt] = {false};
     nodes_.push_back(std::move(forward));
   }
@@ -87,6 +91,8 @@ class Turner {
 
 }  // namespace
 
-Graph convolve_forward(const Graph& graph) { return Turner(graph).run(); }
+Graph transposed_to_forward_convolution(const Graph& graph) {
+  return Turner(graph).run();
+}
 
 }  // namespace weft

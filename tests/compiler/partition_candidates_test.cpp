@@ -23,7 +23,7 @@ struct Filters {
 };
 
 /// A 3 × 3 convolution in TF32, and relu of it.
-Graph filtered(const Filters& of, bool alone = false) {
+Graph filtered(const Filters& of, bool without_consumer = false) {
   Graph graph;
   const TensorType made = dense({of.images, of.results, of.extent, of.extent});
   const std::int64_t from = of.transposed ? of.channels : of.results;
@@ -43,15 +43,15 @@ Graph filtered(const Filters& of, bool alone = false) {
            made);
   graph.nodes.back().tf32 = true;
   graph.outputs = {"y"};
-  if (alone) return graph;
+  if (without_consumer) return graph;
   add_call(graph, "z", "aten.relu.default", {ref("y")}, made);
   graph.outputs = {"z"};
   return graph;
 }
 
-Whose decided(const Filters& of, const CutOptions& cut = {}) {
+ContractionChoice decided(const Filters& of, const CutOptions& cut = {}) {
   const Graph graph = filtered(of);
-  return whose(graph, graph.nodes[2], cut);
+  return choose_contraction(graph, graph.nodes[2], cut);
 }
 
 bool is_extern(const Plan& plan, const std::string& part) {
@@ -63,36 +63,38 @@ bool is_extern(const Plan& plan, const std::string& part) {
 
 Plan ways(const Graph& graph, const char* target = "gpu",
           const CutOptions& cut = {}) {
-  return partition_in_ways(graph, *find_target(target), cut);
+  return partition_candidates(graph, *find_target(target), cut);
 }
 
 }  // namespace
 
 TEST_CASE(
     "short sums are ours, long ones the library's, timing decides between") {
-  CHECK(decided({.channels = 3}) == Whose::ours);
-  CHECK(decided({.channels = 32}) == Whose::contested);
-  CHECK(decided({.channels = 256, .results = 256}) == Whose::library);
+  CHECK(decided({.channels = 3}) == ContractionChoice::generated);
+  CHECK(decided({.channels = 32}) == ContractionChoice::undecided);
+  CHECK(decided({.channels = 256, .results = 256}) ==
+        ContractionChoice::vendor);
 }
 
 TEST_CASE("a depthwise convolution is ours") {
-  CHECK(decided({.channels = 64, .results = 64, .groups = 64}) == Whose::ours);
+  CHECK(decided({.channels = 64, .results = 64, .groups = 64}) ==
+        ContractionChoice::generated);
 }
 
 TEST_CASE("of what takes a launch's time nobody knows") {
   const Filters small{.channels = 16, .images = 1, .extent = 8};
-  CHECK(decided(small) == Whose::contested);
+  CHECK(decided(small) == ContractionChoice::undecided);
 }
 
 TEST_CASE("channels that fill no tile count as if they did") {
-  CHECK(decided({.channels = 64, .results = 3}) == Whose::library);
-  CHECK(decided({.channels = 32, .results = 48}) != Whose::library);
+  CHECK(decided({.channels = 64, .results = 3}) == ContractionChoice::vendor);
+  CHECK(decided({.channels = 32, .results = 48}) != ContractionChoice::vendor);
 }
 
 TEST_CASE("on a device with a fast memory more is the library's") {
   CutOptions fast;
   fast.rates.memory_gbps *= 4;
-  CHECK(decided({.channels = 32}, fast) == Whose::library);
+  CHECK(decided({.channels = 32}, fast) == ContractionChoice::vendor);
 }
 
 TEST_CASE("a convolution that timing has to decide is cut in both ways") {
@@ -102,7 +104,7 @@ TEST_CASE("a convolution that timing has to decide is cut in both ways") {
   const Plan& library = plan.others.front();
   CHECK(is_extern(library, "convolution"));
   CHECK_FALSE(library.placements.empty());
-  CHECK(plan.way != library.way);
+  CHECK(plan.label != library.label);
   CHECK(all_subgraphs(plan).size() >
         std::max(plan.subgraphs.size(), library.subgraphs.size()));
 }
@@ -144,9 +146,11 @@ TEST_CASE("products of float32 are ours: the library's take longer") {
            dense({4096, 4096}));
   add_call(graph, "z", "aten.relu.default", {ref("y")}, dense({4096, 4096}));
   graph.outputs = {"z"};
-  CHECK(whose(graph, graph.nodes[2], {}) == Whose::ours);
+  CHECK(choose_contraction(graph, graph.nodes[2], {}) ==
+        ContractionChoice::generated);
   graph.nodes[2].tf32 = true;
-  CHECK(whose(graph, graph.nodes[2], {}) == Whose::contested);
+  CHECK(choose_contraction(graph, graph.nodes[2], {}) ==
+        ContractionChoice::undecided);
 }
 
 TEST_CASE("with little time convolutions work in the layout of the model") {
@@ -154,7 +158,7 @@ TEST_CASE("with little time convolutions work in the layout of the model") {
   const Target& target = *find_target("triton");
   CHECK_FALSE(partition(graph, target).model.nodes.size() ==
               graph.nodes.size());  // with copies into another
-  const Plan plan = partition_in_brief(graph, target);
+  const Plan plan = partition_for_short_run(graph, target);
   CHECK(plan.model.nodes.size() == graph.nodes.size());
   CHECK_FALSE(plan.placements.empty());
 }
@@ -162,17 +166,17 @@ TEST_CASE("with little time convolutions work in the layout of the model") {
 TEST_CASE("a convolution of the near cut works in the layout of the model") {
   const Graph graph = filtered({.channels = 256, .results = 256});
   Plan plan = partition(graph, *find_target("triton"));
-  add_near_cut(graph, *find_target("triton"), {}, plan);
+  add_eager_contractions_partition(graph, *find_target("triton"), {}, plan);
   const auto layout_in = [](const Plan& cut) {
     const auto call =
         std::ranges::find(cut.model.nodes, "aten.convolution.default",
                           [](const Node& node) { return node.target; });
     return call->values.front()->stride;
   };
-  REQUIRE(plan.near_cut.size() == 1);
+  REQUIRE(plan.eager_contractions_partition.size() == 1);
   const auto as_captured = graph.find("y")->values.front()->stride;
   CHECK(layout_in(plan) != as_captured);  // channels last is faster
-  CHECK(layout_in(plan.near_cut.front()) == as_captured);
+  CHECK(layout_in(plan.eager_contractions_partition.front()) == as_captured);
 }
 
 TEST_CASE("a plan travels with its other cuts") {
@@ -181,7 +185,7 @@ TEST_CASE("a plan travels with its other cuts") {
   REQUIRE(back.has_value());
   CHECK(plan_to_json(*back) == plan_to_json(plan));
   REQUIRE(back->others.size() == 1);
-  CHECK(back->others[0].way == plan.others[0].way);
+  CHECK(back->others[0].label == plan.others[0].label);
 }
 
 TEST_CASE("a stored plan whose other cuts have others is damaged") {

@@ -1,11 +1,11 @@
-// Products of float32 in three passes of the matrix units' 19 bits, from
-// factors that are split beforehand.
+// TF32x3: products of float32 in three passes of the matrix units' 19 bits,
+// from factors that are split beforehand.
 //
-// A number is the sum of its nearest 19-bit number and a small rest; of the
-// four products of such halves three count. Split once, in memory, and laid out
-// along what is folded and padded to whole tiles, the halves go to the matrix
-// units as they are. That costs a pass over each factor, and pays where each of
-// its elements is used many times.
+// A number is the sum of its nearest 19-bit number and a small remainder. Of
+// the four products of such halves three matter. The factors are split once, in
+// memory, laid out along the summed dimension and padded to whole tiles, so
+// that the halves go to the matrix units as they are. That costs a pass over
+// each factor and is profitable if each element is used many times.
 #include <algorithm>
 
 #include "compiler/loops/width.hpp"
@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-/// The tile that is transposed at a time.
+/// Extent of the square tile that is transposed at a time.
 constexpr std::int64_t kSquare = 64;
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t unit) {
@@ -27,28 +27,30 @@ std::int64_t DotText::padded(std::int64_t extent, std::int64_t tile) const {
   return rounded_up(extent, std::max(kSquare, tile));
 }
 
-std::int64_t DotText::padded_folded() const {
-  const std::int64_t read = shares_ > 1 ? shares_ * share_ : folded_;
-  return rounded_up(read, std::max(kSquare, tile_folded_));
+std::int64_t DotText::padded_k() const {
+  const std::int64_t read = split_k_ > 1 ? split_k_ * k_per_program_ : k_;
+  return rounded_up(read, std::max(kSquare, block_k_));
 }
 
-// How much scratch, and whether a pass over a factor pays, goes by the size.
-bool DotText::may_presplit() const {
-  return variant_.presplits && precision() == "tf32x3" && !module_.for_sizes();
+// Whether a pass over a factor is profitable, and its scratch memory, depend on
+// the size.
+bool DotText::may_split_factors() const {
+  return variant_.splits_factors && precision() == "tf32x3" &&
+         !module_.for_sizes();
 }
 
-bool DotText::pays_presplit(std::int64_t rows, std::int64_t columns,
-                            std::int64_t folded) const {
-  return may_presplit() &&
+bool DotText::split_is_profitable(std::int64_t rows, std::int64_t columns,
+                                  std::int64_t k) const {
+  return may_split_factors() &&
          std::min(rows, columns) >= choices_.presplit_extent_min &&
-         folded >= choices_.presplit_folded_min;
+         k >= choices_.presplit_folded_min;
 }
 
-bool DotText::wants_presplit() const {
-  if (!pays_presplit(rows_, columns_, folded_)) return false;
+bool DotText::wants_split_factors() const {
+  if (!split_is_profitable(rows_, columns_, k_)) return false;
   const std::int64_t most =
-      extent_of(it_.batch) * padded_folded() *
-      std::max(padded(rows_, tile_rows_), padded(columns_, tile_columns_));
+      extent_of(it_.batch) * padded_k() *
+      std::max(padded(rows_, block_m_), padded(columns_, block_n_));
   return most < INT32_MAX && 8 * most < choices_.presplit_bytes_max;
 }
 
@@ -56,37 +58,36 @@ std::string DotText::split_factor(const char* name, const char* half) const {
   return std::string(name) + "_" + half + text(sum().results[0]);
 }
 
-void DotText::print_presplit(ExprId factor, const char* name,
-                             const std::vector<LoopVar>& variables,
-                             std::int64_t tile) {
+void DotText::print_split_factor(ExprId factor, const char* name,
+                                 const std::vector<LoopVar>& variables,
+                                 std::int64_t tile) {
   const std::int64_t extent = extent_of(variables);
   const std::int64_t high = padded(extent, tile);
-  const std::int64_t wide = padded_folded();
-  const std::int64_t across = wide / kSquare;
-  const std::int64_t squares = high / kSquare * across;
+  const std::int64_t wide = padded_k();
+  const std::int64_t squares_per_row = wide / kSquare;
+  const std::int64_t squares = high / kSquare * squares_per_row;
   TritonKernel kernel(plan_.program, module_);
   choose_width(kernel);
-  const std::string lanes = "tl.arange(0, " + text(kSquare) + ")";
+  const std::string offsets = "tl.arange(0, " + text(kSquare) + ")";
   kernel.line("tile = tl.program_id(0)");
-  std::string place = "m";
+  std::string address = "m";
   if (!it_.batch.empty()) {
     kernel.line("matrix = tile // " + text(squares));
     kernel.line("tile = tile % " + text(squares));
     kernel.name_variables(it_.batch, "matrix", Axis::none, "");
-    place = "(matrix * " + text(high) + " + m)";
+    address = "(matrix * " + text(high) + " + m)";
   }
-  kernel.line("m = tile // " + text(across) + " * " + text(kSquare) + " + " +
-              lanes + "[:, None]");
-  kernel.line("k = tile % " + text(across) + " * " + text(kSquare) + " + " +
-              lanes + "[None, :]");
-  const bool ragged = high != extent || wide != folded_;
+  kernel.line("m = tile // " + text(squares_per_row) + " * " + text(kSquare) +
+              " + " + offsets + "[:, None]");
+  kernel.line("k = tile % " + text(squares_per_row) + " * " + text(kSquare) +
+              " + " + offsets + "[None, :]");
+  const bool ragged = high != extent || wide != k_;
   if (ragged) {
-    kernel.line("inside = (m < " + text(extent) + ") & (k < " + text(folded_) +
-                ")");
+    kernel.line("inside = (m < " + text(extent) + ") & (k < " + text(k_) + ")");
   }
   const std::string mask = ragged ? "inside" : "";
   kernel.name_variables(variables, "m", Axis::rows, mask);
-  kernel.name_variables(it_.folded, "k", Axis::columns, mask);
+  kernel.name_variables(it_.reduced, "k", Axis::columns, mask);
   kernel.compute({factor}, false);
   std::string value = kernel.operand(factor);
   if (ragged) value = "tl.where(inside, " + value + ", 0.0)";
@@ -98,30 +99,30 @@ void DotText::print_presplit(ExprId factor, const char* name,
     const std::string buffer = split_factor(name, half);
     module_.scratch.push_back({buffer, extent_of(it_.batch) * high * wide});
     kernel.use(buffer);
-    kernel.line("tl.store(" + buffer + " + (" + place + " * " + text(wide) +
+    kernel.line("tl.store(" + buffer + " + (" + address + " * " + text(wide) +
                 " + k), _" + half + "_half(x))");
   }
   kernel.finish(extent_of(it_.batch) * squares, 8);
 }
 
-void DotText::open_presplit(TritonKernel& kernel) const {
+void DotText::open_split_factors(TritonKernel& kernel) const {
   for (const char* name : {"a", "b"}) {
     const bool is_a = name[0] == 'a';
-    const std::int64_t tile = is_a ? tile_rows_ : tile_columns_;
+    const std::int64_t tile = is_a ? block_m_ : block_n_;
     const std::int64_t high = padded(is_a ? rows_ : columns_, tile);
     const std::string base =
         it_.batch.empty() ? "" : "matrix * " + text(high) + " + ";
     kernel.line(std::string("at_") + name + " = (" + base +
                 (is_a ? "row" : "column") + " * " + text(tile) +
                 " + tl.arange(0, " + text(tile) + ")[:, None]) * " +
-                text(padded_folded()));
+                text(padded_k()));
     for (const char* half : {"high", "low"})
       kernel.use(split_factor(name, half));
   }
 }
 
-void DotText::print_presplit_step(TritonKernel& kernel) const {
-  kernel.line("kk = " + first() + " + tl.arange(0, " + text(tile_folded_) +
+void DotText::print_split_step(TritonKernel& kernel) const {
+  kernel.line("kk = " + first() + " + tl.arange(0, " + text(block_k_) +
               ")[None, :]");
   for (const char* name : {"a", "b"}) {
     for (const char* half : {"high", "low"}) {

@@ -1,5 +1,5 @@
-// How a nest is mapped to the threads of a GPU: which points and which inner
-// elements each has, and where these are kept between two passes.
+// Maps a nest to the threads of a GPU: which points and inner elements each
+// thread has, and where these are kept between two passes.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ enum class Persistence {
   stream,     ///< the same, warp-specialised: a warp reduces or stores
 };
 
-/// Warps of a stream's block that store (its epilogue). Besides these there are
-/// a producer warp, a publisher and a gatherer of partials, and those that
+/// Store warps (the epilogue) of a warp-specialised block. The block also has a
+/// producer warp, a publisher, a gatherer of partials, and the warps that
 /// reduce.
 inline constexpr int kCudaStoreWarps = 12;
 
@@ -30,25 +30,25 @@ enum class Combine {
   block,    ///< one block has the row, or several rows
   cluster,  ///< blocks of a cluster, through distributed shared memory
   grid,     ///< co-resident blocks, through global memory
-  parts,    ///< a second kernel folds the partials
+  parts,    ///< a second kernel reduces the partials
 };
 
-struct CudaShape {
-  /// Threads lie along the points, which are neighbours in memory; else along
-  /// the inner elements.
-  bool columns = false;
+struct KernelPlan {
+  /// Threads lie along the points, which are neighbours in memory; otherwise
+  /// along the inner elements.
+  bool outer_reduction = false;
   bool scans = false;
   int lane = -1;  ///< the loop variable that lanes count
-  int lanes = 1;
-  /// Rows begin anywhere: vectors lie where they may, and the first and last of
-  /// a row have lanes that do not exist.
+  int vector_width = 1;
+  /// Rows may begin at any address: vectors lie at aligned addresses, and some
+  /// lanes of a row's first and last vector lie outside of the row.
   bool shifted = false;
   Index row_begin;  ///< where such a row begins
   int threads = 256;
-  int blocks_per_sm = 1;    ///< at least so many must fit
-  int across = 1;           ///< points (columns: vectors of them) in a block
-  int along = 256;          ///< threads of a block that share a point
-  std::int64_t blocks = 1;  ///< that share a point
+  int blocks_per_sm = 1;     ///< at least so many must fit
+  int points_per_block = 1;  ///< points (columns: vectors of them) in a block
+  int threads_per_point = 256;  ///< threads of a block that share a point
+  std::int64_t blocks = 1;      ///< that share a point
   std::int64_t steps = 1;  ///< vectors (columns: elements) of a thread in a row
   std::int64_t row = 1;    ///< inner elements of the longest pass
   std::int64_t points = 1;
@@ -57,21 +57,24 @@ struct CudaShape {
   std::int64_t slots = 0;             ///< of the ring, for each thread
   std::int64_t chunk = 0;             ///< vectors of a stream's slot
   std::int64_t copies_in_flight = 0;  ///< chunks
-  std::int64_t kept = 0;  ///< chunks of a row in registers of the store warps
+  std::int64_t register_chunks =
+      0;  ///< chunks of a row in registers of the store warps
   int reduce_warps = 0;
   std::int64_t rows_in_flight = 1;  ///< of a stream, at most
-  std::int64_t teams = 0;  ///< points at a time; 0: all, each by its own blocks
+  std::int64_t cooperative_groups =
+      0;  ///< points at a time; 0: all, each by its own blocks
   std::vector<ExprId> persistent;
   std::vector<LoopVar>
       persistent_inner;  ///< inner variables of the persistent passes
 };
 
-CudaShape cuda_shape(const Schedule& plan, const Nest& nest,
-                     const std::vector<Pass>& passes,
-                     const CudaVariant& variant, const GpuFacts& facts);
+/// Chooses the plan of a nest.
+KernelPlan plan_kernel(const Schedule& plan, const Nest& nest,
+                       const std::vector<Pass>& passes,
+                       const CudaVariant& variant, const GpuFacts& facts);
 
-/// Elements of four bytes in the longest row that stays persistent in the
-/// shared memory of all multiprocessors together.
+/// Longest row, in elements of four bytes, that stays persistent in the shared
+/// memory of all multiprocessors together.
 std::int64_t cuda_row_max(const CudaVariant& variant, const GpuFacts& facts);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-#include "compiler/cuda/fold.hpp"
+#include "compiler/cuda/reduction.hpp"
 
 #include <algorithm>
 
@@ -19,59 +19,59 @@ DType accumulator_dtype(const Program& program, const Stage& stage) {
 
 }  // namespace
 
-CudaFold::CudaFold(const Program& program, const Stage& stage,
-                   const Stage* companion, bool closes)
+CudaReduction::CudaReduction(const Program& program, const Stage& stage,
+                             const Stage* companion, bool closes)
     : program_(program), stage_(stage), companion_(companion), closes_(closes) {
   if (has_position() && extent_of(stage.inner) > INT32_MAX) {
     throw Unsupported{"places of more than 31 bits"};
   }
 }
 
-std::string CudaFold::reducer() const {
+std::string CudaReduction::reducer() const {
   const std::string of =
       "<" + cuda_type(accumulator_dtype(program_, stage_)) + ">";
   if (is_spread()) return "Spread" + of;
   if (companion_ != nullptr) return "Exponentials" + of;
-  switch (stage_.fold) {
-    case Fold::sum:
+  switch (stage_.reduction) {
+    case Reduction::sum:
       return "Sum" + of;
-    case Fold::prod:
+    case Reduction::prod:
       return "Product" + of;
-    case Fold::max:
+    case Reduction::max:
       return "Max" + of;
-    case Fold::min:
+    case Reduction::min:
       return "Min" + of;
-    case Fold::argmax:
+    case Reduction::argmax:
       return "ArgMax" + of;
-    case Fold::argmin:
+    case Reduction::argmin:
       break;
   }
   return "ArgMin" + of;
 }
 
-std::string CudaFold::value_type() const {
+std::string CudaReduction::value_type() const {
   const std::string type = cuda_type(accumulator_dtype(program_, stage_));
   if (is_spread()) return "Moments<" + type + ">";
   if (companion_ != nullptr) return "Peak<" + type + ">";
   return has_position() ? "Best<" + type + ">" : type;
 }
 
-std::int64_t CudaFold::value_bytes() const {
+std::int64_t CudaReduction::value_bytes() const {
   const std::int64_t bytes = element_bytes(accumulator_dtype(program_, stage_));
   if (is_spread()) return 3 * bytes;
   const bool two = has_position() || companion_ != nullptr;
   return two ? 2 * std::max<std::int64_t>(4, bytes) : bytes;
 }
 
-std::string CudaFold::lanes() const {
+std::string CudaReduction::accumulators() const {
   return "a" + std::to_string(stage_.results[0]);
 }
 
-std::string CudaFold::whole() const {
+std::string CudaReduction::whole() const {
   return "f" + std::to_string(stage_.results[0]);
 }
 
-void CudaFold::need(CudaKernel& kernel) const {
+void CudaReduction::need(CudaKernel& kernel) const {
   kernel.need(is_spread()             ? "spread"
               : companion_ != nullptr ? "exponentials"
               : has_position()        ? "arg_folds"
@@ -79,59 +79,61 @@ void CudaFold::need(CudaKernel& kernel) const {
   if (companion_ != nullptr && !is_spread()) kernel.need_exp_below();
 }
 
-void CudaFold::declare(CudaKernel& kernel) const {
+void CudaReduction::declare(CudaKernel& kernel) const {
   need(kernel);
-  const std::string count = std::to_string(kernel.lanes());
+  const std::string count = std::to_string(kernel.vector_width());
   const std::string type = cuda_type(accumulator_dtype(program_, stage_));
   const std::string none =
       reducer() + (is_spread() ? "::nothing();" : "::none();");
   if (takes_vectors(kernel)) {
-    kernel.out().line(value_type() + " " + lanes() + " = " + none);
+    kernel.out().line(value_type() + " " + accumulators() + " = " + none);
     return;
   }
   kernel.out().line((is_spread() ? "Shifted<" + type + ">" : value_type()) +
-                    " " + lanes() + "[" + count + "];");
-  if (kernel.lanes() > 1) {
+                    " " + accumulators() + "[" + count + "];");
+  if (kernel.vector_width() > 1) {
     kernel.out().line("#pragma unroll");
-    kernel.out().line("for (int l = 0; l < " + count + "; ++l) " + lanes() +
-                      "[l] = " + none);
+    kernel.out().line("for (int l = 0; l < " + count + "; ++l) " +
+                      accumulators() + "[l] = " + none);
   } else {
-    kernel.out().line(lanes() + "[0] = " + none);
+    kernel.out().line(accumulators() + "[0] = " + none);
   }
 }
 
-std::string CudaFold::closed(const CudaKernel& kernel) const {
-  if (takes_vectors(kernel)) return lanes();
-  const int count = kernel.lanes();
+std::string CudaReduction::closed(const CudaKernel& kernel) const {
+  if (takes_vectors(kernel)) return accumulators();
+  const int count = kernel.vector_width();
   const std::string of = "<" + reducer() + ", " + std::to_string(count) + ">(";
-  if (is_spread()) return "close_lanes" + of + lanes() + ")";
-  return count > 1 ? "fold_lanes" + of + lanes() + ")" : lanes() + "[0]";
+  if (is_spread()) return "close_lanes" + of + accumulators() + ")";
+  return count > 1 ? "fold_lanes" + of + accumulators() + ")"
+                   : accumulators() + "[0]";
 }
 
-std::string CudaFold::vector() const {
+std::string CudaReduction::vector() const {
   return "p" + std::to_string(stage_.results[0]);
 }
 
-void CudaFold::open_vector(CudaKernel& kernel) const {
+void CudaReduction::open_vector(CudaKernel& kernel) const {
   if (!takes_vectors(kernel)) return;
   kernel.out().line(cuda_type(accumulator_dtype(program_, stage_)) + " " +
-                    vector() + "[" + std::to_string(kernel.lanes()) + "];");
+                    vector() + "[" + std::to_string(kernel.vector_width()) +
+                    "];");
 }
 
-void CudaFold::close_vector(CudaKernel& kernel) const {
+void CudaReduction::close_vector(CudaKernel& kernel) const {
   if (!takes_vectors(kernel)) return;
-  kernel.out().line(lanes() + " = " + reducer() + "::next(" + lanes() + ", " +
-                    vector() + ");");
+  kernel.out().line(accumulators() + " = " + reducer() + "::next(" +
+                    accumulators() + ", " + vector() + ");");
 }
 
-std::string CudaFold::step_value(const CudaKernel& kernel) const {
+std::string CudaReduction::step_value(const CudaKernel& kernel) const {
   const std::string value = kernel.operand(stage_.value);
   if (!has_position()) return value;
   return value_type() + "{" + value + ", (int)" +
          kernel.operand(stage_.position) + "}";
 }
 
-void CudaFold::step(CudaKernel& kernel) const {
+void CudaReduction::step(CudaKernel& kernel) const {
   const std::string value = kernel.operand(stage_.value);
   if (takes_vectors(kernel)) {
     const std::string into = vector() + kernel.at_lane() + " = ";
@@ -140,7 +142,7 @@ void CudaFold::step(CudaKernel& kernel) const {
     kernel.out().line(inside + into + value + ";");
     return;
   }
-  const std::string into = lanes() + kernel.at_lane();
+  const std::string into = accumulators() + kernel.at_lane();
   std::string call = reducer() + "::of(" + into + ", " + value + ");";
   if (has_position()) {
     call = reducer() + "::next(" + into + ", " + value + ", (int)" +
@@ -152,8 +154,8 @@ void CudaFold::step(CudaKernel& kernel) const {
   kernel.out().line(kernel.if_lane_inside() + into + " = " + call);
 }
 
-void CudaFold::conclude(CudaKernel& kernel, const std::string& text,
-                        bool by_lane) const {
+void CudaReduction::conclude(CudaKernel& kernel, const std::string& text,
+                             bool by_lane) const {
   if (is_spread()) {
     const DType dtype = accumulator_dtype(program_, stage_);
     kernel.set_result(stage_.results[0],
@@ -209,20 +211,21 @@ bool is_mean(const Program& program, ExprId id, const Stage& sum) {
 
 }  // namespace
 
-bool can_fuse_folds(const Program& program, const Stage& first,
-                    const Stage& second) {
-  if (!first.folds || !second.folds || second.fold != Fold::sum ||
+bool can_fuse_reductions(const Program& program, const Stage& first,
+                         const Stage& second) {
+  if (!first.is_reduction || !second.is_reduction ||
+      second.reduction != Reduction::sum ||
       !is_float(program.arena[second.value].dtype)) {
     return false;
   }
   const Scalar* exponential = call_of(program, second.value, "exp");
   const Scalar* square = call_of(program, second.value, "product");
-  if (exponential != nullptr && first.fold == Fold::max) {
+  if (exponential != nullptr && first.reduction == Reduction::max) {
     const Scalar* from = call_of(program, exponential->arguments[0], "sub");
     return from != nullptr && from->arguments[0] == first.value &&
            reads_result(program, from->arguments[1], first);
   }
-  if (square != nullptr && first.fold == Fold::sum &&
+  if (square != nullptr && first.reduction == Reduction::sum &&
       square->arguments[0] == square->arguments[1]) {
     const Scalar* from = call_of(program, square->arguments[0], "sub");
     return from != nullptr && from->arguments[0] == first.value &&

@@ -1,0 +1,112 @@
+"""Type annotations of python/weft: packages in STRICT, except modules in NOT_YET, are
+annotated completely and pass mypy in strict mode (mypy.ini)."""
+
+import ast
+import glob
+import importlib.util
+import os
+import subprocess
+import sys
+import unittest
+from collections.abc import Iterator
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+#: Packages below python/ that are strict. Add a package when it passes.
+STRICT = ("weft/backend", "weft/regions")
+#: Their modules that are not strict yet: remove a name when it passes, add none.
+NOT_YET = (
+    "weft/backend/__init__.py",
+    "weft/backend/entry/cache_api.py",
+    "weft/backend/entry/compiled_graph.py",
+    "weft/backend/entry/dispatch.py",
+    "weft/backend/entry/dynamo.py",
+    "weft/backend/entry/explain.py",
+    "weft/backend/entry/optimize.py",
+    "weft/backend/entry/save_and_load.py",
+    "weft/backend/entry/verify_module.py",
+    "weft/backend/graphs/call_guards.py",
+    "weft/backend/graphs/call_matcher.py",
+    "weft/backend/graphs/call_structure.py",
+    "weft/backend/graphs/exported_module.py",
+    "weft/backend/graphs/graph_arguments.py",
+    "weft/backend/graphs/random_state.py",
+    "weft/backend/graphs/shallow_copy.py",
+    "weft/backend/graphs/symbolic_graph.py",
+    "weft/backend/implementations/call_trial.py",
+    "weft/backend/implementations/composed_module.py",
+    "weft/backend/implementations/cuda_graph.py",
+    "weft/backend/implementations/first_result_check.py",
+    "weft/backend/implementations/incumbent.py",
+    "weft/backend/implementations/inductor_fallback.py",
+    "weft/backend/implementations/reference_attention.py",
+    "weft/backend/implementations/reference_run.py",
+    "weft/backend/implementations/select_implementation.py",
+    "weft/backend/implementations/timing_rounds.py",
+    "weft/backend/options.py",
+    "weft/backend/searches/background_verification.py",
+    "weft/backend/searches/module_store.py",
+    "weft/backend/searches/search_queue.py",
+    "weft/regions/extraction.py",
+    "weft/regions/regions.py",
+)
+
+
+def files_of(packages: tuple[str, ...]) -> list[str]:
+    """Paths below python/ of the packages' modules."""
+    found = [path for package in packages for path in glob.glob(
+        f"{package}/**/*.py", root_dir=os.path.join(ROOT, "python"), recursive=True)]
+    return sorted(set(found) - set(NOT_YET))
+
+
+def unannotated(source: str) -> Iterator[tuple[int, str]]:
+    """(line, name) of functions that lack an annotation of an argument or a result."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        given = node.args
+        arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+        arguments += [given_rest for given_rest in (given.vararg, given.kwarg)
+                      if given_rest]
+        lacking = [argument.arg for argument in arguments
+                   if argument.annotation is None and argument.arg not in ("self", "cls")]
+        if lacking or node.returns is None:
+            yield node.lineno, node.name
+
+
+class Types(unittest.TestCase):
+    def test_functions_of_strict_packages_are_annotated(self) -> None:
+        paths = files_of(STRICT)
+        self.assertGreaterEqual(len(paths), 27)
+        for path in paths:
+            with open(os.path.join(ROOT, "python", path), encoding="utf-8") as file:
+                with self.subTest(path):
+                    self.assertEqual(list(unannotated(file.read())), [])
+
+    def test_modules_that_are_not_strict_exist(self) -> None:
+        for path in NOT_YET:
+            self.assertTrue(os.path.exists(os.path.join(ROOT, "python", path)), path)
+
+    def test_a_function_without_annotations_is_found(self) -> None:
+        self.assertEqual(list(unannotated(
+            "def f(x: int): pass\n"
+            "def g(x, *, y: int) -> None: pass\n"
+            "class A:\n    def h(self, *args: int) -> None: pass\n")),
+            [(1, "f"), (2, "g")])
+
+    def test_the_package_says_that_it_is_typed(self) -> None:
+        self.assertTrue(os.path.exists(
+            os.path.join(ROOT, "python", "weft", "py.typed")))
+
+    @unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not installed")
+    def test_strict_packages_pass_the_type_checker(self) -> None:
+        paths = [os.path.join("python", path) for path in files_of(STRICT)]
+        done = subprocess.run(
+            [sys.executable, "-m", "mypy", "--config-file", "mypy.ini",
+             "--cache-dir", os.path.join("build", "mypy-cache"), *paths],
+            cwd=ROOT, text=True, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
