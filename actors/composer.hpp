@@ -103,8 +103,8 @@ class Composer : public Role {
   PendingEffects effects_;
   /// Which module is being made.
   enum class Stage {
-    whole,    ///< the one that weft's rule accepts
-    seeking,  ///< which kernels can be within KernelBench's tolerance …
+    whole,        ///< the one that weft's rule accepts
+    seeking,      ///< which kernels can be within KernelBench's tolerance …
     kernelbench,  ///< … and the module of those is checked and timed
   };
   Stage stage_ = Stage::whole;

@@ -98,8 +98,9 @@ void Composer::seek(Context& context) {
     return kernelbench_settled(context);
   keeps_forward_ = changes_ == 0;
   chosen_ = ranked_;
-  chosen_.resize(plan_.fused_attention_calls.empty() || keeps_forward_ ? changes_
-                                                           : changes_ - 1);
+  chosen_.resize(plan_.fused_attention_calls.empty() || keeps_forward_
+                     ? changes_
+                     : changes_ - 1);
   attempt(context);
 }
 

@@ -41,9 +41,12 @@ void CutTrials::finished(CutTrial trial) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g us", trial.timing.candidate.median_us);
   times_.push_back(cuts_[trial.cut].label + " " + text);
-  const bool passes_kernelbench = trial.verdict.kernelbench.outcome == kernelbench_outcome::within;
-  if (passes_kernelbench && (!kernelbench_ || is_faster(trial.timing, kernelbench_->timing))) {
-    kernelbench_ = trial;
+  const bool passes_kernelbench =
+      trial.verdict.kernelbench.outcome == kernelbench_outcome::within;
+  if (passes_kernelbench &&
+      (!best_kernelbench_ ||
+       is_faster(trial.timing, best_kernelbench_->timing))) {
+    best_kernelbench_ = trial;
   }
   if (!best_ || is_faster(trial.timing, best_->timing)) {
     best_ = std::move(trial);

@@ -146,8 +146,7 @@ std::size_t Dispatcher::agents_max() const {
 std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
   std::map<Location, std::optional<Gpu>> locations;
   const auto of_head = head_locations(dispatch_->run);
-  for (const Location& location : of_head)
-    locations[location] = {};
+  for (const Location& location : of_head) locations[location] = {};
   const std::string resource = device_resource(dispatch_->run.machine);
   for (const auto& [location, offer] : offers_) {
     if (!offer.units.contains(resource)) continue;
@@ -174,9 +173,8 @@ std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
 void Dispatcher::assign_location(OptimizeSubgraph& work) const {
   const auto locations = this->locations();
   const auto load = [&](const Location& location) {
-    return std::ranges::count_if(placed_, [&](const auto& item) {
-      return item.second == location;
-    });
+    return std::ranges::count_if(
+        placed_, [&](const auto& item) { return item.second == location; });
   };
   const auto best = std::ranges::min_element(
       locations, {}, [&](const auto& item) { return load(item.first); });
@@ -334,7 +332,7 @@ void Dispatcher::search_eager_contractions(const SearchEagerContractions& ask,
   if (!is_composed_) return;
   is_composed_ = false;
   summary_written_ = false;
-  kernelbench_.emplace();
+  eager_contractions_.emplace();
   Plan added = plan_.eager_contractions_partition.front();
   std::erase_if(added.subgraphs, [&](const Subgraph& subgraph) {
     return done_.contains(subgraph.id);

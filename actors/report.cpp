@@ -100,9 +100,8 @@ std::string machine_lines(const Report& report) {
   std::string text = "* Machine: " + markdown_line(machine.name) + ", " +
                      std::to_string(machine.cores) + " cores";
   for (const Gpu& gpu : machine.gpus) {
-    text += "; " + markdown_line(gpu.name) + " (" +
-            markdown_line(gpu.arch) + ", " +
-            std::to_string(gpu.sms) + " multiprocessors)";
+    text += "; " + markdown_line(gpu.name) + " (" + markdown_line(gpu.arch) +
+            ", " + std::to_string(gpu.sms) + " multiprocessors)";
   }
   if (copy_gbps(report.machine) > 0) {
     text += ", a copy moves " + number(copy_gbps(report.machine), "%.1f") +
@@ -120,7 +119,8 @@ std::string machine_lines(const Report& report) {
     text += "* Rounding: free, operators may be fused into one rounding\n";
   }
   for (const auto& [name, value] : report.run.options.choices) {
-    text += "* Choice overridden: " + markdown_line(name) + " = " + choice_text(value) + "\n";
+    text += "* Choice overridden: " + markdown_line(name) + " = " +
+            choice_text(value) + "\n";
   }
   if (!can_time(report.run.options, machine)) {
     text += std::string("* Speed: ") + kNotTimed +
@@ -314,8 +314,8 @@ std::string subgraph_section(const Report& report, const Plan& plan) {
     text += "| " + markdown_line(done.subgraph) + " | " +
             markdown_line(types[done.subgraph]) + " | " +
             std::to_string(counts[done.subgraph]) + " | " +
-            markdown_line(done.outcome) + " | " + kernel_words(report, done) + " | " +
-            number(done.best.verdict.max_error, "%.2g") + " (" +
+            markdown_line(done.outcome) + " | " + kernel_words(report, done) +
+            " | " + number(done.best.verdict.max_error, "%.2g") + " (" +
             number(done.best.verdict.framework_error, "%.2g") + ")" +
             shown_precision(done.best.verdict) + " | " +
             milliseconds(timing.candidate) + " | " +
@@ -540,13 +540,12 @@ std::string results_csv(const Report& report, const Plan& plan) {
   for (const SubgraphDone& done : report.subgraphs) {
     text += csv_cell(done.subgraph) + "," + csv_cell(types[done.subgraph]) +
             "," + std::to_string(counts[done.subgraph]) + "," +
-            csv_cell(done.outcome) + "," +
-            kernel_word(report, done) + "," +
+            csv_cell(done.outcome) + "," + kernel_word(report, done) + "," +
             csv_cell(done.best.seed.variant) + "," +
             csv_measured(done.best.verdict, done.best.timing, report.machine) +
-            "," + csv_cell(done.best.seed.origin) + "," + std::to_string(done.seeds) +
-            "," + std::to_string(done.correct) + "," +
-            csv_llm(done.llm.rounds, done.llm.spent) + "\n";
+            "," + csv_cell(done.best.seed.origin) + "," +
+            std::to_string(done.seeds) + "," + std::to_string(done.correct) +
+            "," + csv_llm(done.llm.rounds, done.llm.spent) + "\n";
     seeds += done.seeds;
     correct += done.correct;
     rounds += done.llm.rounds;
@@ -557,11 +556,12 @@ std::string results_csv(const Report& report, const Plan& plan) {
           std::to_string(seeds) + "," + std::to_string(correct) + "," +
           csv_llm(rounds, llm_spent(report)) + "\n";
   if (report.kernelbench_module.composed) {
-    text +=
-        "kernelbench," + csv_cell(report.run.problem_name) + ",1," +
-        csv_cell(verdict_word(report.kernelbench_module.verdict)) + ",composed,," +
-        csv_measured(report.kernelbench_module.verdict, report.kernelbench_module.timing, report.machine) +
-        std::string(kLlmColumns, ',') + "\n";
+    text += "kernelbench," + csv_cell(report.run.problem_name) + ",1," +
+            csv_cell(verdict_word(report.kernelbench_module.verdict)) +
+            ",composed,," +
+            csv_measured(report.kernelbench_module.verdict,
+                         report.kernelbench_module.timing, report.machine) +
+            std::string(kLlmColumns, ',') + "\n";
   }
   for (const auto& [name, count] : extern_counts(plan)) {
     text += "extern," + csv_cell(name) + "," + std::to_string(count) +

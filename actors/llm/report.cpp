@@ -25,8 +25,9 @@ std::string seconds(std::int64_t ms) {
 std::string branch(const std::vector<LlmTry>& tries, const LlmTry& llm_try,
                    const std::string& indent) {
   std::string text =
-      indent + terminal_line(one.id) + "  " + terminal_line(one.kind);
-  if (one.median_us > 0) text += ", " + number(one.median_us, "%.1f us");
+      indent + terminal_line(llm_try.id) + "  " + terminal_line(llm_try.kind);
+  if (llm_try.median_us > 0)
+    text += ", " + number(llm_try.median_us, "%.1f us");
   text += "\n";
   for (const LlmTry& child : tries) {
     if (child.parent == llm_try.id && child.round > llm_try.round) {
@@ -39,12 +40,12 @@ std::string branch(const std::vector<LlmTry>& tries, const LlmTry& llm_try,
 std::string tree(const SubgraphDone& done) {
   const std::vector<LlmTry>& tries = done.llm.tries;
   if (tries.empty()) return "";
-  std::string text = "\nWhat came of what for " +
-                     markdown_line(done.subgraph) + ":\n\n";
-  for (const LlmTry& one : tries) {
-    const auto parent = std::ranges::find(tries, one.parent, &LlmTry::id);
-    if (one.parent.empty() || parent == tries.end()) {
-      text += branch(tries, one, "    ");
+  std::string text =
+      "\nWhat came of what for " + markdown_line(done.subgraph) + ":\n\n";
+  for (const LlmTry& llm_try : tries) {
+    const auto parent = std::ranges::find(tries, llm_try.parent, &LlmTry::id);
+    if (llm_try.parent.empty() || parent == tries.end()) {
+      text += branch(tries, llm_try, "    ");
     }
   }
   return text;
@@ -84,8 +85,8 @@ std::string llm_section(const Report& report) {
   if (!options.prompts_folder.empty()) {
     text += "\nPrompts of the user's own, from " +
             markdown_line(options.prompts_folder) + ":";
-    for (const PromptOverride& one : options.prompts) {
-      text += " " + markdown_line(one.name);
+    for (const PromptOverride& entry : options.prompts) {
+      text += " " + markdown_line(entry.prompt);
     }
     text += ".\n";
   }

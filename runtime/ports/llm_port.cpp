@@ -164,10 +164,10 @@ bool LlmPort::is_affordable(Call& call, const Prompt& prompt) {
   dearest.output = std::max(prices.output, prices.reasoning);
   call.micro_usd = cost_of(most, dearest);
   call.tokens = most.input + most.output;
-  const bool fits = (limit.micro_usd < 0 ||
-                     spent_.micro_usd + call.micro_usd <= limit.micro_usd) &&
-                    (limit.tokens < 0 ||
-                     spent_.tokens + call.tokens <= limit.tokens);
+  const bool fits =
+      (limit.micro_usd < 0 ||
+       spent_.micro_usd + call.micro_usd <= limit.micro_usd) &&
+      (limit.tokens < 0 || spent_.tokens + call.tokens <= limit.tokens);
   if (!fits) return false;
   spent_.micro_usd += call.micro_usd;
   spent_.tokens += call.tokens;
@@ -247,9 +247,9 @@ void LlmPort::ask(Call call, const Prompt& prompt) {
 }
 
 void LlmPort::take(const Call& call, LlmAnswer answer) {
-  StoredAnswer kept;
-  kept.reply = reply_of(call.request, call.endpoint, answer);
-  settle(call, kept.reply);
+  StoredAnswer stored_answer;
+  stored_answer.reply = reply_of(call.request, call.endpoint, answer);
+  settle(call, stored_answer.reply);
   for (AnswerText& text : answer.texts) {
     stored_answer.reply.choices.push_back({"", text.finish_reason});
     stored_answer.texts.push_back(std::move(text.text));

@@ -182,7 +182,8 @@ void PageServer::State::route() {
     });
   };
   text("/runs.js", embedded::runtime_ui_page_runs_script, "text/javascript");
-  text("/events.js", embedded::runtime_ui_page_events_script, "text/javascript");
+  text("/events.js", embedded::runtime_ui_page_events_script,
+       "text/javascript");
   text("/style.css", embedded::runtime_ui_page_style, "text/css");
   // Browsers ask for it unasked, and tell of an error where there is none.
   server.Get("/favicon.ico",

@@ -100,7 +100,7 @@ TEST_CASE("a run goes from its first envelope to RunFinished") {
   CHECK(end.finished == RunFinished{0, "3 ticks"});
   CHECK(world.asked == std::vector<std::uint64_t>{1, 2, 3});
   CHECK(world.reports == std::vector<std::string>{"Progress", "Progress",
-                                               "Progress", "RunFinished"});
+                                                  "Progress", "RunFinished"});
 }
 
 TEST_CASE("the journal of a run names each envelope's cause") {

@@ -16,7 +16,7 @@
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/own_runs.hpp"
-#include "tools/weft/summary.hpp"
+#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/temporary_folder.hpp"
 
 namespace weft {

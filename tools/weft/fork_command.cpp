@@ -13,10 +13,10 @@
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/fork_settings.hpp"
-#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/json_line.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/own_runs.hpp"
+#include "tools/weft/run_in_process.hpp"
 
 namespace weft {
 namespace {
@@ -129,7 +129,7 @@ json origin_of(const RunDirectory& origin, const Journal& journal,
                 {"seq", flags.at},
                 {"set", flags.settings},
                 {"words_changed", end.words_changed},
-                {"answers_kept", end.answers_reused}};
+                {"answers_reused", end.answers_reused}};
   if (const auto name = journal.meta("run")) about["name"] = *name;
   if (order.reply) about["reply"] = *order.reply;
   return about;
@@ -137,11 +137,11 @@ json origin_of(const RunDirectory& origin, const Journal& journal,
 
 Result<ForkEnd> make_fork(const RunDirectory& origin, const RunDirectory& run,
                           const ForkFlags& flags) {
-  const auto content_rule = Journal::open_read_only(origin.journal());
-  if (!content_rule) return std::unexpected(content_rule.error());
+  const auto recorded_journal = Journal::open_read_only(origin.journal());
+  if (!recorded_journal) return std::unexpected(recorded_journal.error());
   ForkOrder order{.at = flags.at};
   if (!flags.settings.empty()) {
-    const auto recorded = recorded_options(*content_rule);
+    const auto recorded = recorded_options(*recorded_journal);
     if (!recorded) return std::unexpected(recorded.error());
     auto options = changed_options(*recorded, flags.settings);
     if (!options) return std::unexpected(options.error());
@@ -158,22 +158,22 @@ Result<ForkEnd> make_fork(const RunDirectory& origin, const RunDirectory& run,
       if (!reply) return std::unexpected(reply.error());
       order.reply = std::move(*reply);
     }
-    end = fork_journal(*content_rule, *journal, blobs, order, &make_role);
+    end = fork_journal(*recorded_journal, *journal, blobs, order, &make_role);
     if (!end) return end;
     const auto files = write_files_again(*journal, blobs, run.folder());
     if (!files) return std::unexpected(files.error());
-    const json about = origin_of(origin, *content_rule, flags, order, *end);
+    const json about = origin_of(origin, *recorded_journal, flags, order, *end);
     const auto noted = journal->set_meta(
         "origin", about.dump(-1, ' ', false, json::error_handler_t::replace));
     if (!noted) return std::unexpected(noted.error());
-    if (is_own(*journal_reader)) {
+    if (is_own(*recorded_journal)) {
       const auto start = read_start(*journal);
       if (!start) return std::unexpected(start.error());
       mark_own(*journal, *start);
     }
-    if (const auto checkout = journal_reader->meta(kCheckoutMeta)) {
-      const auto kept = journal->set_meta(kCheckoutMeta, *checkout);
-      if (!kept) return std::unexpected(kept.error());
+    if (const auto checkout = recorded_journal->meta(kCheckoutMeta)) {
+      const auto stored = journal->set_meta(kCheckoutMeta, *checkout);
+      if (!stored) return std::unexpected(stored.error());
     }
   }
   const auto done = draft.become(run.journal());
@@ -188,7 +188,7 @@ void say_made(const CommonFlags& common, const RunDirectory& run,
     const json line = {{"fork", folder},
                        {"seq", flags.at},
                        {"words_changed", end.words_changed},
-                       {"answers_kept", end.answers_reused}};
+                       {"answers_reused", end.answers_reused}};
     print_line(line);
     return;
   }

@@ -104,8 +104,7 @@ void print_check(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
   const auto line = [](const char* what, const std::string& text) {
     std::printf("  %-9s %s\n", what, terminal_line(text).c_str());
   };
-  std::printf("%s: %s at %s\n",
-              terminal_line(endpoint.provider.name).c_str(),
+  std::printf("%s: %s at %s\n", terminal_line(endpoint.provider.name).c_str(),
               terminal_line(endpoint.provider.dialect).c_str(),
               terminal_line(endpoint.base_url).c_str());
   line("model",

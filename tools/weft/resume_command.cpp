@@ -13,9 +13,9 @@
 #include "tools/weft/commands.hpp"
 #include "tools/weft/finished_run.hpp"
 #include "tools/weft/foreign_run.hpp"
-#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/own_runs.hpp"
+#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/run_machine.hpp"
 #include "tools/weft/run_settings.hpp"
 
@@ -105,9 +105,9 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   }
   std::optional<ForeignRun> foreign;
   if (!flags.trusted && !is_own(open.journal)) {
-    auto held = limit_foreign(*start, loaded->settings, flags);
-    if (!held) return report_error(common, held.error());
-    foreign = std::move(*held);
+    auto limited = limit_foreign(*start, loaded->settings, flags);
+    if (!limited) return report_error(common, limited.error());
+    foreign = std::move(*limited);
     say_remarks(common, *foreign);
   }
   if (!foreign || foreign->may_ask_models) {
@@ -122,11 +122,11 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
     if (!foreign->may_ask_models) llm.endpoints.clear();
   }
   const StopAfter budget(interrupt.token(), foreign ? foreign->budget_ms : 0);
-  const auto journal_reader =
-      flags.recorded ? Replay::JournalReader::recorded : Replay::JournalReader::decided_again;
+  const auto content_rule = flags.recorded ? Replay::ContentRule::recorded
+                                           : Replay::ContentRule::decided_again;
   const auto end = host_rest(
       {common, flags.listen, *installation, llm, display, budget.token()}, open,
-      foreign ? foreign->start : *start, journal_reader);
+      foreign ? foreign->start : *start, content_rule);
   if (!end) return report_error(common, end.error());
   if (end->kind == HostEnd::Kind::finished) {
     const auto written = write_missing_files(open.journal, open.directory);

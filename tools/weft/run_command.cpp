@@ -19,6 +19,7 @@
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/own_runs.hpp"
+#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/run_machine.hpp"
 #include "tools/weft/run_settings.hpp"
 
