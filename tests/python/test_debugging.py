@@ -247,7 +247,7 @@ class ForkTest(RunCase):
         done = self.fork("--at", str(capture), "--set", "variants=1", "--set",
                          "timing_ms=20", "--out", out, "--only-make", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(json.loads(done.stdout)["answers_kept"], [])
+        self.assertEqual(json.loads(done.stdout)["answers_reused"], [])
         start = events_of(out)[0]["body"]
         self.assertEqual(start["options"]["variants_max"], 1)
         self.assertEqual(start["options"]["timing_ms"], 20)
