@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Streaming kernels in bfloat16: weft's Triton kernels against Inductor's, region by region.
 
-    python3 benchmarks/halves.py --make FILE             # anywhere: captures and generates
+    python3 benchmarks/halves.py --make FILE [--only PATTERN]   # captures and generates
     python3 benchmarks/halves.py --run FILE [--csv OUT] [--processes N] [--only PATTERN]
 
 --make needs a build (build/triton_codegen_cli); FILE is JSON. --run needs a GPU. A
@@ -51,6 +51,8 @@ class Region(typing.NamedTuple):
     name: str
     function: typing.Callable[..., typing.Any]
     specs: list[tuple[tuple[int, ...], str]]
+    #: The same with products as sums, as weft/regions/extraction.py writes them.
+    summed: typing.Callable[..., typing.Any] | None = None
 
 
 @dataclasses.dataclass
@@ -149,6 +151,62 @@ def regions() -> list[Region]:
             found.append(Region(
                 "adam", adam, [x, x, ((rows, width), single),
                                ((rows, width), single)]))
+    return found + token_regions()
+
+
+#: Widths of a decoder, and of its gated product.
+WIDTHS = [(1024, 3072), (2048, 8192), (4096, 11008), (1736, 5208), (5120, 13824)]
+
+
+def token_regions() -> list[Region]:
+    """Of one token: products by weights of shape (columns, terms)."""
+    import torch
+    import torch.nn.functional as F
+
+    Product = typing.Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+    def summed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (x.float().unsqueeze(2) * w.t().float().unsqueeze(0)).sum(1).bfloat16()
+
+    def rms(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(x, (x.shape[-1],), g, 1e-6)
+
+    def norm_of(product: Product) -> typing.Callable[..., torch.Tensor]:
+        return lambda x, g, w: product(rms(x, g), w)
+
+    def gated_of(product: Product) -> typing.Callable[..., torch.Tensor]:
+        return lambda h, a, b: F.silu(product(h, a)) * product(h, b)
+
+    def down_of(product: Product) -> typing.Callable[..., torch.Tensor]:
+        return lambda x, h, w: x + product(h, w)
+
+    def layer_of(product: Product) -> typing.Callable[..., tuple[torch.Tensor, ...]]:
+        def layer(x: torch.Tensor, y: torch.Tensor, o: torch.Tensor, g: torch.Tensor,
+                  a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, f: torch.Tensor,
+                  q: torch.Tensor, k: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            x = x + product(y, o)
+            h = rms(x, g)
+            x = x + product(F.silu(product(h, a)) * product(h, b), d)
+            h = rms(x, f)
+            return x, product(h, q), product(h, k)
+
+        return layer
+
+    found = []
+    for width, wide in WIDTHS:
+        def spec(*shape: int) -> tuple[tuple[int, ...], str]:
+            return shape, "bfloat16"
+
+        x, g, square = spec(1, width), spec(width), spec(width, width)
+        up, down = spec(wide, width), spec(width, wide)
+        for name, make_of, specs in (
+                ("token_linear", lambda product: product, [x, square]),
+                ("token_norm_linear", norm_of, [x, g, square]),
+                ("token_gated", gated_of, [x, up, up]),
+                ("token_down", down_of, [x, spec(1, wide), down]),
+                ("token_layer", layer_of, [x, x, square, g, up, up, down, g, square,
+                                           spec(width // 2, width)])):
+            found.append(Region(name, make_of(F.linear), specs, make_of(summed)))
     return found
 
 
@@ -163,7 +221,7 @@ def tensors(specs: list[tuple[tuple[int, ...], str]], device: str) -> list[typin
     return made
 
 
-def make(path: str) -> None:
+def make(path: str, only: str) -> None:
     """Writes each region's generated sources."""
     import captured_cases
     import torch
@@ -173,8 +231,10 @@ def make(path: str) -> None:
                                       "WEFT_TRITON_CODEGEN"), *H200]
     written = []
     for region in regions():
+        if not re.search(only, region.name):
+            continue
         specs = region.specs
-        case = (region.name, region.function, tensors(specs, "cpu"))
+        case = (region.name, region.summed or region.function, tensors(specs, "cpu"))
         [answer] = captured_cases.generate(
             captured_cases.graphs_of([case]), command)
         written.append({"name": region.name, "specs": specs,
@@ -182,7 +242,8 @@ def make(path: str) -> None:
                         "variants": [{"variant": one["variant"],
                                       "text": one["text"]}
                                      for one in answer.get("variants", [])]})
-    Path(path).write_text(json.dumps(written), encoding="utf-8")
+    Path(path).write_text(json.dumps({"only": only, "regions": written}),
+                          encoding="utf-8")
     print(f"{len(written)} regions, "
           f"{sum(not one['variants'] for one in written)} without kernels")
 
@@ -253,11 +314,13 @@ def wrong(expected: typing.Any, got: typing.Any) -> str:
 def copy_gbps() -> float:
     import torch
 
-    source = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+    source = torch.empty(1 << 27, dtype=torch.int64, device="cuda")
     target = torch.empty_like(source)
-    replay = Replay(lambda a, b: b.copy_(a), [[source, target]])
+    # A copy inside a CUDA graph is done by the copy engine, which is slower: an H200's
+    # reached 2,667 GB/s.
+    replay = Replay(lambda a, b: torch.neg(a, out=b), [[source, target]])
     taken = statistics.median(replay.seconds() for _ in range(ROUNDS))
-    return 2 * source.numel() / taken / 1e9
+    return 2 * source.nbytes / taken / 1e9
 
 
 def measure(about: dict[str, typing.Any],
@@ -316,11 +379,12 @@ def measure(about: dict[str, typing.Any],
 def work(path: str, part: int, parts: int, out: str, only: str) -> None:
     """One process's share of the regions, as lines of JSON."""
     made = json.loads(Path(path).read_text(encoding="utf-8"))
-    functions = [one.function for one in regions()]
+    functions = [one.function for one in regions()
+                 if re.search(made["only"], one.name)]
     with tempfile.TemporaryDirectory() as folder, \
             open(path, encoding="utf-8") as lock, \
             open(out, "w", encoding="utf-8") as file:
-        for about, function in list(zip(made, functions, strict=True))[part::parts]:
+        for about, function in list(zip(made["regions"], functions, strict=True))[part::parts]:
             if not re.search(only, about["name"]):
                 continue
             try:
@@ -383,7 +447,7 @@ def main() -> None:
     parser.add_argument("--out", default="")
     words = parser.parse_args()
     if words.make:
-        make(words.make)
+        make(words.make, words.only)
     elif words.run and words.part:
         part, parts = map(int, words.part.split("/"))
         work(words.run, part, parts, words.out, words.only)

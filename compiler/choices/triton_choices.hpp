@@ -34,6 +34,10 @@ struct TritonNestChoices {
   /// 2026-11-22.
   std::int64_t interior_tiles_min = 3;
   std::int64_t interior_points_min = 128;
+  /// Elements of the rows that a program's points read, where the points share
+  /// a recomputed row: two rows of 4096 in eight warps were the fastest on an
+  /// H200, 2026-11-29.
+  std::int64_t recomputing_elements_max = 1 << 14;
   /// Split reductions: coalesced points of a program, and programs for each
   /// multiprocessor. Short pieces of memory want more loads in flight than
   /// rows. 2026-11-21: 184, 160 and 138 us with 4, 16 and 32 programs.

@@ -24,6 +24,9 @@ struct TritonVariant {
   bool exact = false;   ///< products keep float32's bits
   bool windows = true;  ///< few inner elements are loaded one by one
   bool jams = false;    ///< … and those of overlapping windows together
+  /// Points of a program that share a row's reductions, which each program
+  /// computes again (compiler/loops/recompute.hpp); 0: they have their kernel.
+  int recomputing_points = 0;
 };
 
 /// The one expected to be fastest first. `of_halves`: for a graph whose large

@@ -424,6 +424,30 @@ bool align_to_loads(Program& program, Nest& nest, Stage& stage) {
   return false;
 }
 
+bool align_beside(Program& program, const Nest& nest, Stage& stage,
+                  const LoopFacts& facts) {
+  const auto reductions = std::ranges::count_if(
+      nest.stages, [](const Stage& other) { return other.is_reduction; });
+  if (!stage.is_reduction || stage.outer.size() != nest.outer.size() ||
+      reductions >= facts.choices.loops.reductions_beside_max) {
+    return false;
+  }
+  IndexMap map;
+  for (std::size_t i = 0; i < nest.outer.size(); ++i) {
+    if (stage.outer[i].extent != nest.outer[i].extent) return false;
+    map[stage.outer[i].id] = Index(nest.outer[i]);
+  }
+  Stage tried = stage;
+  substitute(program, tried, map);
+  for (const Stage& other : nest.stages) {
+    if (!other.is_reduction || !adopt_in_order(program, tried, other)) continue;
+    stage = std::move(tried);
+    stage.outer.clear();
+    return true;
+  }
+  return false;
+}
+
 void split_as_read(Program& program, Stage& stage, const Index& read) {
   std::vector<LoopVar> all = stage.outer;
   all.insert(all.end(), stage.inner.begin(), stage.inner.end());

@@ -24,6 +24,12 @@ void walk_whole_blocks(Program& program, const Nest& nest, Stage& stage);
 /// the same elements of an input in the same places.
 bool align_to_loads(Program& program, Nest& nest, Stage& stage);
 
+/// For a reduction that reads a row of its own at each point, as one of the
+/// nest does, and the same other row (two products of one vector): the points
+/// are paired in order.
+bool align_beside(Program& program, const Nest& nest, Stage& stage,
+                  const LoopFacts& facts);
+
 /// Makes two variables of one that counts two dimensions which that index tells
 /// apart (a batch and its channels): then what it is in memory can be seen.
 void split_as_read(Program& program, Stage& stage, const Index& read);

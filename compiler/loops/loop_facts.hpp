@@ -23,6 +23,9 @@ struct LoopFacts {
   /// The loops become a GPU's blocks and threads: what a row's first pass read
   /// is in registers in its next, and `cores` counts multiprocessors.
   bool on_gpu = false;
+  /// A row's reductions are computed again in each point that reads them, where
+  /// that may be faster (recompute.hpp).
+  bool recomputes = false;
   DeviceRates rates{};  ///< of the GPU, where it is one
   Choices choices{};    ///< what is decided by speed alone
   /// The graph is symbolic (compiler/graph/symbolic_shapes.hpp): decisions must

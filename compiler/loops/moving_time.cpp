@@ -1,5 +1,8 @@
+#include <algorithm>
+#include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "compiler/loops/schedule.hpp"
 
@@ -43,15 +46,61 @@ double bytes_written(const Schedule& plan, const Nest& nest) {
   return bytes;
 }
 
+/// Instructions of one element: counted in compiled kernels for sm_90. A
+/// division or a root that rounds correctly, and what PyTorch computes with
+/// exp, are sequences; most others are one.
+double instructions_of(const Scalar& node) {
+  constexpr std::string_view kSequences[] = {
+      "div",  "sqrt", "rsqrt",   "exp",  "exp2",    "expm1",     "log",
+      "log2", "tanh", "sigmoid", "silu", "gelu",    "gelu_tanh", "erf",
+      "pow",  "sin",  "cos",     "tan",  "softplus"};
+  constexpr double kSequence = 10;
+  const bool is_sequence =
+      node.op == ScalarOp::call &&
+      std::ranges::find(kSequences, node.function) != std::end(kSequences);
+  return node.op == ScalarOp::constant ? 0 : is_sequence ? kSequence : 1;
+}
+
+/// What depends on an inner variable is computed for each of its values, at
+/// each point.
+double operations(const Program& program, const Nest& nest) {
+  constexpr double kOperationsPerInstruction = 2;  // as rates are counted
+  double instructions = 0;
+  const double points = static_cast<double>(extent_of(nest.outer));
+  std::set<ExprId> seen;
+  for (const Stage& stage : nest.stages) {
+    std::map<ExprId, bool> moves;
+    const double inner = static_cast<double>(extent_of(stage.inner));
+    for (const ExprId id : program.arena.reachable(roots_of(stage))) {
+      const Scalar& node = program.arena[id];
+      const bool has_moving_index =
+          std::ranges::any_of(node.index, [&](const Index& index) {
+            return std::ranges::any_of(stage.inner, [&](const LoopVar& v) {
+              return index.uses(v.id);
+            });
+          });
+      moves[id] = has_moving_index ||
+                  std::ranges::any_of(node.arguments, [&](ExprId argument) {
+                    return moves[argument];
+                  });
+      if (!seen.insert(id).second) continue;
+      instructions += instructions_of(node) * points * (moves[id] ? inner : 1);
+    }
+  }
+  return kOperationsPerInstruction * instructions;
+}
+
 }  // namespace
 
 double moving_us(const Schedule& plan, const DeviceRates& rates) {
-  Work work;
-  work.launches = static_cast<int>(plan.nests.size());
+  double us = 0;
   for (const Nest& nest : plan.nests) {
-    work.bytes += bytes_read(plan.program, nest) + bytes_written(plan, nest);
+    Work work;
+    work.bytes = bytes_read(plan.program, nest) + bytes_written(plan, nest);
+    if (!nest.no_fuse) work.fp32_operations = operations(plan.program, nest);
+    us += cost_us(work, rates);
   }
-  return cost_us(work, rates);
+  return us;
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 
 #include "compiler/loops/align.hpp"
 #include "compiler/loops/decisions.hpp"
+#include "compiler/loops/recompute.hpp"
 #include "compiler/loops/scratch.hpp"
 
 namespace weft {
@@ -14,20 +15,6 @@ using Variables = std::vector<LoopVar>;
 bool holds(const Variables& list, int id) {
   return std::any_of(list.begin(), list.end(),
                      [&](const LoopVar& v) { return v.id == id; });
-}
-
-std::set<int> results_read(const Program& program, const Stage& stage) {
-  std::set<int> read;
-  // What is added to is read, too.
-  if (stage.is_add) read.insert(stage.results.begin(), stage.results.end());
-  for (const ExprId id : program.arena.reachable(roots_of(stage))) {
-    const Scalar& node = program.arena[id];
-    if (node.op == ScalarOp::load &&
-        program.buffers[node.buffer].kind == BufferKind::result) {
-      read.insert(node.buffer);
-    }
-  }
-  return read;
 }
 
 bool scans(const Nest& nest) { return nest.stages.front().is_scan; }
@@ -62,9 +49,12 @@ bool try_fuse(Program& program, Nest& nest, Stage& stage, bool reads_results,
   if (stage.is_scan || stage.is_add || adds(nest)) return false;
   if (scans(nest)) return reads_results && align_to_scan(program, nest, stage);
   Nest tried = nest;
-  Stage aligned = stage;
-  const bool fits = reads_results ? align_to_results(program, tried, aligned)
-                                  : align_to_loads(program, tried, aligned);
+  Stage aligned = with_buffers(program, stage, nest.recomputed);
+  const bool fits =
+      reads_results
+          ? align_to_results(program, tried, aligned)
+          : align_to_loads(program, tried, aligned) ||
+                (facts.on_gpu && align_beside(program, tried, aligned, facts));
   if (!fits) return false;
   if (facts.on_gpu && decisions.by_size([&] {
         return stores_transposed(program, aligned, facts.choices.loops);
@@ -129,6 +119,8 @@ void fuse_or_append(Program& program, std::vector<Nest>& nests, Stage stage,
   nest.outer = stage.is_store() ? stage.inner : stage.outer;
   if (stage.is_store()) stage.inner.clear();
   stage.outer.clear();
+  recompute_reductions(program, nests, nest, stage, facts, decisions);
+  if (!nest.stages.empty()) share_inner(program, nest, stage);
   nest.stages.push_back(std::move(stage));
   nests.push_back(std::move(nest));
 }
@@ -472,6 +464,20 @@ void split_reductions(const Program& program, std::vector<Nest>& nests,
 
 }  // namespace
 
+std::set<int> results_read(const Program& program, const Stage& stage) {
+  std::set<int> read;
+  // What is added to is read, too.
+  if (stage.is_add) read.insert(stage.results.begin(), stage.results.end());
+  for (const ExprId id : program.arena.reachable(roots_of(stage))) {
+    const Scalar& node = program.arena[id];
+    if (node.op == ScalarOp::load &&
+        program.buffers[node.buffer].kind == BufferKind::result) {
+      read.insert(node.buffer);
+    }
+  }
+  return read;
+}
+
 bool makes_any(const Nest& nest, const std::set<int>& results) {
   for (const Stage& stage : nest.stages) {
     for (const int buffer : stage.results) {
@@ -499,6 +505,7 @@ Schedule schedule(Program program, const LoopFacts& facts,
     }
     fuse_or_append(program, nests, std::move(stage), facts, decisions);
   }
+  drop_recomputed(program, nests);
   for (Nest& nest : nests) {
     order_loops(program, nest, facts, decisions);
     nest.outer_reduction =

@@ -36,6 +36,9 @@ struct Nest {
   bool no_fuse = false;   ///< its first stage is what the target wants alone
   std::int64_t work = 0;  ///< elements visited by its widest stage
   Interior interior;      ///< (interior.hpp)
+  /// Results of earlier nests that it computes itself, to its own buffers
+  /// (recompute.hpp).
+  std::map<int, int> recomputed;
 };
 
 /// A program in its nests, in order.
@@ -54,12 +57,16 @@ struct Schedule {
 Schedule schedule(Program program, const LoopFacts& facts,
                   const Schedule* hint = nullptr);
 
-/// Estimated time of the schedule's kernels for memory traffic and launches,
-/// without arithmetic.
+/// Estimated time of the schedule's kernels: launches, and memory traffic or
+/// arithmetic, whichever takes longer. Products on matrix units count
+/// as read and written only.
 double moving_us(const Schedule& plan, const DeviceRates& rates);
 
 /// True if the nest computes one of these buffers.
 bool makes_any(const Nest& nest, const std::set<int>& results);
+
+/// The results that the stage reads, or adds to.
+std::set<int> results_read(const Program& program, const Stage& stage);
 
 /// Number of elements of a domain.
 std::int64_t extent_of(const std::vector<LoopVar>& variables);

@@ -1,5 +1,6 @@
 #include "compiler/lowering/keep_values.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "compiler/graph/graph_check.hpp"
@@ -18,8 +19,15 @@ bool can_materialize(const Node& node) {
          !is_copy(target) && !is_fill(target) && !is_product(target);
 }
 
+std::int64_t elements_of(const Node& node) {
+  return node.values.empty() || !node.values[0]
+             ? 0
+             : weft::elements_of(node.values[0]->shape);
+}
+
 /// How many calls, and results of the graph, read each value or a view of it;
-/// a call of several results walks more than once over what it reads.
+/// a call of several results walks more than once over what it reads, and so
+/// does one that reads a smaller tensor's elements for several of its own.
 std::map<std::string, int> readers_of(const Graph& graph) {
   std::map<std::string, int> readers;
   for (const std::string& output : graph.outputs) ++readers[output];
@@ -27,8 +35,12 @@ std::map<std::string, int> readers_of(const Graph& graph) {
     if (node->kind != NodeKind::call) continue;
     const bool passes_on = is_view(node->target) || node->target == "getitem";
     const int reads = passes_on ? readers[node->name] : node->is_tuple ? 2 : 1;
-    for_each_ref(*node,
-                 [&](const std::string& name) { readers[name] += reads; });
+    for_each_ref(*node, [&](const std::string& name) {
+      const Node* read = graph.find(name);
+      const bool spreads = reads > 0 && read != nullptr &&
+                           elements_of(*read) < elements_of(*node);
+      readers[name] += spreads ? std::max(reads, 2) : reads;
+    });
   }
   return readers;
 }

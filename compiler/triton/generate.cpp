@@ -139,6 +139,7 @@ Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
   schedule_facts.cores = facts.sms;
   schedule_facts.whole_row = variant.row_max;
   schedule_facts.on_gpu = true;
+  schedule_facts.recomputes = variant.recomputing_points > 0;
   schedule_facts.rates = facts.rates;
   schedule_facts.choices = facts.choices;
   schedule_facts.for_sizes = for_sizes;
@@ -217,12 +218,15 @@ TritonModule print_module(const Graph& graph, const Schedules& hint_schedules,
   return module;
 }
 
-/// What the first variant keeps, and so all: of what is for any size nothing,
-/// since what pays may differ from size to size.
-std::set<std::string> materialized_in(const Graph& graph, const GpuFacts& facts,
+/// What a variant keeps, as far as it depends on a variant: of what is for any
+/// size nothing, since what pays may differ from size to size.
+std::set<std::string> materialized_in(const Graph& graph,
+                                      const TritonVariant& variant,
+                                      const GpuFacts& facts,
                                       bool free_rounding) {
   if (graph.symbolic_shapes.is_symbolic()) return {};
-  const TritonVariant first = variants_of(graph).front();
+  TritonVariant first = variants_of(graph).front();
+  first.recomputing_points = variant.recomputing_points;
   return worth_keeping(
       graph,
       [&](const std::set<std::string>& keep) {
@@ -239,14 +243,18 @@ Result<std::vector<KernelSource>> generate_at(
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
   const bool tf32 = is_tf32(subgraph.graph);
-  const auto keep =
-      materialized_in(subgraph.graph, facts, options.free_rounding);
+  std::map<bool, std::set<std::string>> kept;  // by whether it recomputes
   for (TritonVariant variant : variants_of(subgraph.graph)) {
     if (static_cast<int>(sources.size()) >= options.variants_max) break;
     variant.exact = variant.exact || !tf32;
+    const bool recomputes = variant.recomputing_points > 0;
+    if (!kept.contains(recomputes)) {
+      kept[recomputes] = materialized_in(subgraph.graph, variant, facts,
+                                         options.free_rounding);
+    }
     const TritonModule module =
         print_module(subgraph.graph, hint_schedules, variant, facts,
-                     options.free_rounding, keep);
+                     options.free_rounding, kept.at(recomputes));
     if (!seen.insert(triton_source(subgraph, "", module)).second) continue;
     const std::string name = variant_name(variant, tf32);
     sources.push_back({name, triton_source(subgraph, name, module)});

@@ -50,6 +50,7 @@ class NestText {
   Traversal traversal() const;
   /// Most points of a window for each thread.
   int window_points() const;
+  std::int64_t recomputing_points(std::int64_t width) const;
   Tile tile_for(Traversal traversal) const;
   Tile transposed_tile(LoopVar transposed) const;
   /// Names points that are contiguous along the last variable in what is read,

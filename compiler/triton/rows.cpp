@@ -45,7 +45,29 @@ NestText::Tile NestText::tile_for(Traversal traversal) const {
       nest_.outer_reduction ? choices().column_points : 1;
   const std::int64_t elements = std::max(variant_.tile, least * tile.width);
   tile.height = std::min(elements / tile.width, all);
+  if (traversal == Traversal::persistent && !nest_.recomputed.empty()) {
+    tile.height = std::min(recomputing_points(tile.width), all);
+  }
   return tile;
+}
+
+// Points that share a recomputed row: as many as leave each multiprocessor
+// several programs, and whose own rows fit into registers.
+std::int64_t NestText::recomputing_points(std::int64_t width) const {
+  constexpr std::int64_t kProgramsPerMultiprocessor = 2;
+  if (module_.for_sizes()) return 1;
+  std::size_t rows = 1;
+  for (const Pass& pass : passes_) {
+    rows = std::max(rows, pass.reductions().size());
+  }
+  std::int64_t points = variant_.recomputing_points;
+  while (points > 1 && (points * static_cast<std::int64_t>(rows) * width >
+                            choices().recomputing_elements_max ||
+                        extent_of(nest_.outer) <
+                            points * kProgramsPerMultiprocessor * facts_.sms)) {
+    points /= 2;
+  }
+  return points;
 }
 
 NestText::Tile NestText::transposed_tile(LoopVar transposed) const {

@@ -17,6 +17,7 @@ inline Schedule planned_for_gpu(const Graph& graph,
   facts.cores = 132;
   facts.whole_row = whole_row;
   facts.on_gpu = true;
+  facts.recomputes = true;
   auto program = lower(graph, options);
   REQUIRE(program.has_value());
   return schedule(std::move(*program), facts);

@@ -525,7 +525,7 @@ class Others(BackendCase):
         calls = []
 
         def compiled(fallback, _):
-            module = fallback._piece().graph_module
+            module = fallback._graph().graph_module
             return lambda arguments: calls.append(1) or module(*arguments)
 
         self.patch(inductor_fallback.InductorFallback, "_by_torch_compile", compiled)

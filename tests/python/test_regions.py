@@ -6,6 +6,7 @@ import types
 import unittest
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from weft.regions import attribution, insertion, roofline
@@ -259,6 +260,67 @@ class Sums(unittest.TestCase):
     def test_many_rows_stay_a_product(self):
         self.check(lambda x, w: torch.relu(torch.mm(x, w)), torch.randn(9, 4),
                    torch.randn(4, 4), is_summed=False)
+
+
+class Tokens(unittest.TestCase):
+    """One token's products are sums, and chains go through them on a GPU. Fake tensors
+    stand for a GPU's."""
+
+    def graph(self, rows, device):
+        module = graph_of(
+            lambda x, up, down: x + torch.tanh((x / x.sum(1, True)) @ up) @ down,
+            torch.empty(rows, 8), torch.empty(8, 16), torch.empty(16, 8))
+        with FakeTensorMode():
+            for node in module.graph.nodes:
+                value = node.meta.get("val")
+                if value is not None:
+                    node.meta["val"] = torch.empty(value.shape, device=device)
+        return module.graph
+
+    def kinds(self, rows, device):
+        return [one.operators(9) for one in regions_of(self.graph(rows, device))]
+
+    def test_a_chain_goes_through_the_products_of_one_row(self):
+        self.assertEqual(self.kinds(1, "cuda"), ["sum+div+mm+tanh+add"])
+
+    def test_a_lookup_is_in_no_such_chain(self):
+        def looked_up(table, place, up):
+            return (table[place] + 1) @ up
+
+        module = graph_of(looked_up, torch.empty(5, 8), torch.zeros(1, dtype=torch.long),
+                          torch.empty(8, 16))
+        for node in module.graph.nodes:
+            value = node.meta.get("val")
+            if value is not None:
+                with FakeTensorMode():
+                    node.meta["val"] = torch.empty(value.shape, dtype=value.dtype,
+                                                   device="cuda")
+        for region in regions_of(module.graph):
+            operators = region.operators(9).split("+")
+            self.assertFalse("mm" in operators and "index" in operators, operators)
+
+    def test_products_of_two_rows_part_it(self):
+        self.assertGreater(len(self.kinds(2, "cuda")), 1)
+
+    def test_so_they_do_on_a_processor(self):
+        self.assertGreater(len(self.kinds(1, "cpu")), 1)
+
+
+class Ranges(unittest.TestCase):
+    def test_a_range_has_the_name_that_problem_files_know(self):
+        module = graph_of(lambda x: x + torch.arange(8), torch.randn(3, 8))
+        region, = regions_of(module.graph)
+        own = extracted(region)
+        targets = {str(node.target) for node in own.module.graph.nodes
+                   if node.op == "call_function"}
+        self.assertFalse([one for one in targets if one.startswith("prims")])
+        x = torch.randn(3, 8)
+        torch.testing.assert_close(own.module(x)[0], x + torch.arange(8))
+
+    def test_other_names_of_that_kind_are_in_no_region(self):
+        module = graph_of(lambda x: torch.ops.prims.exp2(x) + 1, torch.randn(3, 8))
+        inside = {node.name for one in regions_of(module.graph) for node in one.nodes}
+        self.assertFalse([one for one in inside if one.startswith("exp2")])
 
 
 class Rooflines(unittest.TestCase):

@@ -114,12 +114,12 @@ class UntrustedProblem(WeftCase):
 
     def test_what_the_test_looks_for_is_reached_without_the_flag(self) -> None:
         """Else the test above would prove nothing."""
-        problem = self.problem(
-            "assert 'home' not in FOUND\n        return torch.relu(x) * 2")
-        done = self.run_here("run", problem, "--out", self.path("run"),
-                             "--seeds", "compiler", *QUICK)
-        self.assertNotEqual(done.returncode, 0, done.stdout)
+        problem = self.problem("return torch.relu(x) * 2")
+        self.run_here("run", problem, "--out", self.path("run"), "--seeds", "compiler",
+                      *QUICK)
         self.assertNotEqual(Told.asked, [])
+        self.assertIn(os.path.join(self.home, "escaped"), self.canaries.changed())
+        os.remove("/var/tmp/weft-escaped")
 
     def test_without_a_sandbox_it_is_refused(self) -> None:
         problem = self.problem()

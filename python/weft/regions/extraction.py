@@ -8,18 +8,12 @@ from torch._guards import detect_fake_mode
 
 from weft.regions.regions import (
     Region,
+    has_few_rows,
     operator_name,
     region_inputs,
     region_nodes,
     region_results,
 )
-
-
-#: A product with so few rows reads its factor once, as a sum of products does, which
-#: reductions' kernels compute.
-SUMMED_ROWS_MAX = 8
-#: Elements of the products that the sum is of, where PyTorch computes them.
-SUMMED_ELEMENTS_MAX = 1 << 28
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,25 +50,19 @@ def extracted(region: Region, is_summed: bool = False) -> Extracted:
 
 def _copied(graph: fx.Graph, node: fx.Node,
             known: dict[fx.Node, fx.Node]) -> fx.Node:
-    """The node in another graph; Inductor's name for a conversion becomes ATen's."""
-    if (node.target is not None and operator_name(node) == "convert_element_type"
-            and len(node.args) == 2):
+    """The node in another graph; Inductor's names for a conversion and for a range
+    become ATen's."""
+    name = operator_name(node)
+    if name == "convert_element_type" and len(node.args) == 2:
         return graph.call_function(torch.ops.aten._to_copy.default,
                                    (known[node.args[0]],), {"dtype": node.args[1]})
+    if node.target == torch.ops.prims.iota.default:
+        length, words = node.args[0], node.kwargs
+        start, step = words["start"], words["step"]
+        return graph.call_function(
+            torch.ops.aten.arange.start_step, (start, start + step * length, step),
+            {"dtype": words["dtype"], "device": words["device"]})
     return graph.node_copy(node, known.__getitem__)
-
-
-def has_few_rows(node: fx.Node) -> bool:
-    """Whether it is a product that may be written as a sum: mm or addmm of at most
-    SUMMED_ROWS_MAX rows."""
-    if node.target not in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default) \
-            or node.kwargs:
-        return False
-    (rows, terms), columns = (node.args[-2].meta["val"].shape,
-                              node.args[-1].meta["val"].shape[1])
-    is_floating: bool = node.meta["val"].dtype.is_floating_point
-    return (is_floating and rows <= SUMMED_ROWS_MAX
-            and rows * terms * columns <= SUMMED_ELEMENTS_MAX)
 
 
 def _as_sum(graph: fx.Graph, node: fx.Node,

@@ -13,12 +13,22 @@ from torch import fx
 #: Operators whose time a fused pointwise chain does not dominate.
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "convolution", "_int_mm",
             "convolution_backward")
+#: A product with so few rows reads its factor once, as a sum of products does, which
+#: reductions' kernels compute. On an H200 these took 1/1.1 to 1/2 of cuBLAS's time with
+#: one row, and longer than cuBLAS with two (2026-11-29).
+SUMMED_ROWS_MAX = 1
+#: Elements of the products that the sum is of, where PyTorch computes them.
+SUMMED_ELEMENTS_MAX = 1 << 28
 ATTENTION_PREFIX = "_scaled_dot_product_"
 #: A region with more operators is searched too slowly to be of use.
 OPERATORS_MAX = 400
 #: Inductor's own operators, which no problem file can name.
 INDUCTOR_PRIMS = ("inductor_", "_inductor", "fma", "prepare_softmax_online")
 NAMESPACES = ("aten", "prims")
+#: Left out of chains through products: see searches/region_search.py, SEARCHED_ALONE.
+LOOKUPS = ("embedding", "index")
+#: Those of `prims` that extraction.py writes as ATen's operators.
+PRIMS = ("convert_element_type", "iota")
 #: Pure, but better left to Inductor: their results depend on data or on memory.
 EXCLUDED = ("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided",
             "as_strided", "as_strided_scatter", "set_", "item", "_local_scalar_dense")
@@ -116,6 +126,8 @@ def role_of(node: fx.Node) -> Role:
         return Role.VIEW
     if name in EXCLUDED or name.startswith(INDUCTOR_PRIMS):
         return Role.BARRIER
+    if target.namespace == "prims" and name not in PRIMS:
+        return Role.BARRIER
     if name in PRODUCTS or name.startswith(ATTENTION_PREFIX):
         return Role.PRODUCT
     return Role.FUSIBLE
@@ -156,12 +168,30 @@ def _is_view(target: torch._ops.OpOverload) -> bool:
         for one in returns)
 
 
-class Partition:
-    """Roles, depths and reachability of one graph's nodes."""
+def has_few_rows(node: fx.Node) -> bool:
+    """Whether it is a product that may be written as a sum: mm or addmm of at most
+    SUMMED_ROWS_MAX rows."""
+    if node.target not in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default) \
+            or node.kwargs:
+        return False
+    (rows, terms), columns = (node.args[-2].meta["val"].shape,
+                              node.args[-1].meta["val"].shape[1])
+    is_floating: bool = node.meta["val"].dtype.is_floating_point
+    return (is_floating and rows <= SUMMED_ROWS_MAX
+            and rows * terms * columns <= SUMMED_ELEMENTS_MAX)
 
-    def __init__(self, graph: fx.Graph) -> None:
+
+class Partition:
+    """Roles, depths and reachability of one graph's nodes. `joins_sums`: on a GPU,
+    products that are written as sums are fused like other reductions."""
+
+    def __init__(self, graph: fx.Graph, joins_sums: bool = False) -> None:
         self.nodes = list(graph.nodes)
         self.roles = {node: role_of(node) for node in self.nodes}
+        if joins_sums:
+            for node in self.nodes:
+                if self.roles[node] is Role.PRODUCT and _is_sum_on_gpu(node):
+                    self.roles[node] = Role.FUSIBLE
         self._index = {node: i for i, node in enumerate(self.nodes)}
         self._ancestors: dict[fx.Node, int] = {}
         for node in self.nodes:
@@ -296,6 +326,10 @@ class Partition:
         return Region(_kind_of(ordered), ordered)
 
 
+def _is_sum_on_gpu(node: fx.Node) -> bool:
+    return has_few_rows(node) and node.meta["val"].is_cuda
+
+
 def _is_pointwise(node: fx.Node) -> bool:
     target = node.target
     return torch.Tag.pointwise in target.tags or operator_name(node) in (
@@ -317,12 +351,26 @@ def _kind_of(nodes: tuple[fx.Node, ...]) -> Kind:
 
 def regions_of(graph: fx.Graph) -> list[Region]:
     """All candidate regions, in graph order. Regions may overlap: a chain with the
-    epilogue of a product before it. Which are used, timing decides."""
+    epilogue of a product before it. Which are used, timing decides. Chains through
+    products with few rows stand for what is in them."""
     partition = Partition(graph)
     index = {node: i for i, node in enumerate(partition.nodes)}
-    found = partition.fused_chains() + partition.products()
+    joined = _chains_with_sums(graph)
+    inside = {node for one in joined for node in one.nodes}
+    found = joined + [one for one in partition.fused_chains() + partition.products()
+                      if not inside.issuperset(one.nodes)]
     return sorted((one for one in found if has_input_and_result(one)),
                   key=lambda one: index[one.nodes[0]])
+
+
+def _chains_with_sums(graph: fx.Graph) -> list[Region]:
+    """On a GPU, the chains that products with few rows are in."""
+    if not any(role_of(node) is Role.PRODUCT and _is_sum_on_gpu(node)
+               for node in graph.nodes if node.target is not operator.getitem):
+        return []
+    return [one for one in Partition(graph, joins_sums=True).fused_chains()
+            if any(map(has_few_rows, one.nodes))
+            and not any(operator_name(node) in LOOKUPS for node in one.nodes)]
 
 
 def has_input_and_result(region: Region) -> bool:

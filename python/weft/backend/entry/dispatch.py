@@ -306,7 +306,7 @@ class Dispatch:
             self._settle(module, pending, None)
             return False, None
         call = call_structure.flatten((args, kwargs))  # forward() may change objects
-        # The piece compares the kernels' results with its own, or begins a search that
+        # The graph compares the kernels' results with its own, or begins a search that
         # the parent process had under way.
         done, result = _compute(pending.guards, pending.composed, args, kwargs)
         if done and pending.kernels.state in ("ready", "framework"):

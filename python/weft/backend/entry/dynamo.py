@@ -46,10 +46,10 @@ def _pieces_of(
     state = state_of(graph_module, example_inputs)
 
     def compiler(role: Any) -> Any:
-        def compile_piece(module: Any, _: Any) -> Any:
+        def compile_one_graph(module: Any, _: Any) -> Any:
             return _boxed(
                 CompiledGraph(module, options, role, _positions(module, state)))
-        return compile_piece
+        return compile_one_graph
 
     return aot_autograd(
         fw_compiler=compiler("forward"), bw_compiler=compiler("backward"),

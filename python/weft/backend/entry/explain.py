@@ -139,7 +139,7 @@ def _whole(one: whole_program.WholeProgram) -> GraphReport:
         if candidate.found and candidate.found.kernel else "")
         for candidate in one.candidates]
     count = sum(node.op == "call_function" for node in one.request.module.graph.nodes)
-    # Until its first call it has no search, as a piece has none.
+    # Until its first call it has no search, as a compiled graph has none.
     state = "framework" if one.state == "new" else one.state
     return GraphReport(
         one.role, count, state, one.reason or (

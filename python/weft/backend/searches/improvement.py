@@ -196,7 +196,7 @@ class Improvement:
         for candidate in candidates:
             region_search.write_source(candidate, given[id(candidate)], arguments.static)
         together = [candidate for candidate in candidates if candidate.source is not None]
-        if len(together) > 1:
+        if len(together) > 1 and self._kind not in region_search.SEARCHED_ALONE:
             self._combined = region_search.combined_of(
                 together, [given[id(one)] for one in together])
 
