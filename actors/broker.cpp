@@ -12,19 +12,20 @@ constexpr int kTurnMax = 4;
 /// A wait that a person would notice.
 constexpr std::int64_t kNoticedWaitMs = 1'000;
 
-bool contains(const std::vector<Place>& places, const Place& place) {
-  return std::ranges::find(places, place) != places.end();
+bool contains(const std::vector<Location>& locations,
+              const Location& location) {
+  return std::ranges::find(locations, location) != locations.end();
 }
 
-bool will_do(const LeaseRequest& request, const Place& place) {
+bool will_do(const LeaseRequest& request, const Location& location) {
   const bool is_named =
-      request.places.empty() || contains(request.places, place);
-  return is_named && !contains(request.avoid, place);
+      request.locations.empty() || contains(request.locations, location);
+  return is_named && !contains(request.avoid, location);
 }
 
 /// The higher one goes first.
 std::pair<int, std::int64_t> rank(const LeaseRequest& request) {
-  return {request.priority, request.worth};
+  return {request.priority, request.expected_gain};
 }
 
 /// It names what it had, none of which it offers any more: it went of its own
@@ -60,8 +61,8 @@ bool Broker::receive_llm(const Address& from, const Message& message,
   } else if (const auto* m = std::get_if<LlmCallRequest>(&message)) {
     llm_.ask({from, m->ticket}, *m, now_us);
   } else if (const auto* m = std::get_if<LlmCallSettled>(&message)) {
-    std::erase_if(calls_, [&](const auto& one) {
-      return one.second == Ticket{from, m->ticket};
+    std::erase_if(calls_, [&](const auto& item) {
+      return item.second == Ticket{from, m->ticket};
     });
     if (!llm_.settle({from, m->ticket}, *m, now_us)) {
       llm_.forget({from, m->ticket});
@@ -86,34 +87,34 @@ bool Broker::receive_llm(const Address& from, const Message& message,
 }
 
 void Broker::serve_llm(Context& context) {
-  const LlmQuota::Said said = llm_.serve(context.now_us());
+  const LlmQuota::Decisions decisions = llm_.serve(context.now_us());
   // First, so that the journal shows that none of these was passed over.
-  for (const auto& [ticket, code, reason] : said.denied) {
+  for (const auto& [ticket, code, reason] : decisions.denied) {
     context.send(ticket.first, LlmCallDenied{ticket.second, code, reason});
   }
-  for (const LlmQuota::Granted& one : said.granted) {
+  for (const LlmQuota::Granted& granted : decisions.granted) {
     const std::uint64_t timer = next_timer_++;
-    calls_[timer] = one.ticket;
-    context.send(one.ticket.first, LeaseGranted{one.ticket.second});
-    context.send(address::clock, TimerRequest{timer, one.ttl_ms});
-    if (!one.told) continue;
-    context.send(address::user, Progress{one.group, "waited",
-                                         seconds_text(one.waited_us) + " for " +
-                                             one.provider});
+    calls_[timer] = granted.ticket;
+    context.send(granted.ticket.first, LeaseGranted{granted.ticket.second});
+    context.send(address::clock, TimerRequest{timer, granted.ttl_ms});
+    if (!granted.waiting_reported) continue;
+    context.send(address::user, Progress{granted.group, "waited",
+                                         seconds_text(granted.waited_us) +
+                                             " for " + granted.provider});
   }
-  for (const LlmQuota::Waits& one : said.waits) {
+  for (const LlmQuota::Waits& wait : decisions.waits) {
     const std::string until =
-        one.until_us < 0
+        wait.until_us < 0
             ? ""
-            : ", " + seconds_text(one.until_us - context.now_us()) +
+            : ", " + seconds_text(wait.until_us - context.now_us()) +
                   " at least";
     context.send(address::user,
-                 Progress{one.group, "waits", one.reason + until});
+                 Progress{wait.group, "waits", wait.reason + until});
   }
-  if (!said.again_us) return;
-  if (llm_timer_ != 0 && llm_again_us_ <= *said.again_us) return;
+  if (!decisions.again_us) return;
+  if (llm_timer_ != 0 && llm_again_us_ <= *decisions.again_us) return;
   llm_timer_ = next_timer_++;
-  llm_again_us_ = *said.again_us;
+  llm_again_us_ = *decisions.again_us;
   const std::int64_t wait_us = llm_again_us_ - context.now_us();
   context.send(address::clock,
                TimerRequest{llm_timer_,
@@ -121,26 +122,26 @@ void Broker::serve_llm(Context& context) {
 }
 
 void Broker::configure(const Capacities& capacities, Context& context) {
-  const Place& place = capacities.place;
-  if (place.empty()) {
+  const Location& location = capacities.location;
+  if (location.empty()) {
     queue_max_ = capacities.queue_max;
     grace_ms_ = capacities.grace_ms;
   } else {
     // Who deals out the subgraphs has to know what there is to deal out to.
-    Capacities told = capacities;
-    if (has_left(told)) told.units.clear();
-    context.send(address::dispatcher, std::move(told));
+    Capacities answer = capacities;
+    if (has_left(answer)) answer.units.clear();
+    context.send(address::dispatcher, std::move(answer));
   }
   for (auto& [name, resource] : resources_) {
     const auto units = capacities.units.find(name);
     const bool offers = units != capacities.units.end() && units->second > 0;
-    if (offers || !resource.pools.contains(place)) continue;
-    resource.pools.erase(place);
-    resource.reserved.erase(place);
-    lose(place, name, has_left(capacities), context);
+    if (offers || !resource.pools.contains(location)) continue;
+    resource.pools.erase(location);
+    resource.reserved.erase(location);
+    lose(location, name, has_left(capacities), context);
   }
   for (const auto& [name, units] : capacities.units) {
-    if (units > 0) resources_[name].pools[place].capacity = units;
+    if (units > 0) resources_[name].pools[location].capacity = units;
   }
   for (auto& [name, resource] : resources_) {
     deny_hopeless(resource, name, context);
@@ -148,31 +149,33 @@ void Broker::configure(const Capacities& capacities, Context& context) {
   serve_all(context);
 }
 
-/// The place no longer offers the resource: what is leased of it is gone, and
-/// the work with it. Holders hear of one that left from its port: they must not
-/// take it for one that their work brought down.
-void Broker::lose(const Place& place, const std::string& resource, bool left,
-                  Context& context) {
-  std::vector<Ticket> lost;
-  for (const auto& [ticket, held] : held_) {
-    const bool is_its = held.resource == resource ||
-                        (resource == gpu_memory && held.memory > 0);
-    if (held.place == place && is_its) lost.push_back(ticket);
+/// The location no longer offers the resource: what is leased of it is gone,
+/// and the work with it. Holders hear of one that left from its port: they must
+/// not take it for one that their work brought down.
+void Broker::lose(const Location& location, const std::string& resource,
+                  bool left, Context& context) {
+  std::vector<Ticket> lost_tickets;
+  for (const auto& [ticket, lease] : leases_) {
+    const bool is_its = lease.resource == resource ||
+                        (resource == gpu_memory && lease.memory > 0);
+    if (lease.location == location && is_its) lost_tickets.push_back(ticket);
   }
-  for (const Ticket& ticket : lost) {
-    const Held held = held_.extract(ticket).mapped();
-    timers_.erase(held.timer);
-    if (Pool* pool = find_pool(held.resource, place)) pool->used -= held.units;
-    if (Pool* pool = find_pool(gpu_memory, place)) pool->used -= held.memory;
+  for (const Ticket& ticket : lost_tickets) {
+    const Lease lease = leases_.extract(ticket).mapped();
+    timers_.erase(lease.timer);
+    if (Pool* pool = find_pool(lease.resource, location))
+      pool->used -= lease.units;
+    if (Pool* pool = find_pool(gpu_memory, location))
+      pool->used -= lease.memory;
     if (left) continue;
-    context.send(
-        ticket.first,
-        LeaseLost{ticket.second, place,
-                  place_name(place) + " no longer offers " + held.resource});
+    context.send(ticket.first,
+                 LeaseLost{ticket.second, location,
+                           location_name(location) + " no longer offers " +
+                               lease.resource});
   }
 }
 
-/// Who waits for what no place offers any more would wait for ever.
+/// Who waits for what no location offers any more would wait for ever.
 void Broker::deny_hopeless(Resource& resource, const std::string& name,
                            Context& context) {
   for (auto queue = resource.queues.begin(); queue != resource.queues.end();) {
@@ -219,19 +222,19 @@ void Broker::enqueue(const Address& from, const LeaseRequest& request,
   queue.insert(behind, {{from, request.ticket}, request, context.now_us()});
   ++waiting_;
   serve(request.resource, context);
-  tell_waiting({from, request.ticket}, request, context);
+  report_waiting({from, request.ticket}, request, context);
 }
 
 void Broker::release(const Ticket& ticket, Context& context) {
-  const auto found = held_.find(ticket);
-  if (found == held_.end()) return forget(ticket, context);
-  const Held held = found->second;
-  held_.erase(found);
-  timers_.erase(held.timer);
-  find_pool(held.resource, held.place)->used -= held.units;
-  if (held.memory == 0) return serve(held.resource, context);
-  find_pool(gpu_memory, held.place)->used -= held.memory;
-  serve_all(context);  // memory is shared by whatever runs at the place
+  const auto found = leases_.find(ticket);
+  if (found == leases_.end()) return forget(ticket, context);
+  const Lease lease = found->second;
+  leases_.erase(found);
+  timers_.erase(lease.timer);
+  find_pool(lease.resource, lease.location)->used -= lease.units;
+  if (lease.memory == 0) return serve(lease.resource, context);
+  find_pool(gpu_memory, lease.location)->used -= lease.memory;
+  serve_all(context);  // memory is shared by whatever runs at the location
 }
 
 /// It waits no longer. (Or it expired before, and its units are back.)
@@ -257,12 +260,12 @@ void Broker::expire(std::uint64_t timer, Context& context) {
   const auto found = timers_.find(timer);
   if (found == timers_.end()) return;  // released in time
   const Ticket ticket = found->second;
-  Held& held = held_.at(ticket);
-  if (grace_ms_ > 0 && !held.expired) {
+  Lease& lease = leases_.at(ticket);
+  if (grace_ms_ > 0 && !lease.expired) {
     timers_.erase(found);
-    held.expired = true;
+    lease.expired = true;
     context.send(ticket.first, LeaseExpired{ticket.second, true});
-    held.timer = start_timer(ticket, grace_ms_, context);
+    lease.timer = start_timer(ticket, grace_ms_, context);
     return;
   }
   context.send(ticket.first, LeaseExpired{ticket.second});
@@ -281,14 +284,14 @@ void Broker::serve(const std::string& name, Context& context) {
 /// Grants what is next, if anything can be granted.
 bool Broker::serve_one(const std::string& name, Context& context) {
   Resource& resource = resources_[name];
-  std::map<Place, std::string> reserved;
+  std::map<Location, std::string> reserved;
   for (const std::string& group : turns(resource)) {
     auto& queue = resource.queues.at(group);
     const LeaseRequest& request = queue.front().request;
-    const auto places = places_for(resource, request);
-    const auto place =
-        place_with_room(resource, places, request, group, reserved);
-    if (place) {
+    const auto locations = locations_for(resource, request);
+    const auto location =
+        location_with_free_space(resource, locations, request, group, reserved);
+    if (location) {
       const bool goes_on =
           group == resource.last_group && resource.turn < kTurnMax;
       resource.turn = goes_on ? resource.turn + 1 : 1;
@@ -299,12 +302,12 @@ bool Broker::serve_one(const std::string& name, Context& context) {
       queue.pop_front();
       if (queue.empty()) resource.queues.erase(next.request.group);
       --waiting_;
-      grant(name, *place, next, context);
+      grant(name, *location, next, context);
       return true;
     }
     // It waits where most is free; others may have what is elsewhere.
-    std::optional<Place> best;
-    for (const Place& candidate : places) {
+    std::optional<Location> best;
+    for (const Location& candidate : locations) {
       if (reserved.contains(candidate)) continue;
       if (!best || resource.pools.at(candidate).free() >
                        resource.pools.at(*best).free()) {
@@ -328,10 +331,10 @@ std::vector<std::string> Broker::turns(const Resource& resource) const {
       order.push_back(group);
     }
   };
-  for (const auto& [place, group] : resource.reserved) add(group);
+  for (const auto& [location, group] : resource.reserved) add(group);
   const auto ranked =
       std::ranges::stable_partition(order, [&](const std::string& group) {
-        return resource.queues.at(group).front().request.worth == 0;
+        return resource.queues.at(group).front().request.expected_gain == 0;
       });
   const auto first = ranked.begin() - order.begin();
   if (resource.turn < kTurnMax) add(resource.last_group);
@@ -348,8 +351,8 @@ std::vector<std::string> Broker::turns(const Resource& resource) const {
   return order;
 }
 
-/// No place is left for it, however long it waits. Asked of all that wait when
-/// a place comes or goes: there may be thousands of both.
+/// No location is left for it, however long it waits. Asked of all that wait
+/// when a location comes or goes: there may be thousands of both.
 bool Broker::is_hopeless(const Resource& resource,
                          const LeaseRequest& request) const {
   return std::ranges::none_of(resource.pools, [&](const auto& item) {
@@ -358,67 +361,68 @@ bool Broker::is_hopeless(const Resource& resource,
 }
 
 /// Where it could be served, were nobody else there.
-std::vector<Place> Broker::places_for(const Resource& resource,
-                                      const LeaseRequest& request) const {
-  std::vector<Place> places;
-  for (const auto& [place, pool] : resource.pools) {
-    if (will_do(request, place)) places.push_back(place);
+std::vector<Location> Broker::locations_for(const Resource& resource,
+                                            const LeaseRequest& request) const {
+  std::vector<Location> locations;
+  for (const auto& [location, pool] : resource.pools) {
+    if (will_do(request, location)) locations.push_back(location);
   }
-  return places;
+  return locations;
 }
 
 /// The one of them where most is free, if that is enough.
-std::optional<Place> Broker::place_with_room(
-    const Resource& resource, const std::vector<Place>& places,
+std::optional<Location> Broker::location_with_free_space(
+    const Resource& resource, const std::vector<Location>& locations,
     const LeaseRequest& request, const std::string& group,
-    const std::map<Place, std::string>& reserved) const {
-  std::optional<Place> best;
-  for (const Place& place : places) {
-    const Pool& pool = resource.pools.at(place);
-    const auto others = reserved.find(place);
+    const std::map<Location, std::string>& reserved) const {
+  std::optional<Location> best;
+  for (const Location& location : locations) {
+    const Pool& pool = resource.pools.at(location);
+    const auto others = reserved.find(location);
     if (others != reserved.end() && others->second != group) continue;
     const auto units =
         std::clamp<std::int64_t>(request.units, 1, pool.capacity);
     if (units > pool.free()) continue;
-    const std::int64_t memory = memory_of(request, place);
+    const std::int64_t memory = memory_of(request, location);
     if (memory > 0 &&
-        memory > resources_.at(gpu_memory).pools.at(place).free()) {
+        memory > resources_.at(gpu_memory).pools.at(location).free()) {
       continue;
     }
-    if (!best || pool.free() > resource.pools.at(*best).free()) best = place;
+    if (!best || pool.free() > resource.pools.at(*best).free()) best = location;
   }
   return best;
 }
 
-/// What it takes of the place's device memory: all, where that is not enough.
+/// What it takes of the location's device memory: all, where that is not
+/// enough.
 std::int64_t Broker::memory_of(const LeaseRequest& request,
-                               const Place& place) const {
+                               const Location& location) const {
   const auto memory = resources_.find(gpu_memory);
   if (request.memory_bytes <= 0 || memory == resources_.end()) return 0;
-  const auto pool = memory->second.pools.find(place);
+  const auto pool = memory->second.pools.find(location);
   if (pool == memory->second.pools.end()) return 0;
   return std::min(request.memory_bytes, pool->second.capacity);
 }
 
-void Broker::grant(const std::string& name, const Place& place,
+void Broker::grant(const std::string& name, const Location& location,
                    const Waiting& next, Context& context) {
-  Pool& pool = resources_[name].pools[place];
+  Pool& pool = resources_[name].pools[location];
   const auto units =
       std::clamp<std::int64_t>(next.request.units, 1, pool.capacity);
-  const std::int64_t memory = memory_of(next.request, place);
+  const std::int64_t memory = memory_of(next.request, location);
   pool.used += units;
   if (memory > 0) {
-    resources_[gpu_memory].pools[place].used += memory;
+    resources_[gpu_memory].pools[location].used += memory;
   }
-  context.send(next.ticket.first, LeaseGranted{next.ticket.second, place});
+  context.send(next.ticket.first, LeaseGranted{next.ticket.second, location});
   const auto timer = start_timer(next.ticket, next.request.ttl_ms, context);
-  held_[next.ticket] = Held{name, place, units, memory, timer, false};
+  leases_[next.ticket] = Lease{name, location, units, memory, timer, false};
   const std::int64_t waited_us = context.now_us() - next.since_us;
-  if (next.told && waited_us >= kNoticedWaitMs * 1000) {
+  if (next.waiting_reported && waited_us >= kNoticedWaitMs * 1000) {
     context.send(address::user,
                  Progress{next.request.group, "waited",
                           seconds_text(waited_us) + " for " + name + " at " +
-                              place_name(place)});
+                              location_name(location)});
   }
 }
 
@@ -431,47 +435,49 @@ std::uint64_t Broker::start_timer(const Ticket& ticket, std::int64_t after_ms,
 }
 
 /// Who waits for a device says so, once for all that waits behind it.
-void Broker::tell_waiting(const Ticket& ticket, const LeaseRequest& request,
-                          Context& context) {
+void Broker::report_waiting(const Ticket& ticket, const LeaseRequest& request,
+                            Context& context) {
   Resource& resource = resources_.at(request.resource);
   const auto queue = resource.queues.find(request.group);
   if (queue == resource.queues.end()) return;
   Waiting& next = queue->second.front();
-  const auto places = places_for(resource, request);
+  const auto locations = locations_for(resource, request);
   const bool is_device = std::ranges::all_of(
-      places, [](const Place& place) { return !device_of(place).empty(); });
+      locations,
+      [](const Location& location) { return !device_of(location).empty(); });
   if (next.ticket != ticket || !is_device) return;
-  next.told = true;
-  context.send(address::user,
-               Progress{request.group, "waits",
-                        "for " + request.resource + " at " +
-                            (places.size() == 1
-                                 ? place_name(places.front())
-                                 : "one of " + std::to_string(places.size()) +
-                                       " devices")});
+  next.waiting_reported = true;
+  context.send(
+      address::user,
+      Progress{request.group, "waits",
+               "for " + request.resource + " at " +
+                   (locations.size() == 1
+                        ? location_name(locations.front())
+                        : "one of " + std::to_string(locations.size()) +
+                              " devices")});
 }
 
 Broker::Pool* Broker::find_pool(const std::string& resource,
-                                const Place& place) {
+                                const Location& location) {
   const auto found = resources_.find(resource);
   if (found == resources_.end()) return nullptr;
-  const auto pool = found->second.pools.find(place);
+  const auto pool = found->second.pools.find(location);
   return pool == found->second.pools.end() ? nullptr : &pool->second;
 }
 
 std::int64_t Broker::in_use(const std::string& resource,
-                            const Place& place) const {
+                            const Location& location) const {
   const auto found = resources_.find(resource);
   if (found == resources_.end()) return 0;
-  const auto pool = found->second.pools.find(place);
+  const auto pool = found->second.pools.find(location);
   return pool == found->second.pools.end() ? 0 : pool->second.used;
 }
 
 std::int64_t Broker::capacity(const std::string& resource,
-                              const Place& place) const {
+                              const Location& location) const {
   const auto found = resources_.find(resource);
   if (found == resources_.end()) return 0;
-  const auto pool = found->second.pools.find(place);
+  const auto pool = found->second.pools.find(location);
   return pool == found->second.pools.end() ? 0 : pool->second.capacity;
 }
 

@@ -1,15 +1,16 @@
-// Owns everything scarce as units of named resources, each at the places that
-// offer it. Requests queue; turns go round the groups, so that one subgraph
-// with many seeds cannot starve another; a turn is a few requests long, as the
-// next one for a subgraph finds ready what the last one needed. Within a group,
-// and among the groups, higher priorities go first, and of one priority what is
-// worth more; else first come first served. The request whose turn it is waits
-// until enough units are free at one of its places, and nobody overtakes it
-// there (but what is worth more, of a search of limited time), so a request for
-// all units is served too. A lease that is not given back in time expires: its
-// holder has the work stopped and then gives it back, or loses it when the
-// grace time is over. One given back before it is granted is not waited for any
-// more. With a place that is gone, all leases there are lost.
+// Owns everything scarce as units of named resources, each at the locations
+// that offer it. Requests queue; turns go round the groups, so that one
+// subgraph with many seeds cannot starve another; a turn is a few requests
+// long, as the next one for a subgraph finds ready what the last one needed.
+// Within a group, and among the groups, higher priorities go first, and of one
+// priority what is worth more; else first come first served. The request whose
+// turn it is waits until enough units are free at one of its locations, and
+// nobody overtakes it there (but what is worth more, of a search of limited
+// time), so a request for all units is served too. A lease that is not given
+// back in time expires: its holder has the work stopped and then gives it back,
+// or loses it when the grace time is over. One given back before it is granted
+// is not waited for any more. With a location that is gone, all leases there
+// are lost.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/llm_quota.hpp"
+#include "actors/llm/quota.hpp"
 #include "actors/role.hpp"
 
 namespace weft {
@@ -33,9 +34,9 @@ class Broker : public Role {
 
   /// For tests and invariants: units in use, and what there is.
   std::int64_t in_use(const std::string& resource,
-                      const Place& place = "") const;
+                      const Location& location = "") const;
   std::int64_t capacity(const std::string& resource,
-                        const Place& place = "") const;
+                        const Location& location = "") const;
 
  private:
   using Ticket = std::pair<Address, std::uint64_t>;  // holder, its number
@@ -44,7 +45,7 @@ class Broker : public Role {
     Ticket ticket;
     LeaseRequest request;
     std::int64_t since_us = 0;
-    bool told = false;  // the user, that it waits
+    bool waiting_reported = false;  // the user, that it waits
   };
   struct Pool {
     std::int64_t capacity = 0;
@@ -52,16 +53,16 @@ class Broker : public Role {
     std::int64_t free() const { return capacity - used; }
   };
   struct Resource {
-    std::map<Place, Pool> pools;
+    std::map<Location, Pool> pools;
     std::map<std::string, std::deque<Waiting>> queues;  // by group
     std::string last_group;  // served last; the next in order is next
     int turn = 0;            // requests that it was served in a row
     // Groups whose next request waits for units there: nobody overtakes it.
-    std::map<Place, std::string> reserved;
+    std::map<Location, std::string> reserved;
   };
-  struct Held {
+  struct Lease {
     std::string resource;
-    Place place;
+    Location location;
     std::int64_t units = 0;
     std::int64_t memory = 0;
     std::uint64_t timer = 0;
@@ -72,7 +73,7 @@ class Broker : public Role {
                    Context& context);
   void serve_llm(Context& context);
   void configure(const Capacities& capacities, Context& context);
-  void lose(const Place& place, const std::string& resource, bool left,
+  void lose(const Location& location, const std::string& resource, bool left,
             Context& context);
   void deny_hopeless(Resource& resource, const std::string& name,
                      Context& context);
@@ -86,23 +87,24 @@ class Broker : public Role {
   bool serve_one(const std::string& name, Context& context);
   std::vector<std::string> turns(const Resource& resource) const;
   bool is_hopeless(const Resource& resource, const LeaseRequest& request) const;
-  std::vector<Place> places_for(const Resource& resource,
-                                const LeaseRequest& request) const;
-  std::optional<Place> place_with_room(
-      const Resource& resource, const std::vector<Place>& places,
+  std::vector<Location> locations_for(const Resource& resource,
+                                      const LeaseRequest& request) const;
+  std::optional<Location> location_with_free_space(
+      const Resource& resource, const std::vector<Location>& locations,
       const LeaseRequest& request, const std::string& group,
-      const std::map<Place, std::string>& reserved) const;
-  std::int64_t memory_of(const LeaseRequest& request, const Place& place) const;
-  void grant(const std::string& name, const Place& place, const Waiting& next,
-             Context& context);
+      const std::map<Location, std::string>& reserved) const;
+  std::int64_t memory_of(const LeaseRequest& request,
+                         const Location& location) const;
+  void grant(const std::string& name, const Location& location,
+             const Waiting& next, Context& context);
   std::uint64_t start_timer(const Ticket& ticket, std::int64_t after_ms,
                             Context& context);
-  void tell_waiting(const Ticket& ticket, const LeaseRequest& request,
-                    Context& context);
-  Pool* find_pool(const std::string& resource, const Place& place);
+  void report_waiting(const Ticket& ticket, const LeaseRequest& request,
+                      Context& context);
+  Pool* find_pool(const std::string& resource, const Location& location);
 
   std::map<std::string, Resource> resources_;
-  std::map<Ticket, Held> held_;
+  std::map<Ticket, Lease> leases_;
   std::map<std::uint64_t, Ticket> timers_;
   std::uint64_t next_timer_ = 1;
   int waiting_ = 0;

@@ -5,7 +5,7 @@
 
 #include "actors/best_known.hpp"
 #include "actors/device.hpp"
-#include "actors/llm_report.hpp"
+#include "actors/llm/report.hpp"
 #include "actors/outcome.hpp"
 #include "actors/result_json.hpp"
 #include "actors/search_time.hpp"
@@ -44,10 +44,11 @@ void Composer::receive(const Address&, const Message& message,
     if (!compose_) begin(*compose, context);
   } else if (fired && deadline_ > 0 && fired->effect == deadline_) {
     deliver_what_there_is(context);
-  } else if (const auto end = errands_.receive(message, context)) {
+  } else if (const auto end = effects_.receive(message, context)) {
     ended(*end, context);
-  } else if (const auto* searched = std::get_if<NearCutSearched>(&message)) {
-    near_cut_searched(*searched, context);
+  } else if (const auto* searched =
+                 std::get_if<EagerContractionsSearched>(&message)) {
+    eager_contractions_searched(*searched, context);
   }
 }
 
@@ -56,7 +57,7 @@ void Composer::recall(const Message& recorded) {
   if (const auto* check = std::get_if<CheckRequest>(&recorded)) {
     source_ = check->subject.source;
   }
-  errands_.recall(recorded);
+  effects_.recall(recorded);
 }
 
 void Composer::begin(const Compose& compose, Context& context) {
@@ -69,10 +70,10 @@ void Composer::begin(const Compose& compose, Context& context) {
   if (!plan) return give_up({"failed", plan.error().message}, context);
   const RunOptions& options = compose.run.options;
   if (!plan->eager_contractions_partition.empty())
-    near_cut_ = std::move(plan->eager_contractions_partition.front());
+    eager_contractions_ = std::move(plan->eager_contractions_partition.front());
   plan->eager_contractions_partition.clear();
   if (compose.ends_us > 0) {
-    deadline_ = errands_.timer(
+    deadline_ = effects_.timer(
         std::max<std::int64_t>(0, left_ms(context)) + kLateMsMax, context);
   }
   report_.unsupported_dtype = unsupported_dtype(plan->model, options);
@@ -95,7 +96,8 @@ void Composer::choose_kernels() {
 
 void Composer::choose_placed() {
   chosen_.clear();
-  for (const auto* results : {&compose_->results, &near_results_}) {
+  for (const auto* results :
+       {&compose_->results, &eager_contractions_results_}) {
     for (const SubgraphDone& result : *results) {
       const bool is_placed =
           std::ranges::find(plan_.placements, result.subgraph,
@@ -133,8 +135,8 @@ void Composer::settle(Context& context) {
   is_settled_ = true;
   take_all();
   if (is_late(context)) return probed(nullptr, context);
-  const bool has_far = wants_near(report_.verdict);
-  if (has_far && !take_near_trial()) return seek(context);
+  const bool has_far = wants_kernelbench(report_.verdict);
+  if (has_far && !take_kernelbench_trial()) return seek(context);
   finish(context);
 }
 
@@ -170,12 +172,12 @@ void Composer::attempt(Context& context) {
     return drop_some("no module for any batch: " + text.error().message,
                      context);
   }
-  if (!text && is_near_cut_) return near_settled(context);
+  if (!text && is_eager_contractions_) return kernelbench_settled(context);
   if (!text) return give_up({"failed", text.error().message}, context);
   was_slower_ = false;
   if (stage_ == Stage::whole) is_checked_ = false;
   const std::string source = context.blobs().put(*text);
-  (stage_ == Stage::whole ? source_ : near_source_) = source;
+  (stage_ == Stage::whole ? source_ : kernelbench_source_) = source;
   judged_.clear();
   sizes_.clear();
   if (!kernels.empty() && stage_ != Stage::seeking) {
@@ -201,8 +203,8 @@ bool Composer::check_another_size(Context& context) {
   sizes_ = judged_.front();
   judged_.erase(judged_.begin());
   sized_problem_ = context.blobs().put(
-      problem_at(*problem, sizes_, size_places(compose_->run.options)));
-  check(stage_ == Stage::whole ? source_ : near_source_, context);
+      problem_at(*problem, sizes_, symbolic_dims(compose_->run.options)));
+  check(stage_ == Stage::whole ? source_ : kernelbench_source_, context);
   return true;
 }
 
@@ -216,12 +218,12 @@ void Composer::check(const std::string& source, Context& context) {
   const RunOptions& options = compose_->run.options;
   CheckRequest request;
   request.subject = subject(source);
-  request.rules = {rule::weft, rule::near_eager};
-  if (stage_ == Stage::seeking) request.rules = {rule::near_eager};
+  request.rules = {rule::weft, rule::kernelbench};
+  if (stage_ == Stage::seeking) request.rules = {rule::kernelbench};
   if (!sizes_.empty()) request.rules = {rule::weft};
   request.with_compile = options.compile_baseline && stage_ == Stage::whole &&
                          sizes_.empty() && left_ms(context) >= kCompileLeftMs;
-  request.seed = options.seed;
+  request.random_seed = options.random_seed;
   request.call_ms = options.call_ms;
   request.memory_bytes = options.memory_bytes;
   request.wall_ms = kCheckWallMs;
@@ -237,14 +239,14 @@ std::uint64_t Composer::start(const Address& port, const Message& request,
   terms.resource = device_resource(run.machine);
   terms.units = units;
   terms.ttl_ms = wall_ms + kLeaseSlackMs;
-  terms.places = head_places(run);
-  if (knows_places(run) && !run.machine.gpus.empty()) {
+  terms.locations = head_locations(run);
+  if (knows_locations(run) && !run.machine.gpus.empty()) {
     terms.memory_bytes = device_bytes(plan_.model);
   }
-  return errands_.start(port, request, terms, context, kTries);
+  return effects_.start(port, request, terms, context, kTries);
 }
 
-void Composer::ended(const ErrandEnd& end, Context& context) {
+void Composer::ended(const EffectResult& end, Context& context) {
   if (files_ > 0 && end.id != files_) return;  // it was dropped
   if (end.id == probe_) {
     // A report without the machine's bandwidth is still a report.
@@ -256,7 +258,7 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
         "With " + std::to_string(chosen_.size()) +
         " kernels no module near to eager: " + end.failure.message);
     if (!keeps_forward_) return drop_all(context);
-    return near_settled(context);
+    return kernelbench_settled(context);
   }
   if (end.failure && end.id == making_ && stage_ == Stage::whole &&
       trials_.is_open()) {
@@ -283,11 +285,11 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
     if (verdict.correct && check_another_size(context)) return;
     sizes_.clear();
     if (stage_ == Stage::whole) return checked(verdict, context);
-    return checked_near(verdict, context);
+    return checked_kernelbench(verdict, context);
   }
   if (const auto* reply = std::get_if<TimeReply>(&*end.reply)) {
     if (stage_ == Stage::whole) return timed(*reply, context);
-    timed_near(*reply, context);
+    timed_kernelbench(*reply, context);
   } else {
     over_ = true;  // the files are written: the run is over
     const int good = ran_out_of_budget(report_) ? kBudgetExitCode : 0;
@@ -303,8 +305,8 @@ void Composer::checked(const Verdict& verdict, Context& context) {
   report_.verdict = verdict;
   if (!verdict.correct) return drop_some(verdict.reason, context);
   is_checked_ = true;
-  const bool gives_way =
-      compose_->run.options.accept == rule::near_eager && wants_near(verdict);
+  const bool gives_way = compose_->run.options.accept == rule::kernelbench &&
+                         wants_kernelbench(verdict);
   if (gives_way && trials_.is_open()) {
     if (go_on(context)) return;  // another cut's module may be near
     choose_kernels();
@@ -319,7 +321,8 @@ void Composer::checked(const Verdict& verdict, Context& context) {
 
 /// The modules of the plan's cuts are made.
 void Composer::finish(Context& context) {
-  if (may_search_near_cut(context)) return ask_for_near_cut(context);
+  if (may_search_eager_contractions(context))
+    return ask_for_eager_contractions(context);
   probe_at_last(context);
 }
 
@@ -340,8 +343,9 @@ void Composer::time(Context& context) {
                         was_slower_ ? "timing ModelNew again: it was slower"
                                     : "timing ModelNew"});
   TimeRequest request;
-  request.subject = subject(stage_ == Stage::whole ? source_ : near_source_);
-  request.seed = options.seed;
+  request.subject =
+      subject(stage_ == Stage::whole ? source_ : kernelbench_source_);
+  request.random_seed = options.random_seed;
   const std::int64_t left = left_ms(context);
   request.with_compile = options.compile_baseline && left >= kCompileLeftMs;
   request.with_autotune = options.autotune_baseline && left >= kAutotuneLeftMs;
@@ -379,8 +383,8 @@ void Composer::timed(const TimeReply& reply, Context& context) {
 
 void Composer::drop_all(Context& context) {
   if (stage_ == Stage::whole && go_on(context)) return;
-  near_module_ = {};
-  if (is_near_cut_) return near_settled(context);
+  kernelbench_module_ = {};
+  if (is_eager_contractions_) return kernelbench_settled(context);
   report_.notes.push_back(
       stage_ == Stage::whole
           ? "The composition with kernels was right but slower than eager: "
@@ -389,7 +393,7 @@ void Composer::drop_all(Context& context) {
             "kernels it was slower, or not right.");
   chosen_.clear();
   keeps_forward_ = true;
-  if (stage_ == Stage::seeking) stage_ = Stage::near;
+  if (stage_ == Stage::seeking) stage_ = Stage::kernelbench;
   attempt(context);
 }
 
@@ -420,13 +424,13 @@ void Composer::drop_some(const std::string& why, Context& context) {
                    [&](const auto* a, const auto* b) {
                      return closeness(a) < closeness(b);
                    });
-  const std::size_t kept = is_late(context) ? 0 : chosen_.size() / 2;
+  const std::size_t stored = is_late(context) ? 0 : chosen_.size() / 2;
   if (report_.rejected.empty()) report_.rejected = why;
-  for (std::size_t i = kept; i < chosen_.size(); ++i) {
+  for (std::size_t i = stored; i < chosen_.size(); ++i) {
     report_.notes.push_back("Dropped " + chosen_[i]->subgraph +
                             " from the composition: " + why);
   }
-  chosen_.resize(kept);
+  chosen_.resize(stored);
   if (chosen_.empty() && !has_stand_ins() && go_on(context)) return;
   attempt(context);
 }
@@ -435,8 +439,9 @@ void Composer::drop_some(const std::string& why, Context& context) {
 /// module that is verified as a whole is taken, if there is one.
 void Composer::deliver_what_there_is(Context& context) {
   if (files_ > 0) return;
-  errands_.cancel("the run's time is over", context);
-  if (near_cut_ && !near_results_.empty()) leave_near_cut(false);
+  effects_.cancel("the run's time is over", context);
+  if (eager_contractions_ && !eager_contractions_results_.empty())
+    leave_eager_contractions(false);
   if (stage_ != Stage::whole || is_settled_) return probed(nullptr, context);
   std::optional<CutTrial> best =
       trials_.is_open() ? trials_.choose() : std::nullopt;
@@ -465,7 +470,7 @@ void Composer::deliver_what_there_is(Context& context) {
 
 void Composer::probed(const ProbeReply* reply, Context& context) {
   if (reply) report_.machine = *reply;
-  if (compose_->run.options.accept == rule::near_eager) take_near();
+  if (compose_->run.options.accept == rule::kernelbench) take_kernelbench();
   if (compose_->searched_us > 0) {
     report_.notes.push_back(time_spent(*compose_, context.now_us()));
   }
@@ -479,10 +484,11 @@ void Composer::probed(const ProbeReply* reply, Context& context) {
   if (report_.verdict.correct) {
     files.files.push_back({"composed/model_new.py", source_});
   }
-  if (report_.near.made) {
-    files.files.push_back({kNearModulePath, report_.near.source});
+  if (report_.kernelbench_module.composed) {
+    files.files.push_back(
+        {kKernelBenchModulePath, report_.kernelbench_module.source});
   }
-  files_ = errands_.start(address::files, files, {"disk", 1, "", 60'000},
+  files_ = effects_.start(address::files, files, {"disk", 1, "", 60'000},
                           context, kTries);
 }
 

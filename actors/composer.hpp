@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "actors/cut_trials.hpp"
-#include "actors/errands.hpp"
+#include "actors/pending_effects.hpp"
 #include "actors/report.hpp"
 #include "actors/role.hpp"
 
@@ -56,40 +56,42 @@ class Composer : public Role {
   void check(const std::string& source, Context& context);
   std::uint64_t start(const Address& port, const Message& request, int units,
                       std::int64_t wall_ms, Context& context);
-  void ended(const ErrandEnd& end, Context& context);
+  void ended(const EffectResult& end, Context& context);
   void checked(const Verdict& verdict, Context& context);
-  void checked_near(const Verdict& verdict, Context& context);
+  void checked_kernelbench(const Verdict& verdict, Context& context);
   /// Whether the module that was just checked gives way to another.
-  bool wants_near(const Verdict& verdict) const;
-  bool take_near_trial();
-  void tell_near(const std::string& source);
-  void tell_kernels(const Plan& cut,
-                    const std::vector<const SubgraphDone*>& chosen);
+  bool wants_kernelbench(const Verdict& verdict) const;
+  bool take_kernelbench_trial();
+  void report_kernelbench_module(const std::string& source);
+  void report_kernels(const Plan& cut,
+                      const std::vector<const SubgraphDone*>& chosen);
   void rank();
   void seek(Context& context);
-  void near_settled(Context& context);
-  bool is_better_near() const;
-  bool is_near_better_than(const Timing& other, std::size_t kernels) const;
+  void kernelbench_settled(Context& context);
+  bool is_better_kernelbench() const;
+  bool is_kernelbench_better_than(const Timing& other,
+                                  std::size_t kernels) const;
   void finish(Context& context);
   bool lacks_product() const;
-  bool may_search_near_cut(const Context& context) const;
-  bool wants_near_cut(const Context& context) const;
+  bool may_search_eager_contractions(const Context& context) const;
+  bool wants_eager_contractions(const Context& context) const;
   bool suits(const Verdict& verdict) const;
   bool is_better_whole() const;
-  void replace_whole(NearModule with);
-  void ask_for_near_cut(Context& context);
-  void near_cut_searched(const NearCutSearched& searched, Context& context);
-  void leave_near_cut(bool is_whole);
+  void replace_whole(KernelBenchModule with);
+  void ask_for_eager_contractions(Context& context);
+  void eager_contractions_searched(const EagerContractionsSearched& searched,
+                                   Context& context);
+  void leave_eager_contractions(bool is_whole);
   std::int64_t left_ms(const Context& context) const;
   bool has_stand_ins() const;
   bool is_late(const Context& context) const { return left_ms(context) <= 0; }
   void probe_at_last(Context& context);
   void time(Context& context);
   void timed(const TimeReply& reply, Context& context);
-  void timed_near(const TimeReply& reply, Context& context);
+  void timed_kernelbench(const TimeReply& reply, Context& context);
   void drop_all(Context& context);
   void take_all();
-  void take_near();
+  void take_kernelbench();
   void drop_some(const std::string& why, Context& context);
   void probed(const ProbeReply* reply, Context& context);
   void give_up(const Failure& failure, Context& context);
@@ -98,12 +100,12 @@ class Composer : public Role {
   std::optional<Compose> compose_;
   Plan plan_;  ///< the cut at hand
   CutTrials trials_;
-  Errands errands_;
+  PendingEffects effects_;
   /// Which module is being made.
   enum class Stage {
-    whole,    ///< the one that weft's rule accepts
-    seeking,  ///< it is looked for which kernels can be near to eager …
-    near,     ///< … and the module of those is checked and timed
+    whole,        ///< the one that weft's rule accepts
+    seeking,      ///< which kernels can be within KernelBench's tolerance …
+    kernelbench,  ///< … and the module of those is checked and timed
   };
   Stage stage_ = Stage::whole;
   std::vector<const SubgraphDone*> chosen_;  ///< into compose_->results
@@ -113,14 +115,16 @@ class Composer : public Role {
   /// so many it is not. The first change is the cut's stand-ins, where it has
   /// any, the others are these kernels.
   std::vector<const SubgraphDone*> ranked_;
-  std::size_t near_ = 0, far_ = 0, changes_ = 0;
-  std::string near_source_;  ///< blob: the near module that is tried
-  NearModule near_module_;   ///< what was found of it
+  std::size_t within_ = 0, outside_ = 0, changes_ = 0;
+  std::string kernelbench_source_;  ///< blob: the near module that is tried
+  KernelBenchModule kernelbench_module_;  ///< what was found of it
   std::optional<Plan>
-      near_cut_;              ///< the plan's; while it is at hand, the other
-  bool is_near_cut_ = false;  ///< it was asked for, and then is at hand
-  std::vector<SubgraphDone> near_results_;  ///< of what only that has
-  std::string source_;                      ///< blob: model_new.py
+      eager_contractions_;  ///< the plan's; while it is at hand, the other
+  bool is_eager_contractions_ =
+      false;  ///< it was asked for, and then is at hand
+  std::vector<SubgraphDone>
+      eager_contractions_results_;  ///< of what only that has
+  std::string source_;              ///< blob: model_new.py
   Report report_;
   bool is_checked_ = false;     ///< what source_ has is right
   bool is_settled_ = false;     ///< and is the whole, whatever else is tried

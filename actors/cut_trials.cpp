@@ -41,9 +41,12 @@ void CutTrials::finished(CutTrial trial) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g us", trial.timing.candidate.median_us);
   times_.push_back(cuts_[trial.cut].label + " " + text);
-  const bool is_near = trial.verdict.near_eager.outcome == near_outcome::near;
-  if (is_near && (!near_ || is_faster(trial.timing, near_->timing))) {
-    near_ = trial;
+  const bool passes_kernelbench =
+      trial.verdict.kernelbench.outcome == kernelbench_outcome::within;
+  if (passes_kernelbench &&
+      (!best_kernelbench_ ||
+       is_faster(trial.timing, best_kernelbench_->timing))) {
+    best_kernelbench_ = trial;
   }
   if (!best_ || is_faster(trial.timing, best_->timing)) {
     best_ = std::move(trial);
@@ -59,8 +62,8 @@ std::optional<CutTrial> CutTrials::choose() {
 std::string CutTrials::summary() const {
   std::string text = "The model was cut in " + std::to_string(cuts_.size()) +
                      " ways. Right, and timed as a whole:";
-  for (const std::string& one : times_) {
-    text += (&one == &times_.front() ? " " : "; ") + one;
+  for (const std::string& entry : times_) {
+    text += (&entry == &times_.front() ? " " : "; ") + entry;
   }
   return text +
          (times_.empty() ? " none." : ". Taken: " + cuts_[at_].label + ".");

@@ -44,7 +44,9 @@ class CutTrials {
   /// timed. The trials are over.
   std::optional<CutTrial> choose();
   /// The fastest that is near to eager; null if none is.
-  const CutTrial* near() const { return near_ ? &*near_ : nullptr; }
+  const CutTrial* best_kernelbench() const {
+    return best_kernelbench_ ? &*best_kernelbench_ : nullptr;
+  }
   /// What each took, for people. There were several.
   std::string summary() const;
   nlohmann::json describe() const;  ///< as Role::describe
@@ -54,7 +56,7 @@ class CutTrials {
   std::size_t at_ = 0;
   bool is_open_ = false;
   std::optional<CutTrial> best_;
-  std::optional<CutTrial> near_;
+  std::optional<CutTrial> best_kernelbench_;
   std::vector<std::string> times_;
 };
 

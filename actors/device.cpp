@@ -18,25 +18,25 @@ constexpr std::size_t kUuidShown = 12;
 
 }  // namespace
 
-std::string place_name(const Place& place) {
-  const std::string node = node_of(place);
-  const std::string device = device_of(place).substr(0, kUuidShown);
+std::string location_name(const Location& location) {
+  const std::string node = node_of(location);
+  const std::string device = device_of(location).substr(0, kUuidShown);
   if (device.empty()) return node.empty() ? "the head" : node;
   return node.empty() ? device : device + " of " + node;
 }
 
-Place place_of_gpu(const Gpu& gpu) { return "/" + gpu.uuid; }
+Location location_of_gpu(const Gpu& gpu) { return "/" + gpu.uuid; }
 
-bool knows_places(const RunStart& run) { return run.vocabulary >= 2; }
+bool knows_locations(const RunStart& run) { return run.vocabulary >= 2; }
 
-std::vector<Place> head_places(const RunStart& run) {
-  if (!knows_places(run)) return {};
-  std::vector<Place> places;
+std::vector<Location> head_locations(const RunStart& run) {
+  if (!knows_locations(run)) return {};
+  std::vector<Location> locations;
   for (const Gpu& gpu : run.machine.gpus) {
-    places.push_back(gpu.uuid.empty() ? Place() : place_of_gpu(gpu));
+    locations.push_back(gpu.uuid.empty() ? Location() : location_of_gpu(gpu));
   }
-  if (places.empty()) places.emplace_back();
-  return places;
+  if (locations.empty()) locations.emplace_back();
+  return locations;
 }
 
 std::int64_t edge_bytes(const Graph& graph) {

@@ -15,19 +15,19 @@ struct Graph;
 /// Bytes of a device's memory, leased beside the device itself.
 inline const std::string gpu_memory = "gpu_memory";
 
-/// A place, for people: "the head", "n1", "GPU-8a5c31f0 of n1".
-std::string place_name(const Place& place);
+/// A location, for people: "the head", "n1", "GPU-8a5c31f0 of n1".
+std::string location_name(const Location& location);
 
 /// Where the kernels of that GPU of the head are called.
-Place place_of_gpu(const Gpu& gpu);
+Location location_of_gpu(const Gpu& gpu);
 
-/// Whether the run's roles say at which place something is done: those of an
+/// Whether the run's roles say at which location something is done: those of an
 /// older weft knew the head alone.
-bool knows_places(const RunStart& run);
+bool knows_locations(const RunStart& run);
 
 /// Where the head can run the model: its devices, else itself. Empty: wherever
-/// the broker says, in a run that knows no places.
-std::vector<Place> head_places(const RunStart& run);
+/// the broker says, in a run that knows no locations.
+std::vector<Location> head_locations(const RunStart& run);
 
 /// Of the tensors at a graph's edges: what a call of it moves at least.
 std::int64_t edge_bytes(const Graph& graph);

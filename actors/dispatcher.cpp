@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "actors/device.hpp"
-#include "actors/llm_seeds.hpp"
+#include "actors/llm/seeds.hpp"
 #include "actors/outcome.hpp"
 #include "actors/session_files.hpp"
 #include "compiler/compose/compose.hpp"
@@ -29,30 +29,30 @@ void Dispatcher::receive(const Address&, const Message& message,
     take_offer(*offer, context);
   } else if (const auto* done = std::get_if<SubgraphDone>(&message)) {
     finished(*done, context);
-  } else if (const auto* ask = std::get_if<SearchNearCut>(&message)) {
-    search_near_cut(*ask, context);
+  } else if (const auto* ask = std::get_if<SearchEagerContractions>(&message)) {
+    search_eager_contractions(*ask, context);
   } else if (const auto* fired = std::get_if<TimerFired>(&message);
              fired && alarms_.contains(fired->effect)) {
     const std::string subgraph = alarms_.extract(fired->effect).mapped();
     if (done_.contains(subgraph)) return;
     context.send(address::agent(subgraph), StopSearch{budget_words()});
-  } else if (const auto end = errands_.receive(message, context)) {
+  } else if (const auto end = effects_.receive(message, context)) {
     if (end->failure) return give_up(end->failure, context);
     hand_over(context);
   }
 }
 
 void Dispatcher::take_offer(const Capacities& offer, Context& context) {
-  if (offer.place.empty()) {
+  if (offer.location.empty()) {
     spares_head_ = offer.units.empty();
   } else if (offer.units.empty()) {
-    offers_.erase(offer.place);
+    offers_.erase(offer.location);
   } else {
-    offers_[offer.place] = offer;
+    offers_[offer.location] = offer;
   }
   if (!dispatch_) return;
   start_agents(context);
-  // With the time over, what waited for a place is not begun.
+  // With the time over, what waited for a location is not begun.
   if (search_until_us_ > 0) hand_over(context);
 }
 
@@ -72,7 +72,7 @@ void Dispatcher::begin(const Dispatch& dispatch, Context& context) {
 }
 
 void Dispatcher::start_agents(Context& context) {
-  if (spares_head_ && places().empty()) {
+  if (spares_head_ && locations().empty()) {
     if (next_ < plan_.subgraphs.size() && placed_.empty()) {
       context.send(address::user,
                    Progress{"", "waits", "for a node: the head is spared"});
@@ -143,50 +143,50 @@ std::size_t Dispatcher::agents_max() const {
 }
 
 /// Where kernels can be called, and the device that is there.
-std::map<Place, std::optional<Gpu>> Dispatcher::places() const {
-  std::map<Place, std::optional<Gpu>> places;
-  const auto of_head = head_places(dispatch_->run);
-  for (const Place& place : of_head) places[place] = {};
+std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
+  std::map<Location, std::optional<Gpu>> locations;
+  const auto of_head = head_locations(dispatch_->run);
+  for (const Location& location : of_head) locations[location] = {};
   const std::string resource = device_resource(dispatch_->run.machine);
-  for (const auto& [place, offer] : offers_) {
+  for (const auto& [location, offer] : offers_) {
     if (!offer.units.contains(resource)) continue;
-    if (device_of(place).empty()) {
-      places[place] = {};
+    if (device_of(location).empty()) {
+      locations[location] = {};
     } else {
-      places[place] = offer.gpu;
+      locations[location] = offer.gpu;
     }
   }
   // The head's own devices that are gone meanwhile.
-  std::erase_if(places, [&](const auto& item) {
+  std::erase_if(locations, [&](const auto& item) {
     return !device_of(item.first).empty() && !offers_.contains(item.first);
   });
   if (spares_head_) {
-    std::erase_if(places,
+    std::erase_if(locations,
                   [](const auto& item) { return node_of(item.first).empty(); });
-  } else if (places.empty()) {
-    places[of_head.front()] = {};
+  } else if (locations.empty()) {
+    locations[of_head.front()] = {};
   }
-  return places;
+  return locations;
 }
 
-/// Says where, and what the place has: kernels are made for its device.
-void Dispatcher::place(OptimizeSubgraph& work) const {
-  const auto places = this->places();
-  const auto load = [&](const Place& place) {
+/// Says where, and what the location has: kernels are made for its device.
+void Dispatcher::assign_location(OptimizeSubgraph& work) const {
+  const auto locations = this->locations();
+  const auto load = [&](const Location& location) {
     return std::ranges::count_if(
-        placed_, [&](const auto& item) { return item.second == place; });
+        placed_, [&](const auto& item) { return item.second == location; });
   };
   const auto best = std::ranges::min_element(
-      places, {}, [&](const auto& item) { return load(item.first); });
-  work.places = {best->first};
+      locations, {}, [&](const auto& item) { return load(item.first); });
+  work.locations = {best->first};
   const auto alike = [](std::optional<Gpu> a, std::optional<Gpu> b) {
     if (a) a->uuid.clear();
     if (b) b->uuid.clear();
     return a == b;
   };
-  for (const auto& [place, gpu] : places) {
-    if (place != best->first && alike(gpu, best->second)) {
-      work.places.push_back(place);
+  for (const auto& [location, gpu] : locations) {
+    if (location != best->first && alike(gpu, best->second)) {
+      work.locations.push_back(location);
     }
   }
   if (work.machine.gpus.empty() || !best->second) return;
@@ -224,9 +224,9 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   }
   OptimizeSubgraph work{subgraph.id, subgraph.type, subgraph.signature,
                         graph,       options,       dispatch_->run.machine};
-  if (knows_places(dispatch_->run)) {
-    place(work);
-    placed_[work.subgraph] = work.places.front();
+  if (knows_locations(dispatch_->run)) {
+    assign_location(work);
+    placed_[work.subgraph] = work.locations.front();
     if (!work.machine.gpus.empty()) {
       work.device_bytes = device_bytes(subgraph.graph);
     }
@@ -234,13 +234,13 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   ask_to_fuse(work);
   if (asks_model(work.options)) work.share = work_share(plan_, subgraph);
   // What costs the most is judged first, where there may be no time for all.
-  if (search_until_us_ > 0) work.worth = shares_.cost(subgraph.id);
+  if (search_until_us_ > 0) work.expected_gain = shares_.cost(subgraph.id);
   ++working_;
   context.send(address::agent(subgraph.id), std::move(work));
   if (search_until_us_ == 0) return;
   const std::int64_t share_ms =
       shares_.take(subgraph.id, left_ms(context), agents_max());
-  alarms_[errands_.timer(is_hurried ? share_ms : left_ms(context), context)] =
+  alarms_[effects_.timer(is_hurried ? share_ms : left_ms(context), context)] =
       subgraph.id;
 }
 
@@ -285,12 +285,12 @@ void Dispatcher::write(const Subgraph& subgraph, std::vector<FileToWrite> files,
   }
   WriteFilesRequest request;
   request.files = std::move(files);
-  errands_.start(address::files, request, {"disk", 1, subgraph.id, 60'000},
+  effects_.start(address::files, request, {"disk", 1, subgraph.id, 60'000},
                  context);
 }
 
 bool Dispatcher::is_at_work() const {
-  return next_ < order_.size() || working_ > 0 || !errands_.idle();
+  return next_ < order_.size() || working_ > 0 || !effects_.idle();
 }
 
 void Dispatcher::hand_over(Context& context) {
@@ -301,10 +301,10 @@ void Dispatcher::hand_over(Context& context) {
     settle_fusing(context);
   }
   if (write_summary(context)) return;
-  if (near_) {
+  if (eager_contractions_) {
     over_ = true;
-    NearCutSearched searched;
-    for (const std::string& id : *near_) {
+    EagerContractionsSearched searched;
+    for (const std::string& id : *eager_contractions_) {
       searched.results.push_back(done_.at(id));
     }
     context.send(address::composer, std::move(searched));
@@ -327,11 +327,12 @@ void Dispatcher::hand_over(Context& context) {
   context.send(address::composer, compose);
 }
 
-void Dispatcher::search_near_cut(const SearchNearCut& ask, Context& context) {
+void Dispatcher::search_eager_contractions(const SearchEagerContractions& ask,
+                                           Context& context) {
   if (!is_composed_) return;
   is_composed_ = false;
   summary_written_ = false;
-  near_.emplace();
+  eager_contractions_.emplace();
   Plan added = plan_.eager_contractions_partition.front();
   std::erase_if(added.subgraphs, [&](const Subgraph& subgraph) {
     return done_.contains(subgraph.id);
@@ -339,11 +340,11 @@ void Dispatcher::search_near_cut(const SearchNearCut& ask, Context& context) {
   search_until_us_ = ask.until_us;
   shares_ = SearchShares(added);
   for (Subgraph& subgraph : added.subgraphs) {
-    near_->insert(subgraph.id);
+    eager_contractions_->insert(subgraph.id);
     order_.push_back(plan_.subgraphs.size());
     plan_.subgraphs.push_back(std::move(subgraph));
   }
-  limit_kernels(near_->size(), context);
+  limit_kernels(eager_contractions_->size(), context);
   start_agents(context);
   hand_over(context);
 }
@@ -382,12 +383,12 @@ bool Dispatcher::begin_fusing(Context& context) {
 /// The cut in which those pairs are one that are faster so.
 void Dispatcher::settle_fusing(Context& context) {
   if (fusing_.parts.empty()) return;
-  std::set<std::string> kept;
+  std::set<std::string> stored;
   for (const auto& [id, parts] : fusing_.parts) {
     const SubgraphDone& fused = done_.at(id);
     const bool is_kept = is_worth_fusing(fused, parts, done_,
                                          dispatch_->run.options.llm.edition);
-    if (is_kept) kept.insert(id);
+    if (is_kept) stored.insert(id);
     // What was spent stays told, whichever pieces the report has.
     if (!is_kept) add_spent(done_.at(parts.front()).llm.spent, fused.llm.spent);
     context.send(address::user,
@@ -398,7 +399,7 @@ void Dispatcher::settle_fusing(Context& context) {
   }
   Fusing final = fuse_neighbours(
       apart_, done_, fused_, dispatch_->run.options.llm.edition,
-      [&](const std::string& piece) { return kept.contains(piece); });
+      [&](const std::string& piece) { return stored.contains(piece); });
   plan_ = std::move(final.plan);
   if (!final.parts.empty()) keep_apart();
   for (const auto& [id, parts] : final.parts) {
@@ -447,7 +448,7 @@ bool Dispatcher::write_summary(Context& context) {
   WriteFilesRequest request;
   request.files = {
       {"kernels/summary.json", context.blobs().put(sessions_summary(all))}};
-  errands_.start(address::files, request, {"disk", 1, "", 60'000}, context);
+  effects_.start(address::files, request, {"disk", 1, "", 60'000}, context);
   return true;
 }
 

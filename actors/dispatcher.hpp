@@ -1,6 +1,6 @@
 // Gives each distinct subgraph to an agent of its own, so many at a time and at
-// the place with the fewest of them (all of its kernels are timed there); keeps
-// each one's files in the run directory, and hands all verdicts to the
+// the location with the fewest of them (all of its kernels are timed there);
+// keeps each one's files in the run directory, and hands all verdicts to the
 // composer. Where the run's time is limited, the dearest subgraphs go first,
 // each is told when its share is over, and what is left then is not begun.
 // Told that the head offers nothing, it waits for nodes. By the user's choice
@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/errands.hpp"
-#include "actors/llm_fusing.hpp"
+#include "actors/llm/fusing.hpp"
+#include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
 #include "actors/search_time.hpp"
 #include "compiler/graph/subgraph.hpp"
@@ -40,8 +40,8 @@ class Dispatcher : public Role {
   std::string budget_words() const;
   void limit_kernels(std::size_t subgraphs, const Context& context);
   std::int64_t left_ms(const Context& context) const;
-  std::map<Place, std::optional<Gpu>> places() const;
-  void place(OptimizeSubgraph& work) const;
+  std::map<Location, std::optional<Gpu>> locations() const;
+  void assign_location(OptimizeSubgraph& work) const;
   void ask_to_fuse(OptimizeSubgraph& work) const;
   std::size_t agents_max() const;
   void finished(const SubgraphDone& done, Context& context);
@@ -49,7 +49,8 @@ class Dispatcher : public Role {
              Context& context);
   bool is_at_work() const;
   void hand_over(Context& context);
-  void search_near_cut(const SearchNearCut& ask, Context& context);
+  void search_eager_contractions(const SearchEagerContractions& ask,
+                                 Context& context);
   bool begin_fusing(Context& context);
   void keep_apart();
   void settle_fusing(Context& context);
@@ -58,7 +59,7 @@ class Dispatcher : public Role {
 
   std::optional<Dispatch> dispatch_;
   Plan plan_;
-  Errands errands_;
+  PendingEffects effects_;
   std::vector<std::size_t> order_;    ///< of plan_.subgraphs
   std::size_t next_ = 0;              ///< in it; those before it were started
   std::size_t working_ = 0;           ///< agents without a verdict yet
@@ -69,8 +70,8 @@ class Dispatcher : public Role {
   SearchShares shares_;
   std::map<std::uint64_t, std::string> alarms_;  ///< whose share is over then
   std::map<std::string, SubgraphDone> done_;
-  std::map<Place, Capacities> offers_;   ///< beside the head's own
-  std::map<std::string, Place> placed_;  ///< subgraphs that are at work
+  std::map<Location, Capacities> offers_;   ///< beside the head's own
+  std::map<std::string, Location> placed_;  ///< subgraphs that are at work
   bool spares_head_ = false;
   Plan apart_;        ///< the cut before `fusing_`
   Fusing fusing_;     ///< what is asked for as one, until all has its verdict
@@ -78,7 +79,8 @@ class Dispatcher : public Role {
   std::set<std::string> tried_to_fuse_;  ///< pieces, kept or not
   bool summary_written_ = false;         ///< or on its way
   bool is_composed_ = false;             ///< and the near cut may be asked for
-  std::optional<std::set<std::string>> near_;  ///< asked for: what is new in it
+  std::optional<std::set<std::string>>
+      eager_contractions_;  ///< asked for: what is new in it
   bool over_ = false;
 };
 

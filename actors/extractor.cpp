@@ -7,7 +7,7 @@
 #include "actors/best_known.hpp"
 #include "actors/device.hpp"
 #include "actors/kernel_key.hpp"
-#include "actors/llm_grouping.hpp"
+#include "actors/llm/grouping.hpp"
 #include "actors/outcome.hpp"
 #include "actors/search_time.hpp"
 #include "compiler/compose/problem_at.hpp"
@@ -62,19 +62,20 @@ bool wants_inductor_cut(const RunStart& run) {
          has("compiler") && has("inductor");
 }
 
-/// The dimension of that place: (position of its input, size). A size of 0:
+/// The dimension of that location: (position of its input, size). A size of 0:
 /// there is none.
 std::pair<int, std::int64_t> size_in(const Graph& graph,
-                                     const SizePlace& place) {
+                                     const SymbolicDim& location) {
   int position = 0;
   for (const Node& node : graph.nodes) {
     if (node.kind != NodeKind::input) continue;
     const int at = position++;
     const bool is_tensor = !node.values.empty() && node.values[0] &&
                            !node.values[0]->shape.empty();
-    const bool is_named = place.input == at || (place.input < 0 && is_tensor);
+    const bool is_named =
+        location.input == at || (location.input < 0 && is_tensor);
     if (!is_named) continue;
-    const auto dim = static_cast<std::size_t>(place.dim);
+    const auto dim = static_cast<std::size_t>(location.dim);
     const bool has_it = is_tensor && dim < node.values[0]->shape.size();
     return {at, has_it ? node.values[0]->shape[dim] : 0};
   }
@@ -117,7 +118,7 @@ void Extractor::receive(const Address&, const Message& message,
   if (const auto call = calls_.receive(message, context)) {
     return grouped(*call, context);
   }
-  const auto end = errands_.receive(message, context);
+  const auto end = effects_.receive(message, context);
   if (!end || is_over_) return;
   if (end->id == capture_) {
     captured(*end, context);
@@ -132,9 +133,9 @@ void Extractor::begin(const RunStart& start, Context& context) {
   run_ = start;
   if (start.options.budget_ms > 0) {
     begun_us_ = context.now_us();
-    deadline_ = errands_.timer(start.options.budget_ms, context);
+    deadline_ = effects_.timer(start.options.budget_ms, context);
   }
-  tell_capacities(context);
+  report_capacities(context);
   if (!start.options.llm.name.empty()) {
     context.send(address::broker, LlmAllowance{start.options.llm});
   }
@@ -143,18 +144,18 @@ void Extractor::begin(const RunStart& start, Context& context) {
   cut(start.graph, ", captured before the run", context);
 }
 
-void Extractor::tell_capacities(Context& context) {
+void Extractor::report_capacities(Context& context) {
   const Machine& machine = run_->machine;
   Capacities head{{{"cpu", machine.cores}, {"disk", 1}}};
-  if (knows_places(*run_)) head.grace_ms = kGraceMs;
+  if (knows_locations(*run_)) head.grace_ms = kGraceMs;
   std::vector<Capacities> devices;
   for (const Gpu& gpu : machine.gpus) {
-    if (!knows_places(*run_) || gpu.uuid.empty()) {
+    if (!knows_locations(*run_) || gpu.uuid.empty()) {
       head.units["gpu"] = kGpuUnits;
       continue;
     }
     Capacities& device = devices.emplace_back();
-    device.place = place_of_gpu(gpu);
+    device.location = location_of_gpu(gpu);
     device.units = {{"gpu", kGpuUnits}, {gpu_memory, gpu.memory_bytes}};
     device.gpu = gpu;
   }
@@ -182,17 +183,18 @@ std::uint64_t Extractor::start_capture(const std::vector<std::string>& problems,
   LeaseTerms terms;
   terms.resource = device_resource(run_->machine);
   terms.units = kAllUnits;
-  terms.places = head_places(*run_);
+  terms.locations = head_locations(*run_);
   // The port keeps the time limit; the lease is longer, so that it can answer.
   terms.ttl_ms = run_->options.capture_ms * count + 30'000;
-  return errands_.start(address::capture, request, terms, context);
+  return effects_.start(address::capture, request, terms, context);
 }
 
-void Extractor::captured(const ErrandEnd& end, Context& context) {
+void Extractor::captured(const EffectResult& end, Context& context) {
   if (end.failure) return finish(end.failure, context);
   const auto& reply = std::get<CaptureReply>(*end.reply);
   if (run_->options.dynamic_batch) return capture_sizes(reply.graph, context);
-  cut(reply.graph, reply.kept ? ", captured by an earlier run" : "", context);
+  cut(reply.graph, reply.from_library ? ", captured by an earlier run" : "",
+      context);
 }
 
 /// Why the run cannot be for any batch, if that is asked.
@@ -222,20 +224,20 @@ Failure Extractor::without_sizes() const {
 Result<Sizes> Extractor::sizes_in(const Graph& graph) const {
   Sizes sizes;
   std::set<std::pair<int, int>> known;
-  for (const SizePlace& place : size_places(run_->options)) {
-    const auto [input, size] = size_in(graph, place);
-    const std::string flag = size_flag(place);
+  for (const SymbolicDim& location : symbolic_dims(run_->options)) {
+    const auto [input, size] = size_in(graph, location);
+    const std::string flag = size_flag(location);
     if (size < 2) {
-      return fail(
-          ErrorCode::wrong_input,
-          flag + ": " +
-              (place.input < 0 ? "the first tensor"
-                               : "the input " + std::to_string(place.input)) +
-              " of " + run_->problem_name + " has no dimension " +
-              std::to_string(place.dim) +
-              " of 2 or more, which would be of any size");
+      return fail(ErrorCode::wrong_input,
+                  flag + ": " +
+                      (location.input < 0
+                           ? "the first tensor"
+                           : "the input " + std::to_string(location.input)) +
+                      " of " + run_->problem_name + " has no dimension " +
+                      std::to_string(location.dim) +
+                      " of 2 or more, which would be of any size");
     }
-    if (!known.insert({input, place.dim}).second) {
+    if (!known.insert({input, location.dim}).second) {
       return fail(ErrorCode::wrong_input,
                   size_flags(run_->options) + ": that is one dimension of " +
                       run_->problem_name + ", named twice");
@@ -261,7 +263,7 @@ void Extractor::capture_sizes(const std::string& graph_blob, Context& context) {
   std::vector<std::string> problems;
   for (const Sizes& sample : samples_) {
     problems.push_back(context.blobs().put(
-        problem_at(*problem, sample, size_places(run_->options))));
+        problem_at(*problem, sample, symbolic_dims(run_->options))));
   }
   capture_of_samples_ = start_capture(problems, context);
   std::string own;
@@ -272,7 +274,7 @@ void Extractor::capture_sizes(const std::string& graph_blob, Context& context) {
                Progress{"", "capture", "capturing other sizes than " + own});
 }
 
-void Extractor::captured_sizes(const ErrandEnd& end, Context& context) {
+void Extractor::captured_sizes(const EffectResult& end, Context& context) {
   std::vector<std::string> graphs;
   if (end.reply) {
     const auto& reply = std::get<CaptureReply>(*end.reply);
@@ -350,10 +352,10 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   }
   // Who cuts otherwise afterwards has no use for it.
   const bool seeks_products = run_->seeks_products && model.name.empty();
-  const bool wants_near =
+  const bool wants_kernelbench =
       (seeks_products || run_->options.accept != rule::weft) && !model.group &&
       !model.fuse && sizes_.empty();
-  if (wants_near)
+  if (wants_kernelbench)
     add_eager_contractions_partition(*graph, *target, options, cut_);
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});
   if (model.group) return ask_grouping("", context);
@@ -432,10 +434,10 @@ void Extractor::write_plan(Context& context) {
   plan_ = context.blobs().put(plan_to_json(cut_));
   WriteFilesRequest files;
   files.files = {{"subgraphs.json", context.blobs().put(subgraphs_json(cut_))}};
-  errands_.start(address::files, files, {"disk", 1, "", 60'000}, context);
+  effects_.start(address::files, files, {"disk", 1, "", 60'000}, context);
 }
 
-void Extractor::written(const ErrandEnd& end, Context& context) {
+void Extractor::written(const EffectResult& end, Context& context) {
   if (end.failure) return finish(end.failure, context);
   is_over_ = true;
   context.send(address::dispatcher, Dispatch{plan_, *run_, begun_us_});

@@ -9,8 +9,8 @@
 #include <map>
 #include <optional>
 
-#include "actors/errands.hpp"
-#include "actors/llm_calls.hpp"
+#include "actors/llm/calls.hpp"
+#include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
 #include "compiler/graph/subgraph.hpp"
 
@@ -24,11 +24,11 @@ class Extractor : public Role {
 
  private:
   void begin(const RunStart& start, Context& context);
-  void tell_capacities(Context& context);
+  void report_capacities(Context& context);
   void capture(Context& context);
-  void captured(const ErrandEnd& end, Context& context);
+  void captured(const EffectResult& end, Context& context);
   void capture_sizes(const std::string& graph_blob, Context& context);
-  void captured_sizes(const ErrandEnd& end, Context& context);
+  void captured_sizes(const EffectResult& end, Context& context);
   Failure without_sizes() const;
   Result<Sizes> sizes_in(const Graph& graph) const;
   /// Of the problem, or of the same at other sizes: the errand.
@@ -40,12 +40,12 @@ class Extractor : public Role {
   void grouped(const LlmEnd& end, Context& context);
   void take_proposal(Plan proposal);
   void write_plan(Context& context);
-  void written(const ErrandEnd& end, Context& context);
+  void written(const EffectResult& end, Context& context);
   void out_of_time(Context& context);
   void finish(const Failure& failure, Context& context);
 
   std::optional<RunStart> run_;
-  Errands errands_;
+  PendingEffects effects_;
   std::uint64_t capture_ = 0;  ///< the capture's errand
   /// Where sizes are symbols: what they are in the problem, the others that it
   /// is captured at by an errand of its own, and the graphs (sizes → blob).
@@ -58,7 +58,7 @@ class Extractor : public Role {
   std::int64_t begun_us_ = 0;   ///< 0: the run's time has no limit
   std::uint64_t deadline_ = 0;  ///< the timer of its end
   bool is_over_ = false;        ///< the plan was handed on, or the run ended
-  LlmCalls calls_{LlmCalls::kBesideErrands};
+  LlmCalls calls_{LlmCalls::kFirstCallNumber};
   int proposals_ = 0;  ///< asked for
 };
 

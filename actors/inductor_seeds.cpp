@@ -18,7 +18,7 @@ constexpr int tries = 2;
 constexpr int share = 4;
 
 std::string node_for(const OptimizeSubgraph& work) {
-  return work.places.empty() ? "" : node_of(work.places.front());
+  return work.locations.empty() ? "" : node_of(work.locations.front());
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ void InductorSeeds::receive(const Address& from, const Message& message,
     waiting_.push_back({from, request->work});
   } else if (const auto* order = std::get_if<StopSeed>(&message)) {
     stop(from, order->reason, context);
-  } else if (const auto end = errands_.receive(message, context)) {
+  } else if (const auto end = effects_.receive(message, context)) {
     answered(*end, context);
   }
   while (begin_next(context)) {
@@ -38,16 +38,17 @@ void InductorSeeds::receive(const Address& from, const Message& message,
 
 void InductorSeeds::stop(const Address& by, const std::string& reason,
                          Context& context) {
-  std::erase_if(waiting_, [&](const Waiting& one) { return one.by == by; });
+  std::erase_if(waiting_,
+                [&](const Waiting& waiting) { return waiting.by == by; });
   std::erase_if(asked_, [&](const auto& item) {
     if (item.second.by != by) return false;
-    errands_.cancel(item.first, reason, context);
+    effects_.cancel(item.first, reason, context);
     return true;
   });
 }
 
-bool InductorSeeds::has_room(const OptimizeSubgraph& work) const {
-  if (work.worth == 0) return true;  // there is time for all
+bool InductorSeeds::fits_in_queue(const OptimizeSubgraph& work) const {
+  if (work.expected_gain == 0) return true;  // there is time for all
   const auto there = std::ranges::count_if(asked_, [&](const auto& item) {
     return item.second.node == node_for(work);
   });
@@ -57,15 +58,16 @@ bool InductorSeeds::has_room(const OptimizeSubgraph& work) const {
 /// False: there is none that may be begun.
 bool InductorSeeds::begin_next(Context& context) {
   auto next = waiting_.end();
-  for (auto one = waiting_.begin(); one != waiting_.end(); ++one) {
+  for (auto current = waiting_.begin(); current != waiting_.end(); ++current) {
     const bool is_dearer =
-        next == waiting_.end() || one->work.worth > next->work.worth;
-    if (is_dearer && has_room(one->work)) next = one;
+        next == waiting_.end() ||
+        current->work.expected_gain > next->work.expected_gain;
+    if (is_dearer && fits_in_queue(current->work)) next = current;
   }
   if (next == waiting_.end()) return false;
-  const Waiting one = std::move(*next);
+  const Waiting waiting = std::move(*next);
   waiting_.erase(next);
-  begin(one, context);
+  begin(waiting, context);
   return true;
 }
 
@@ -77,18 +79,18 @@ void InductorSeeds::begin(const Waiting& next, Context& context) {
   request.wall_ms = compile_ms;
   LeaseTerms terms;
   terms.group = work.subgraph;
-  terms.worth = work.worth;
+  terms.expected_gain = work.expected_gain;
   terms.ttl_ms = compile_ms + lease_slack_ms;
-  if (!work.places.empty()) terms.places = {node_for(work)};
-  if (!work.places.empty() && !work.machine.gpus.empty()) {
+  if (!work.locations.empty()) terms.locations = {node_for(work)};
+  if (!work.locations.empty() && !work.machine.gpus.empty()) {
     request.arch = work.machine.gpus.front().arch;
   }
-  const auto errand =
-      errands_.start(address::build, request, terms, context, tries);
-  asked_[errand] = {next.by, work.subgraph, node_for(work)};
+  const auto entry =
+      effects_.start(address::build, request, terms, context, tries);
+  asked_[entry] = {next.by, work.subgraph, node_for(work)};
 }
 
-void InductorSeeds::answered(const ErrandEnd& end, Context& context) {
+void InductorSeeds::answered(const EffectResult& end, Context& context) {
   const auto asked = asked_.extract(end.id);
   if (asked.empty()) return;
   SeedsReply reply;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/errands.hpp"
+#include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
 
 namespace weft {
@@ -34,13 +34,13 @@ class InductorSeeds : public Role {
     Address by;
     OptimizeSubgraph work;
   };
-  bool has_room(const OptimizeSubgraph& work) const;
+  bool fits_in_queue(const OptimizeSubgraph& work) const;
   void stop(const Address& by, const std::string& reason, Context& context);
   bool begin_next(Context& context);
   void begin(const Waiting& next, Context& context);
-  void answered(const ErrandEnd& end, Context& context);
+  void answered(const EffectResult& end, Context& context);
 
-  Errands errands_;
+  PendingEffects effects_;
   std::map<std::uint64_t, Asked> asked_;  ///< by errand
   std::vector<Waiting> waiting_;
 };

@@ -15,7 +15,7 @@ void LibrarySeeds::receive(const Address& from, const Message& message,
                            Context& context) {
   if (const auto* request = std::get_if<SeedsRequest>(&message)) {
     look_up(from, request->work, context);
-  } else if (const auto end = errands_.receive(message, context)) {
+  } else if (const auto end = effects_.receive(message, context)) {
     found(*end, context);
   }
 }
@@ -27,13 +27,13 @@ void LibrarySeeds::look_up(const Address& by, const OptimizeSubgraph& work,
     context.send(by, SeedsReply{work.subgraph, kLibrarySource, {}, {}, {}});
     return;
   }
-  const auto errand =
-      errands_.start(address::library, FindKernelRequest{0, kernel_key(work)},
+  const auto entry =
+      effects_.start(address::library, FindKernelRequest{0, kernel_key(work)},
                      {"disk", 1, work.subgraph, kLookupMs}, context);
-  asked_[errand] = {by, work.subgraph};
+  asked_[entry] = {by, work.subgraph};
 }
 
-void LibrarySeeds::found(const ErrandEnd& end, Context& context) {
+void LibrarySeeds::found(const EffectResult& end, Context& context) {
   const auto asked = asked_.extract(end.id);
   if (asked.empty()) return;
   SeedsReply reply;

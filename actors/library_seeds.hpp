@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "actors/errands.hpp"
+#include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
 
 namespace weft {
@@ -24,9 +24,9 @@ class LibrarySeeds : public Role {
   };
   void look_up(const Address& by, const OptimizeSubgraph& work,
                Context& context);
-  void found(const ErrandEnd& end, Context& context);
+  void found(const EffectResult& end, Context& context);
 
-  Errands errands_;
+  PendingEffects effects_;
   std::map<std::uint64_t, Asked> asked_;  ///< by errand
   bool noted_ = false;                    ///< that it cannot be used
 };

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "actors/device.hpp"
-#include "actors/llm_report.hpp"
+#include "actors/llm/report.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/choices/choices.hpp"
 #include "compiler/compose/parts_source.hpp"
@@ -112,7 +112,7 @@ std::string machine_lines(const Report& report) {
     text += ", PyTorch " + markdown_line(report.machine.torch);
   }
   text += ", target " + markdown_line(report.run.options.target) + ", seed " +
-          std::to_string(report.run.options.seed) + "\n";
+          std::to_string(report.run.options.random_seed) + "\n";
   text +=
       "* Precision: " + precision_words(report.run.options.precision) + "\n";
   if (report.run.options.rounding == "free") {
@@ -160,20 +160,20 @@ std::string clock_words(const Timing& timing) {
   return text.empty() ? text : text + "\n";
 }
 
-std::string near_word(const std::string& outcome) {
-  return outcome == near_outcome::far ? "not near" : outcome;
+std::string kernelbench_word(const std::string& outcome) {
+  return outcome == kernelbench_outcome::outside ? "not near" : outcome;
 }
 
 /// "* Near to eager, by KernelBench's own rule (5 draws, 1e-04): near; …"
-std::string near_line(const NearEager& found) {
+std::string kernelbench_line(const KernelBenchVerdict& found) {
   if (found.outcome.empty()) return "";
   std::string text = "* Near to eager, by KernelBench's own rule (" +
                      std::to_string(found.draws) + " draws, " +
                      number(found.tolerance, "%.0e") +
-                     "): " + near_word(found.outcome);
+                     "): " + kernelbench_word(found.outcome);
   if (!found.reason.empty()) text += ": " + markdown_line(found.reason);
   if (!found.compiled.empty()) {
-    text += "; torch.compile's module: " + near_word(found.compiled);
+    text += "; torch.compile's module: " + kernelbench_word(found.compiled);
     if (!found.compiled_reason.empty() && found.compiled_reason != found.reason)
       text += ": " + markdown_line(found.compiled_reason);
   }
@@ -196,12 +196,12 @@ std::string shown_precision(const Verdict& verdict) {
 }
 
 std::string times_row(const std::string& name, const Times& times,
-                      const Timing& timing, const std::string& in_a_row,
+                      const Timing& timing, const std::string& back_to_back,
                       const std::string& over) {
   std::string text = "| " + name + " | " + milliseconds(times) + " |";
-  if (!timing.in_a_row_us.empty()) {
-    const auto found = timing.in_a_row_us.find(in_a_row);
-    text += found == timing.in_a_row_us.end()
+  if (!timing.back_to_back_us.empty()) {
+    const auto found = timing.back_to_back_us.find(back_to_back);
+    text += found == timing.back_to_back_us.end()
                 ? " |"
                 : " " + number(found->second / 1000, "%.3f") + " |";
   }
@@ -210,10 +210,11 @@ std::string times_row(const std::string& name, const Times& times,
 
 std::string times_table(const std::string& name, const Timing& timing,
                         const std::string& over_eager) {
-  const bool has_rows = !timing.in_a_row_us.empty();
+  const bool has_rows = !timing.back_to_back_us.empty();
   std::string text = "\n| | ms, median (p10–p90) |";
   if (has_rows) {
-    text += " " + std::to_string(timing.in_a_row_calls) + " in a row, each |";
+    text +=
+        " " + std::to_string(timing.back_to_back_calls) + " in a row, each |";
   }
   text += " speedup of " + name + " |\n|---|---|---|";
   text += has_rows ? "---|\n" : "\n";
@@ -231,31 +232,32 @@ std::string times_table(const std::string& name, const Timing& timing,
 }
 
 /// The module that KernelBench's evaluator accepts where it is another one.
-std::string near_section(const Report& report) {
-  if (!report.near.made) return "";
-  const NearModule& near = report.near;
+std::string kernelbench_section(const Report& report) {
+  if (!report.kernelbench_module.composed) return "";
+  const KernelBenchModule& kernelbench_module = report.kernelbench_module;
   std::string text = "## The module near to eager\n\nIn `" +
-                     std::string(kNearModulePath) + "`. Kernels of ours: ";
+                     std::string(kKernelBenchModulePath) +
+                     "`. Kernels of ours: ";
   std::string ours;
-  for (const std::string& id : near.used) {
+  for (const std::string& id : kernelbench_module.used) {
     ours += (ours.empty() ? "" : ", ") + id;
   }
   text += ours.empty() ? "none" : ours;
   std::string externs;
-  for (const auto& [name, count] : near.externs) {
+  for (const auto& [name, count] : kernelbench_module.externs) {
     externs +=
         (externs.empty() ? "" : ", ") + name + " × " + std::to_string(count);
   }
-  if (near.used.empty() && near.stand_ins == 0) {
+  if (kernelbench_module.used.empty() && kernelbench_module.stand_ins == 0) {
     externs = "all, in Model's own forward";
   }
   text +=
       ". The framework's operators: " + (externs.empty() ? "none" : externs) +
       ".\n\n";
-  text += near_line(report.near.verdict.near_eager);
+  text += kernelbench_line(report.kernelbench_module.verdict.kernelbench);
   return text +
-         times_table("it", report.near.timing,
-                     speedup(report.near.timing.over_eager)) +
+         times_table("it", report.kernelbench_module.timing,
+                     speedup(report.kernelbench_module.timing.over_eager)) +
          "\n";
 }
 
@@ -269,7 +271,7 @@ std::string whole_section(const Report& report) {
           " (the framework's own " + number(verdict.framework_error, "%.3g") +
           ", tolerance " + number(verdict.tolerance, "%.3g") + "), " +
           std::to_string(verdict.cases) + " input sets\n";
-  text += products_line(verdict) + near_line(verdict.near_eager);
+  text += products_line(verdict) + kernelbench_line(verdict.kernelbench);
   text += times_table("ModelNew", timing, model_speedup(report));
   for (const std::string& error :
        {timing.compile_error, timing.compile_autotune_error}) {
@@ -285,10 +287,11 @@ std::string kernel_word(const Report& report, const SubgraphDone& done) {
 
 /// For people, who read of the module near to eager, too.
 std::string kernel_words(const Report& report, const SubgraphDone& done) {
-  const bool is_near = report.near.made &&
-                       report.near.used.contains(done.subgraph) &&
-                       !report.used.contains(done.subgraph);
-  return is_near ? "ours, near to eager" : kernel_word(report, done);
+  const bool passes_kernelbench =
+      report.kernelbench_module.composed &&
+      report.kernelbench_module.used.contains(done.subgraph) &&
+      !report.used.contains(done.subgraph);
+  return passes_kernelbench ? "ours, near to eager" : kernel_word(report, done);
 }
 
 /// With where it is from, unless that is the compiler.
@@ -383,19 +386,20 @@ std::string csv_measured(const Verdict& verdict, const Timing& timing,
          number(bandwidth_share(timing, machine), "%.4f") + "," +
          csv_cell(verdict.precision) + "," +
          csv_cell(verdict.framework_precision) + "," +
-         csv_cell(verdict.near_eager.outcome) + "," +
-         csv_cell(verdict.near_eager.compiled);
+         csv_cell(verdict.kernelbench.outcome) + "," +
+         csv_cell(verdict.kernelbench.compiled);
 }
 
 /// "; near to eager", by KernelBench's own rule; empty where nobody asked.
-std::string near_words(const Report& report) {
-  const std::string& outcome = report.verdict.near_eager.outcome;
+std::string kernelbench_words(const Report& report) {
+  const std::string& outcome = report.verdict.kernelbench.outcome;
   if (outcome.empty()) return "";
-  if (outcome == near_outcome::near) return "; near to eager";
-  if (outcome != near_outcome::far) return "; nearness to eager not judged";
-  if (!report.near.made) return "; not near to eager";
+  if (outcome == kernelbench_outcome::within) return "; near to eager";
+  if (outcome != kernelbench_outcome::outside)
+    return "; nearness to eager not judged";
+  if (!report.kernelbench_module.composed) return "; not near to eager";
   std::string text = "; not near to eager, another module is";
-  const Timing& timing = report.near.timing;
+  const Timing& timing = report.kernelbench_module.timing;
   if (timing.over_eager.ratio > 0) {
     text += ": " + speedup(timing.over_eager) + " over eager";
   }
@@ -468,18 +472,20 @@ std::string why_no_kernel(const Report& report) {
   }
   if (report.subgraphs.empty()) return "all of it is the library's own work";
   const auto tried = [](const SubgraphDone& done) { return done.seeds > 0; };
-  const auto right = [](const SubgraphDone& done) { return done.right > 0; };
+  const auto correct = [](const SubgraphDone& done) {
+    return done.correct > 0;
+  };
   const auto late = [](const SubgraphDone& done) {
     return done.reason.contains(kSearchTimeOver);
   };
-  const bool none_is_right = std::ranges::none_of(report.subgraphs, right);
+  const bool none_is_right = std::ranges::none_of(report.subgraphs, correct);
   if (none_is_right && std::ranges::any_of(report.subgraphs, late)) {
     return "there was no time to find a kernel of ours";
   }
   if (std::ranges::none_of(report.subgraphs, tried)) {
     return "no kernel of ours was tried";
   }
-  // A place that went, or an oracle that died, is no verdict on a kernel.
+  // A location that went, or an oracle that died, is no verdict on a kernel.
   const auto failed = [](const SubgraphDone& done) {
     return done.outcome == "failed";
   };
@@ -494,7 +500,7 @@ std::string summary_line(const Report& report) {
   const std::string box =
       has_no_sandbox(report.run.machine) ? "; without a sandbox" : "";
   if (report.verdict.correct) {
-    return verified_line(report) + near_words(report) + box;
+    return verified_line(report) + kernelbench_words(report) + box;
   }
   return "not verified: " +
          (report.verdict.reason.empty()
@@ -511,7 +517,7 @@ std::string report_markdown(const Report& report, const Plan& plan) {
   for (const std::string& note : report.notes)
     text += "* " + markdown_line(note) + "\n";
   if (!report.notes.empty()) text += "\n";
-  text += near_section(report);
+  text += kernelbench_section(report);
   text += subgraph_section(report, plan);
   return text + extern_section(report, plan) + llm_section(report);
 }
@@ -525,11 +531,11 @@ std::string results_csv(const Report& report, const Plan& plan) {
       "eager_p90_us,compile_median_us,compile_p10_us,compile_p90_us,"
       "over_eager,over_eager_low,over_eager_high,over_compile,"
       "over_compile_low,over_compile_high,bytes_floor,bandwidth_share,"
-      "precision,framework_precision,near_eager,compile_near_eager,"
+      "precision,framework_precision,kernelbench,compile_kernelbench,"
       "origin,seeds,right,llm_rounds,llm_calls,llm_cached_calls,llm_tokens,"
       "llm_usd,llm_waited_ms\n";
   int seeds = 0;
-  int right = 0;
+  int correct = 0;
   int rounds = 0;
   for (const SubgraphDone& done : report.subgraphs) {
     text += csv_cell(done.subgraph) + "," + csv_cell(types[done.subgraph]) +
@@ -538,23 +544,24 @@ std::string results_csv(const Report& report, const Plan& plan) {
             csv_cell(done.best.seed.variant) + "," +
             csv_measured(done.best.verdict, done.best.timing, report.machine) +
             "," + csv_cell(done.best.seed.origin) + "," +
-            std::to_string(done.seeds) + "," + std::to_string(done.right) +
+            std::to_string(done.seeds) + "," + std::to_string(done.correct) +
             "," + csv_llm(done.llm.rounds, done.llm.spent) + "\n";
     seeds += done.seeds;
-    right += done.right;
+    correct += done.correct;
     rounds += done.llm.rounds;
   }
   text += "model," + csv_cell(report.run.problem_name) + ",1," +
           csv_cell(verdict_word(report.verdict)) + ",composed,," +
           csv_measured(report.verdict, report.timing, report.machine) + ",," +
-          std::to_string(seeds) + "," + std::to_string(right) + "," +
+          std::to_string(seeds) + "," + std::to_string(correct) + "," +
           csv_llm(rounds, llm_spent(report)) + "\n";
-  if (report.near.made) {
-    text +=
-        "near_eager," + csv_cell(report.run.problem_name) + ",1," +
-        csv_cell(verdict_word(report.near.verdict)) + ",composed,," +
-        csv_measured(report.near.verdict, report.near.timing, report.machine) +
-        std::string(kLlmColumns, ',') + "\n";
+  if (report.kernelbench_module.composed) {
+    text += "kernelbench," + csv_cell(report.run.problem_name) + ",1," +
+            csv_cell(verdict_word(report.kernelbench_module.verdict)) +
+            ",composed,," +
+            csv_measured(report.kernelbench_module.verdict,
+                         report.kernelbench_module.timing, report.machine) +
+            std::string(kLlmColumns, ',') + "\n";
   }
   for (const auto& [name, count] : extern_counts(plan)) {
     text += "extern," + csv_cell(name) + "," + std::to_string(count) +

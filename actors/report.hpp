@@ -12,13 +12,13 @@
 namespace weft {
 
 /// Where it is in the run directory.
-inline constexpr const char* kNearModulePath =
-    "composed/near_eager/model_new.py";
+inline constexpr const char* kKernelBenchModulePath =
+    "composed/kernelbench/model_new.py";
 
 /// The module that is near to eager, where the one that weft's rule accepts is
 /// not.
-struct NearModule {
-  bool made = false;
+struct KernelBenchModule {
+  bool composed = false;
   std::string source;          ///< blob
   std::set<std::string> used;  ///< ids whose kernels are in it
   /// The framework's operators beside them, with how often each is called;
@@ -35,7 +35,7 @@ struct Report {
   std::set<std::string> used;           ///< ids whose kernels are in the whole
   /// Calls of the library's in the whole, each for several of the model's.
   std::size_t stand_ins = 0;
-  NearModule near;
+  KernelBenchModule kernelbench_module;
   Verdict verdict;  ///< of the composition
   Timing timing;    ///< of the composition
   ProbeReply machine;

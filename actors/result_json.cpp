@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/device.hpp"
-#include "actors/llm_report.hpp"
+#include "actors/llm/report.hpp"
 #include "compiler/compose/parts_source.hpp"
 #include "compiler/fusion/product_count.hpp"
 
@@ -26,11 +26,12 @@ json speedup_json(const Speedup& s) {
   return {{"ratio", s.ratio}, {"low", s.low}, {"high", s.high}};
 }
 
-json in_a_row_json(const Timing& timing) {
-  if (timing.in_a_row_us.empty()) return nullptr;
-  json told = {{"calls", timing.in_a_row_calls}};
-  for (const auto& [party, us] : timing.in_a_row_us) told[party + "_us"] = us;
-  return told;
+json back_to_back_json(const Timing& timing) {
+  if (timing.back_to_back_us.empty()) return nullptr;
+  json fields = {{"calls", timing.back_to_back_calls}};
+  for (const auto& [party, us] : timing.back_to_back_us)
+    fields[party + "_us"] = us;
+  return fields;
 }
 
 json timing_json(const Timing& timing) {
@@ -44,12 +45,12 @@ json timing_json(const Timing& timing) {
           {"compile_error", timing.compile_error},
           {"compile_autotune_error", timing.compile_autotune_error},
           {"bytes_floor", timing.bytes_floor},
-          {"in_a_row", in_a_row_json(timing)},
+          {"back_to_back", back_to_back_json(timing)},
           {"sm_mhz", timing.sm_mhz},
           {"throttled", timing.throttled}};
 }
 
-json near_json(const NearEager& found) {
+json kernelbench_json(const KernelBenchVerdict& found) {
   if (found.outcome.empty()) return nullptr;
   return {{"outcome", found.outcome},
           {"reason", found.reason},
@@ -71,7 +72,7 @@ json verdict_json(const Verdict& verdict) {
           {"controls", verdict.controls},
           {"precision", verdict.precision},
           {"framework_precision", verdict.framework_precision},
-          {"near_eager", near_json(verdict.near_eager)}};
+          {"kernelbench", kernelbench_json(verdict.kernelbench)}};
 }
 
 json machine_json(const Report& report) {
@@ -87,14 +88,14 @@ json machine_json(const Report& report) {
 }
 
 /// The module that is near to eager where the other one is not.
-json near_module_json(const Report& report) {
-  const NearModule& near = report.near;
-  if (!near.made) return nullptr;
-  return {{"file", kNearModulePath},
-          {"ours", near.used},
-          {"externs", near.externs},
-          {"verdict", verdict_json(near.verdict)},
-          {"timing", timing_json(near.timing)}};
+json kernelbench_module_json(const Report& report) {
+  const KernelBenchModule& kernelbench_module = report.kernelbench_module;
+  if (!kernelbench_module.composed) return nullptr;
+  return {{"file", kKernelBenchModulePath},
+          {"ours", kernelbench_module.used},
+          {"externs", kernelbench_module.externs},
+          {"verdict", verdict_json(kernelbench_module.verdict)},
+          {"timing", timing_json(kernelbench_module.timing)}};
 }
 
 json spent_json(const LlmSpent& spent) {
@@ -106,19 +107,19 @@ json spent_json(const LlmSpent& spent) {
 }
 
 /// What a language model was asked for one subgraph.
-json story_json(const LlmStory& story) {
-  json told = spent_json(story.spent);
-  told["rounds"] = story.rounds;
-  told["ended"] = story.note;
-  return told;
+json llm_summary_json(const LlmSummary& summary) {
+  json fields = spent_json(summary.spent);
+  fields["rounds"] = summary.rounds;
+  fields["ended"] = summary.note;
+  return fields;
 }
 
 json llm_json(const Report& report) {
   if (report.run.options.llm.name.empty()) return nullptr;
-  json told = spent_json(llm_spent(report));
-  told["name"] = report.run.options.llm.name;
-  told["out_of_budget"] = ran_out_of_budget(report);
-  return told;
+  json fields = spent_json(llm_spent(report));
+  fields["name"] = report.run.options.llm.name;
+  fields["out_of_budget"] = ran_out_of_budget(report);
+  return fields;
 }
 
 json subgraphs_json(const Report& report, const Plan& plan) {
@@ -142,8 +143,8 @@ json subgraphs_json(const Report& report, const Plan& plan) {
                    {"origin", done.best.seed.origin},
                    {"variant", done.best.seed.variant},
                    {"seeds", done.seeds},
-                   {"right", done.right},
-                   {"llm", story_json(done.llm)},
+                   {"correct", done.correct},
+                   {"llm", llm_summary_json(done.llm)},
                    {"verdict", verdict_json(done.best.verdict)},
                    {"timing", timing_json(done.best.timing)}});
   }
@@ -167,11 +168,11 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"mode", options.mode},
       {"training", plan.model.training},
       {"reads_mode", reads_mode(plan.model.parts)},
-      {"seed", options.seed},
+      {"random_seed", options.random_seed},
       {"accept", options.accept},
       {"budget_ms", options.budget_ms},
       {"choices", options.choices},
-      {"near_module", near_module_json(report)},
+      {"kernelbench_module", kernelbench_module_json(report)},
       {"timed", can_time(options, report.run.machine)},
       {"machine", machine_json(report)},
       {"verdict", verdict_json(report.verdict)},

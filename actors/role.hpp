@@ -97,9 +97,9 @@ inline Address worker(const std::string& subgraph, const std::string& seed) {
 }
 /// A machine that offers ports: who tells the broker of its capacities.
 inline Address node(const std::string& name) { return "node/" + name; }
-/// The port at that place; itself, at the head.
-inline Address at(const Address& port, const Place& place) {
-  return place.empty() ? port : port + "@" + place;
+/// The port at that location; itself, at the head.
+inline Address at(const Address& port, const Location& location) {
+  return location.empty() ? port : port + "@" + location;
 }
 }  // namespace address
 

@@ -8,7 +8,7 @@
 #include "actors/extractor.hpp"
 #include "actors/inductor_seeds.hpp"
 #include "actors/library_seeds.hpp"
-#include "actors/llm_seeds.hpp"
+#include "actors/llm/seeds.hpp"
 #include "actors/seed_generator.hpp"
 #include "actors/subgraph_agent.hpp"
 #include "actors/test_writer.hpp"

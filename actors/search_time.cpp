@@ -5,7 +5,7 @@
 #include <set>
 
 #include "actors/device.hpp"
-#include "actors/llm_seeds.hpp"
+#include "actors/llm/seeds.hpp"
 #include "compiler/fusion/product_count.hpp"
 #include "compiler/graph/graph_check.hpp"
 
@@ -70,10 +70,10 @@ std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms) {
       options.compile_baseline && budget_ms / kMostKept >= kCompileLeftMs;
   const std::int64_t captures =
       budget_ms < kShortBudgetMs ? 1 : kCapturesACheck;
-  const std::int64_t kept =
+  const std::int64_t stored =
       std::clamp(captures * gone_ms + (compiles ? kCompileLeftMs : 0),
                  budget_ms / kLeastKept, budget_ms / kMostKept);
-  return std::max<std::int64_t>(0, budget_ms - gone_ms - kept);
+  return std::max<std::int64_t>(0, budget_ms - gone_ms - stored);
 }
 
 bool is_ample(std::int64_t search_ms, std::size_t subgraphs,
@@ -123,11 +123,11 @@ double work_share(const Plan& plan, const Subgraph& subgraph) {
   std::vector<const Plan*> cuts = {&plan};
   for (const Plan& other : plan.others) cuts.push_back(&other);
   const auto cut = std::ranges::find_if(
-      cuts, [&](const Plan* one) { return count_in(*one) > 0; });
+      cuts, [&](const Plan* plan) { return count_in(*plan) > 0; });
   if (cut == cuts.end()) return 0;
   std::map<std::string, double> costs;
-  for (const Subgraph& one : all_subgraphs(plan)) {
-    costs[one.id] = cost_of(one.graph);
+  for (const Subgraph& entry : all_subgraphs(plan)) {
+    costs[entry.id] = cost_of(entry.graph);
   }
   std::set<std::string> inside;
   double all = 0;

@@ -25,7 +25,7 @@ std::string folder_of(const std::string& subgraph) {
 
 bool has_kernel(const SubgraphDone& done) {
   return done.best.verdict.correct &&
-         (done.outcome == "won" || done.outcome == "lost" ||
+         (done.outcome == "won" || done.outcome == "not_faster" ||
           done.outcome == "proven");
 }
 
@@ -72,17 +72,17 @@ Result<json> history_of(const SubgraphDone& done,
   // A parent is older than its child: this ends.
   for (auto found = tries.find(id); found != tries.end();
        found = tries.find(id)) {
-    const SessionTry& one = found->second;
-    const auto source = blobs.get(one.result.seed.source);
+    const SessionTry& session_try = found->second;
+    const auto source = blobs.get(session_try.result.seed.source);
     if (!source) return std::unexpected(source.error());
-    rounds.push_back({{"round", one.result.seed.round + 1},
-                      {"timestamp", iso_time(one.at_us)},
-                      {"success", one.result.verdict.correct},
+    rounds.push_back({{"round", session_try.result.seed.round + 1},
+                      {"timestamp", iso_time(session_try.at_us)},
+                      {"success", session_try.result.verdict.correct},
                       {"kernel_code", *source},
                       {"stdout", ""},
-                      {"stderr", said_of(one.result)}});
-    if (one.result.seed.parent == id) break;
-    id = one.result.seed.parent;
+                      {"stderr", said_of(session_try.result)}});
+    if (session_try.result.seed.parent == id) break;
+    id = session_try.result.seed.parent;
   }
   std::ranges::reverse(rounds);
   return json(rounds);
@@ -104,8 +104,8 @@ Result<std::vector<FileToWrite>> session_files(
       {folder + "problem.txt", blobs.put(problem_text(subgraph))},
       {folder + "reference.py", blobs.put(reference_source(subgraph))},
       {folder + "test.py", blobs.put(test_source(subgraph))}};
-  for (const auto& [id, one] : tries) {
-    const Seed& seed = one.result.seed;
+  for (const auto& [id, item] : tries) {
+    const Seed& seed = item.result.seed;
     if (seed.origin != "llm" || number_of(seed) >= kSeedFilesMax) continue;
     files.push_back({folder + "seed_" + std::to_string(number_of(seed)) + ".py",
                      seed.source});

@@ -4,7 +4,7 @@
 
 #include "actors/device.hpp"
 #include "actors/kernel_key.hpp"
-#include "actors/llm_seeds.hpp"
+#include "actors/llm/seeds.hpp"
 #include "actors/outcome.hpp"
 #include "actors/session_files.hpp"
 
@@ -15,12 +15,12 @@ namespace {
 constexpr std::int64_t kKeepMs = 20'000;
 /// Of one source, for one subgraph.
 constexpr int kRepliesMax = 1'000;
-/// Work that two places went down with is not given to a third.
-constexpr int kPlacesLostMax = 2;
+/// Work that two locations went down with is not given to a third.
+constexpr int kLocationsLostMax = 2;
 /// Told of a search in the report.
 constexpr std::size_t kTriesMax = 200;
 /// The library remembers of no more seeds that they were outdone.
-constexpr std::size_t kOutdoneMax = 256;
+constexpr std::size_t kSupersededMax = 256;
 
 std::string first_reason(const std::map<std::string, SeedResult>& results) {
   for (const auto& [id, result] : results) {
@@ -57,13 +57,13 @@ void SubgraphAgent::receive(const Address&, const Message& message,
   if (over_) return;
   if (done_) {
     // Whatever the library or the disk says: the verdict stands.
-    if (const auto end = errands_.receive(message, context)) {
+    if (const auto end = effects_.receive(message, context)) {
       if (end->failure) {
         context.send(address::user,
                      Progress{done_->subgraph, "keep",
                               "not kept: " + end->failure.message});
       }
-      if (errands_.idle()) leave(context);
+      if (effects_.idle()) leave(context);
     }
     return;
   }
@@ -93,7 +93,7 @@ void SubgraphAgent::begin(const OptimizeSubgraph& work, Context& context) {
 void SubgraphAgent::stop_search(const std::string& why, Context& context) {
   out_of_time_ = why;
   // Where nothing is cancelled (an old journal's run), nobody answers.
-  if (!settled_ && !work_->places.empty()) ending_ = unjudged();
+  if (!settled_ && !work_->locations.empty()) ending_ = unjudged();
   if (!final_.empty()) stop(final_, why, context);
   if (!asks_.empty()) stop(compared_, why, context);
   asks_.clear();
@@ -106,7 +106,7 @@ void SubgraphAgent::seeds_came(const SeedsReply& reply, Context& context) {
     if (model_.open() == 0) return;
     model_.replied(reply);
     if (reply.failure) {
-      complaint_ = reply.failure.message;
+      error_text_ = reply.failure.message;
       context.send(address::user,
                    Progress{work_->subgraph, "llm", reply.failure.message});
     }
@@ -118,7 +118,7 @@ void SubgraphAgent::seeds_came(const SeedsReply& reply, Context& context) {
     sources_open_.erase(reply.origin);
   }
   if (settled_) return;
-  if (reply.failure) complaint_ = reply.failure.message;
+  if (reply.failure) error_text_ = reply.failure.message;
   if (reply.origin == kLibrarySource) {
     can_keep_ = !reply.failure;
     known_ = reply.known;
@@ -137,10 +137,10 @@ void SubgraphAgent::verify(const Seed& seed, Context& context) {
   if (!seeds_.emplace(seed.id, seed).second) return;
   VerifySeed order{work_->subgraph, work_->graph,   seed,
                    work_->options,  work_->machine, seed.id == known_id_};
-  order.placed = !work_->places.empty();
-  order.place = place();
+  order.placed = !work_->locations.empty();
+  order.location = location();
   order.device_bytes = work_->device_bytes;
-  order.worth = worth(seeds_.size());
+  order.expected_gain = expected_gain(seeds_.size());
   context.send(worker(seed.id), std::move(order));
   if (seed.id != known_id_) return;
   context.send(address::user, Progress{work_->subgraph, "verify",
@@ -149,10 +149,11 @@ void SubgraphAgent::verify(const Seed& seed, Context& context) {
 
 /// Of eager's time the first kernel took half away, the second 3 %, the third
 /// 1 %, the fourth 0.5 % (107 subgraphs, docs/experiments/2026-11-27-zoo.md).
-std::int64_t SubgraphAgent::worth(std::size_t look) const {
+std::int64_t SubgraphAgent::expected_gain(std::size_t look) const {
   const auto nth = static_cast<std::int64_t>(look);
-  if (look == 1 || work_->worth == 0) return work_->worth;
-  return std::max<std::int64_t>(1, work_->worth / (2 * nth * nth * nth));
+  if (look == 1 || work_->expected_gain == 0) return work_->expected_gain;
+  return std::max<std::int64_t>(1,
+                                work_->expected_gain / (2 * nth * nth * nth));
 }
 
 /// The library's kernel is judged alone: it may spare the others.
@@ -164,8 +165,9 @@ void SubgraphAgent::start_waiting(Context& context) {
   for (const Seed& seed : std::exchange(waiting_, {})) {
     const bool is_known =
         seed.source == known_.source && seed.target == known_.target;
-    const bool is_outdone = holds_ && contains(known_.outdone, seed.source);
-    if (is_judged && (is_known || is_outdone)) continue;
+    const bool is_superseded =
+        holds_ && contains(known_.superseded, seed.source);
+    if (is_judged && (is_known || is_superseded)) continue;
     verify(seed, context);
     ++started;
   }
@@ -176,11 +178,11 @@ void SubgraphAgent::start_waiting(Context& context) {
 
 void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
   if (!seeds_.contains(result.seed.id)) return;
-  places_lost_[result.seed.id] += result.lost;
+  locations_lost_[result.seed.id] += result.locations_lost;
   if (is_elsewhere(result)) return;
   const bool was_ending = ending_.erase(result.seed.id) > 0;
   if (was_ending && result.failure) return decide(context);
-  if (result.failure.code == "lost") return place_lost(result, context);
+  if (result.failure.code == "node_lost") return location_lost(result, context);
   if (!asks_.empty() && result.seed.id == compared_) {
     return compared(result, context);
   }
@@ -196,7 +198,7 @@ void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
         is_at_floor(result, work_->machine)) {
       stop_model("a kernel at the floor", context);
     }
-    if (is_near_floor(result)) {
+    if (is_at_roofline(result)) {
       stop_others("another kernel is near the floor", context);
     } else if (result.verdict.correct &&
                !can_time(work_->options, work_->machine)) {
@@ -232,7 +234,7 @@ void SubgraphAgent::stop_others(const std::string& why, Context& context) {
   settled_ = true;
   stop_model(why, context);
   for (const std::string& id : unjudged()) stop(id, why, context);
-  if (work_->places.empty()) return;
+  if (work_->locations.empty()) return;
   for (const std::string& source : std::exchange(sources_open_, {})) {
     context.send(address::seeds(source), StopSeed{why, true});
   }
@@ -240,7 +242,7 @@ void SubgraphAgent::stop_others(const std::string& why, Context& context) {
 
 void SubgraphAgent::stop(const std::string& seed, const std::string& why,
                          Context& context) {
-  context.send(worker(seed), StopSeed{why, !work_->places.empty()});
+  context.send(worker(seed), StopSeed{why, !work_->locations.empty()});
 }
 
 std::set<std::string> SubgraphAgent::unjudged() const {
@@ -251,31 +253,33 @@ std::set<std::string> SubgraphAgent::unjudged() const {
   return all;
 }
 
-Place SubgraphAgent::place() const {
-  return work_->places.empty() ? Place() : work_->places[place_];
+Location SubgraphAgent::location() const {
+  return work_->locations.empty() ? Location()
+                                  : work_->locations[location_index_];
 }
 
-/// A worker for each place that the seed is verified at.
+/// A worker for each location that the seed is verified at.
 Address SubgraphAgent::worker(const std::string& seed) const {
-  const std::string again = place_ == 0 ? "" : "." + std::to_string(place_);
+  const std::string again =
+      location_index_ == 0 ? "" : "." + std::to_string(location_index_);
   return address::worker(work_->subgraph, seed + again);
 }
 
 bool SubgraphAgent::is_elsewhere(const SeedResult& result) const {
-  return !work_->places.empty() && result.place != place();
+  return !work_->locations.empty() && result.location != location();
 }
 
 /// Times of one device say nothing of another's: what is right is verified
-/// anew where the subgraph goes on. Where there is no such place, what is known
-/// already decides.
-void SubgraphAgent::place_lost(const SeedResult& result, Context& context) {
+/// anew where the subgraph goes on. Where there is no such location, what is
+/// known already decides.
+void SubgraphAgent::location_lost(const SeedResult& result, Context& context) {
   const std::string reason = result.failure.message;
-  if (place_ + 1 < work_->places.size()) {
+  if (location_index_ + 1 < work_->locations.size()) {
     // What waited for a timing there is asked without it.
     if (!asks_.empty()) send_asks(context);
     return move(context);
   }
-  context.send(address::user, Progress{work_->subgraph, "lost", reason});
+  context.send(address::user, Progress{work_->subgraph, "node_lost", reason});
   settled_ = true;
   // Whatever a language model wrote, it could not be judged: it costs nothing
   // more.
@@ -302,19 +306,19 @@ void SubgraphAgent::move(Context& context) {
     results_.erase(id);
     again.push_back(seed);
   }
-  ++place_;
+  ++location_index_;
   final_.clear();
   settled_ = false;
   context.send(address::user, Progress{work_->subgraph, "moves",
-                                       "to " + place_name(place()) + ": " +
-                                           std::to_string(again.size()) +
+                                       "to " + location_name(location()) +
+                                           ": " + std::to_string(again.size()) +
                                            " seeds are verified anew"});
   for (const Seed& seed : again) {
-    if (places_lost_[seed.id] >= kPlacesLostMax) {
+    if (locations_lost_[seed.id] >= kLocationsLostMax) {
       SeedResult& result = results_[seed.id];
       result.seed = seed;
-      result.place = place();
-      result.failure = {"lost", "two places went while they worked on it"};
+      result.location = location();
+      result.failure = {"node_lost", "two places went while they worked on it"};
       continue;
     }
     seeds_.erase(seed.id);
@@ -336,7 +340,7 @@ bool SubgraphAgent::ask_model(Context& context) {
                  Progress{work_->subgraph, "time",
                           "beside torch.compile, for the model"});
     context.send(worker(compared_), TimeSeed{work_->options.timing_ms, true,
-                                             worth(seeds_.size() + 1)});
+                                             expected_gain(seeds_.size() + 1)});
   } else {
     send_asks(context);
   }
@@ -373,7 +377,7 @@ void SubgraphAgent::stop_model(const std::string& why, Context& context) {
   if (model_.open() > 0) {
     context.send(address::seeds(kLlmSource), StopSeed{why});
   }
-  model_.end(model_.story().rounds == 0 ? "not asked: " + why : why);
+  model_.end(model_.summary().rounds == 0 ? "not asked: " + why : why);
 }
 
 void SubgraphAgent::decide(Context& context) {
@@ -382,8 +386,8 @@ void SubgraphAgent::decide(Context& context) {
   if (settled_ ? !ending_.empty() : waits) return;
   if (out_of_time_.empty() && ask_model(context)) return;
   if (!can_time(work_->options, work_->machine)) {
-    if (const SeedResult* right = first_right()) {
-      final_ = right->seed.id;
+    if (const SeedResult* seed_result = first_right()) {
+      final_ = seed_result->seed.id;
       return finish("proven", kNotTimed, context);
     }
   }
@@ -398,7 +402,7 @@ void SubgraphAgent::decide(Context& context) {
                  Progress{work_->subgraph, "time", best->seed.variant});
     context.send(worker(final_), TimeSeed{work_->options.final_timing_ms,
                                           work_->options.compile_baseline,
-                                          worth(seeds_.size() + 1)});
+                                          expected_gain(seeds_.size() + 1)});
     return;
   }
   const bool none_judged = results_.empty();
@@ -406,7 +410,7 @@ void SubgraphAgent::decide(Context& context) {
     return finish("failed", out_of_time_, context);
   }
   if (seeds_.empty()) {
-    finish("failed", complaint_.empty() ? "no seeds" : complaint_, context);
+    finish("failed", error_text_.empty() ? "no seeds" : error_text_, context);
     return;
   }
   // Nothing is known of the results of a kernel that did not answer.
@@ -423,11 +427,11 @@ void SubgraphAgent::conclude(Context& context) {
   if (!out_of_time_.empty()) {
     reason += (reason.empty() ? "" : "; ") + out_of_time_;
   }
-  finish(won ? "won" : "lost", reason, context);
+  finish(won ? "won" : "not_faster", reason, context);
 }
 
 /// Of the compiler's own only: another's speed may yet turn out to be a cheat.
-bool SubgraphAgent::is_near_floor(const SeedResult& result) const {
+bool SubgraphAgent::is_at_roofline(const SeedResult& result) const {
   return result.seed.origin == "compiler" &&
          is_at_floor(result, work_->machine);
 }
@@ -468,8 +472,8 @@ void SubgraphAgent::finish(std::string outcome, std::string reason,
   if (!final_.empty()) done.best = results_.at(final_);
   done.seeds = static_cast<int>(seeds_.size());
   for (const auto& [id, result] : results_)
-    done.right += result.verdict.correct;
-  done.llm = model_.story();
+    done.correct += result.verdict.correct;
+  done.llm = model_.summary();
   if (done.llm.rounds > 0) done.llm.tries = tree();
   done_ = std::move(done);
   const bool keeps = keep(context);
@@ -502,7 +506,7 @@ bool SubgraphAgent::write_session(Context& context) {
   if (!files) return false;
   WriteFilesRequest request;
   request.files = std::move(*files);
-  errands_.start(address::files, request, {"disk", 1, work_->subgraph, kDiskMs},
+  effects_.start(address::files, request, {"disk", 1, work_->subgraph, kDiskMs},
                  context);
   return true;
 }
@@ -512,26 +516,26 @@ bool SubgraphAgent::keep(Context& context) {
   if (!can_keep_ || done_->outcome == "proven") return false;
   KeepKernelRequest request;
   request.key = kernel_key(*work_);
-  if (done_->outcome == "won" || done_->outcome == "lost") {
+  if (done_->outcome == "won" || done_->outcome == "not_faster") {
     request.kernel = as_known(done_->best);
     if (final_ == known_id_) request.kernel.origin = known_.origin;
-    request.kernel.outdone = outdone();
+    request.kernel.superseded = superseded();
   }
   // Outdone or wrong, it goes. What could not be verified stays.
   const SeedResult* known = of_library();
   const bool is_judged = known && !known->failure;
   if (is_judged) request.judged = known_.source;
   if (request.kernel.source.empty() && !is_judged) return false;
-  errands_.start(address::library, request,
+  effects_.start(address::library, request,
                  {"disk", 1, work_->subgraph, kKeepMs}, context);
   return true;
 }
 
 /// The sources that were not better than the best one: those that were judged,
 /// and those that were not worth it.
-std::vector<std::string> SubgraphAgent::outdone() const {
+std::vector<std::string> SubgraphAgent::superseded() const {
   std::set<std::string> all;
-  if (holds_) all.insert(known_.outdone.begin(), known_.outdone.end());
+  if (holds_) all.insert(known_.superseded.begin(), known_.superseded.end());
   for (const auto& [id, seed] : seeds_) {
     const auto result = results_.find(id);
     const bool is_judged = result != results_.end();
@@ -545,7 +549,7 @@ std::vector<std::string> SubgraphAgent::outdone() const {
   }
   all.erase(done_->best.seed.source);
   std::vector<std::string> list(all.begin(), all.end());
-  list.resize(std::min(list.size(), kOutdoneMax));
+  list.resize(std::min(list.size(), kSupersededMax));
   return list;
 }
 

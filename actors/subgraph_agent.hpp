@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/errands.hpp"
-#include "actors/llm_search.hpp"
+#include "actors/llm/search.hpp"
+#include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
 
 namespace weft {
@@ -37,10 +37,10 @@ class SubgraphAgent : public Role {
   void start_waiting(Context& context);
   void result_came(const SeedResult& result, Context& context);
   void known_judged(const SeedResult& result, Context& context);
-  Place place() const;
-  std::int64_t worth(std::size_t look) const;
+  Location location() const;
+  std::int64_t expected_gain(std::size_t look) const;
   bool is_elsewhere(const SeedResult& result) const;
-  void place_lost(const SeedResult& result, Context& context);
+  void location_lost(const SeedResult& result, Context& context);
   void move(Context& context);
   void stop(const std::string& seed, const std::string& why, Context& context);
   Address worker(const std::string& seed) const;
@@ -55,9 +55,9 @@ class SubgraphAgent : public Role {
   bool keep(Context& context);
   bool write_session(Context& context);
   std::vector<LlmTry> tree() const;
-  std::vector<std::string> outdone() const;
+  std::vector<std::string> superseded() const;
   void leave(Context& context);
-  bool is_near_floor(const SeedResult& result) const;
+  bool is_at_roofline(const SeedResult& result) const;
   bool awaits_library() const;
   const SeedResult* of_library() const;
   const SeedResult* fastest() const;
@@ -65,11 +65,11 @@ class SubgraphAgent : public Role {
   std::set<std::string> unjudged() const;
 
   std::optional<OptimizeSubgraph> work_;
-  std::set<std::string> sources_open_;      ///< that may reply yet
-  std::map<std::string, int> replies_;      ///< of each source
-  std::size_t place_ = 0;                   ///< in use, of work_->places
-  std::map<std::string, int> places_lost_;  ///< while they had that seed
-  std::map<std::string, Seed> seeds_;       ///< those being verified, by id
+  std::set<std::string> sources_open_;         ///< that may reply yet
+  std::map<std::string, int> replies_;         ///< of each source
+  std::size_t location_index_ = 0;             ///< in use, of work_->locations
+  std::map<std::string, int> locations_lost_;  ///< while they had that seed
+  std::map<std::string, Seed> seeds_;          ///< those being verified, by id
   std::map<std::string, SeedResult> results_;
   std::map<std::string, std::int64_t> judged_us_;  ///< when, by seed
   std::vector<Seed> waiting_;     ///< for what comes of the library's kernel
@@ -78,7 +78,7 @@ class SubgraphAgent : public Role {
   bool holds_ = false;            ///< it is right, and as fast as remembered
   bool can_keep_ = false;         ///< the library answered
   std::string final_;             ///< the seed in its last timing
-  std::string complaint_;         ///< a source that failed said this
+  std::string error_text_;        ///< a source that failed said this
   bool settled_ = false;          ///< no further seed is waited for …
   std::set<std::string> ending_;  ///< … but those, as the time is over
   std::string out_of_time_;  ///< why nothing is begun any more; empty: it is
@@ -87,7 +87,7 @@ class SubgraphAgent : public Role {
   std::vector<RefineRequest> asks_;   ///< of it, once torch.compile is timed …
   std::string compared_;  ///< … beside this seed; empty: not yet, or never
   Times compile_;         ///< what that gave; runs == 0: nothing
-  Errands errands_;
+  PendingEffects effects_;
   bool over_ = false;
 };
 

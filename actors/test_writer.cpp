@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "actors/llm_templates.hpp"
-#include "actors/llm_text.hpp"
+#include "actors/llm/templates.hpp"
+#include "actors/llm/text.hpp"
 #include "actors/outcome.hpp"
 
 namespace weft {
@@ -28,11 +28,11 @@ Result<std::string> reference_in(const LlmChoice& choice, Blobs& blobs) {
 }
 
 std::string spent_json(const LlmSpent& spent) {
-  const nlohmann::json told = {{"calls", spent.calls},
-                               {"from_cache", spent.from_cache},
-                               {"tokens", spent.tokens},
-                               {"micro_usd", spent.micro_usd}};
-  return told.dump() + "\n";
+  const nlohmann::json fields = {{"calls", spent.calls},
+                                 {"from_cache", spent.from_cache},
+                                 {"tokens", spent.tokens},
+                                 {"micro_usd", spent.micro_usd}};
+  return fields.dump() + "\n";
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ void TestWriter::receive(const Address&, const Message& message,
     if (!run_) begin(*start, context);
   } else if (const auto call = calls_.receive(message, context)) {
     answered(*call, context);
-  } else if (const auto end = errands_.receive(message, context)) {
+  } else if (const auto end = effects_.receive(message, context)) {
     if (end->failure) {
       return finish(exit_code_of(end->failure), end->failure.message, context);
     }
@@ -113,7 +113,7 @@ void TestWriter::write(const std::string& problem, const std::string& second,
   request.files = {{"problem.py", blobs.put(problem)},
                    {"second.py", blobs.put(second + "\n\nModelNew = Model\n")},
                    {"spent.json", blobs.put(spent_json(spent_))}};
-  errands_.start(address::files, request, {"disk", 1, "", kDiskMs}, context);
+  effects_.start(address::files, request, {"disk", 1, "", kDiskMs}, context);
 }
 
 void TestWriter::finish(int exit_code, const std::string& summary,

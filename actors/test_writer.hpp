@@ -7,8 +7,8 @@
 
 #include <optional>
 
-#include "actors/errands.hpp"
-#include "actors/llm_calls.hpp"
+#include "actors/llm/calls.hpp"
+#include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
 
 namespace weft {
@@ -30,8 +30,8 @@ class TestWriter : public Role {
   void finish(int exit_code, const std::string& summary, Context& context);
 
   std::optional<RunStart> run_;
-  LlmCalls calls_{LlmCalls::kBesideErrands};
-  Errands errands_;
+  LlmCalls calls_{LlmCalls::kFirstCallNumber};
+  PendingEffects effects_;
   LlmSpent spent_;
   int asked_ = 0;  ///< times
   bool over_ = false;

@@ -29,27 +29,27 @@ void VerificationWorker::receive(const Address& from, const Message& message,
     work_ = *work;
     agent_ = from;
     result_.seed = work->seed;
-    result_.place = work->place;
+    result_.location = work->location;
     build(context);
   } else if (const auto* again = std::get_if<TimeSeed>(&message)) {
-    if (!work_ || stopped_ || !errands_.idle()) return;
+    if (!work_ || stopped_ || !effects_.idle()) return;
     result_.failure = {};  // of a timing before
-    work_->worth = again->worth;
+    work_->expected_gain = again->expected_gain;
     time(again->budget_ms, again->with_compile, context);
-  } else if (const auto end = errands_.receive(message, context)) {
+  } else if (const auto end = effects_.receive(message, context)) {
     if (!stopped_ || timing_) ended(*end, context);
   }
 }
 
 void VerificationWorker::stop(const StopSeed& order, Context& context) {
   stopped_ = true;
-  const bool owes_answer = !errands_.idle();
+  const bool owes_answer = !effects_.idle();
   if (order.cancel) {
-    errands_.cancel(order.reason, context);
+    effects_.cancel(order.reason, context);
   } else {
-    errands_.withdraw(context);
+    effects_.withdraw(context);
   }
-  const bool ends_timing = order.cancel && timing_ && !errands_.idle();
+  const bool ends_timing = order.cancel && timing_ && !effects_.idle();
   timing_ = ends_timing;
   if (!order.cancel || !owes_answer || ends_timing) return;
   result_.failure = {"cancelled", order.reason};
@@ -72,7 +72,7 @@ void VerificationWorker::build(Context& context) {
   }
   // Where it is verified. The head gets what a node has built: the module that
   // is composed of it is checked there.
-  if (work_->placed) terms.places = {node_of(work_->place)};
+  if (work_->placed) terms.locations = {node_of(work_->location)};
   start(address::build, request, std::move(terms), kBuildWallMs, context);
 }
 
@@ -80,12 +80,12 @@ Subject VerificationWorker::subject() const {
   return {work_->seed.target, work_->graph, work_->seed.source, artefact_};
 }
 
-/// Checks and timings of one subgraph are all at one place.
+/// Checks and timings of one subgraph are all at one location.
 LeaseTerms VerificationWorker::verify_terms(int units) const {
   LeaseTerms terms;
   terms.resource = device_resource(work_->machine);
   terms.units = units;
-  if (work_->placed) terms.places = {work_->place};
+  if (work_->placed) terms.locations = {work_->location};
   terms.memory_bytes = work_->device_bytes;
   return terms;
 }
@@ -94,7 +94,7 @@ void VerificationWorker::check(const std::string& graph, Context& context) {
   CheckRequest request;
   request.subject = subject();
   request.subject.against = graph;
-  request.seed = work_->options.seed;
+  request.random_seed = work_->options.random_seed;
   request.call_ms = work_->options.call_ms;
   request.memory_bytes = work_->options.memory_bytes;
   request.wall_ms = kCheckWallMs + 2 * work_->options.call_ms;
@@ -106,7 +106,7 @@ void VerificationWorker::time(std::int64_t budget_ms, bool with_compile,
   timing_ = true;
   TimeRequest request;
   request.subject = subject();
-  request.seed = work_->options.seed;
+  request.random_seed = work_->options.random_seed;
   request.with_compile = with_compile;
   request.budget_ms = budget_ms;
   request.call_ms = work_->options.call_ms;
@@ -123,12 +123,12 @@ void VerificationWorker::start(const Address& port, const Message& request,
   terms.group = work_->subgraph;
   terms.ttl_ms = wall_ms + kLeaseSlackMs;
   terms.priority = work_->seed.round;
-  terms.worth = work_->worth;
-  errands_.start(port, request, terms, context, kTries);
+  terms.expected_gain = work_->expected_gain;
+  effects_.start(port, request, terms, context, kTries);
 }
 
-void VerificationWorker::ended(const ErrandEnd& end, Context& context) {
-  result_.lost += end.lost;
+void VerificationWorker::ended(const EffectResult& end, Context& context) {
+  result_.locations_lost += end.locations_lost;
   if (end.reply && std::holds_alternative<BuildReply>(*end.reply)) {
     return built(std::get<BuildReply>(*end.reply), context);
   }
@@ -221,7 +221,7 @@ void VerificationWorker::timed(const TimeReply& reply, Context& context) {
 
 void VerificationWorker::report(Context& context) {
   context.send(agent_, result_);
-  result_.lost = 0;  // told
+  result_.locations_lost = 0;  // told
 }
 
 }  // namespace weft

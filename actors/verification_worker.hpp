@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/errands.hpp"
+#include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
 #include "compiler/graph/symbolic_shapes.hpp"
 
@@ -27,7 +27,7 @@ class VerificationWorker : public Role {
   bool check_another_size(Context& context);
   void refute(Verdict verdict);
   void time(std::int64_t budget_ms, bool with_compile, Context& context);
-  void ended(const ErrandEnd& end, Context& context);
+  void ended(const EffectResult& end, Context& context);
   void built(const BuildReply& reply, Context& context);
   void checked(const CheckReply& reply, Context& context);
   void timed(const TimeReply& reply, Context& context);
@@ -46,7 +46,7 @@ class VerificationWorker : public Role {
   /// Of a graph that grows: at which it is still to be checked at …
   std::vector<Sizes> judged_;
   Sizes sizes_;  ///< … and those that it is; empty: its own
-  Errands errands_;
+  PendingEffects effects_;
 };
 
 }  // namespace weft

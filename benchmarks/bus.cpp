@@ -24,7 +24,7 @@
 #include <thread>
 #include <zmq.hpp>
 
-#include "benchmarks/rounds.hpp"
+#include "benchmarks/measurement_rounds.hpp"
 #include "runtime/bus/head_bus.hpp"
 #include "runtime/bus/node.hpp"
 #include "runtime/machine/work_queue.hpp"
@@ -34,7 +34,7 @@ extern char** environ;
 namespace {
 
 using namespace weft;
-using namespace weft::bench;
+using namespace weft::benchmark;
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
@@ -42,7 +42,7 @@ constexpr int kRounds = 5;
 /// Requests under way at a time; a node has so many slots.
 constexpr int kWindow = 64;
 
-RunStart made_up_start() {
+RunStart simulated_start() {
   RunStart start;
   start.weft_version = "bench";
   return start;
@@ -80,7 +80,7 @@ wire::Hello hello_of(const std::string& name, int slots) {
   hello.weft = "bench";
   hello.name = name;
   hello.incarnation = std::to_string(getpid());
-  hello.machine = made_up_start().machine;
+  hello.machine = simulated_start().machine;
   hello.slots = {{"cpu", slots}};
   return hello;
 }
@@ -99,9 +99,10 @@ int serve(char** words) {
   options.protocol.once = true;
   options.folder = words[4];
   options.make_ports = [=](Blobs&, const RunStart&) {
-    NodePorts made;
-    made.ports[address::build] = std::make_unique<SleepyPort>(slots, sleep_ms);
-    return made;
+    NodePorts node_ports;
+    node_ports.ports[address::build] =
+        std::make_unique<SleepyPort>(slots, sleep_ms);
+    return node_ports;
   };
   return serve_as_node(std::move(options), {}) ? 0 : 1;
 }
@@ -134,18 +135,18 @@ int serve_crowd(char** words) {
     const std::int64_t now_ms = SocketThread::now_ms();
     const bool is_tick = now_ms - ticked_ms >= 100;
     if (is_tick) ticked_ms = now_ms;
-    for (auto& one : crowd) {
+    for (auto& entry : crowd) {
       zmq::message_t header, body;
-      while (one->socket.recv(header, zmq::recv_flags::dontwait)) {
-        if (header.more()) (void)one->socket.recv(body);
-        one->protocol.on_frame(text_of(header), text_of(body), now_ms);
+      while (entry->socket.recv(header, zmq::recv_flags::dontwait)) {
+        if (header.more()) (void)entry->socket.recv(body);
+        entry->protocol.on_frame(text_of(header), text_of(body), now_ms);
       }
-      if (is_tick) one->protocol.tick(now_ms);
-      for (NodeAction& action : one->protocol.take_actions()) {
+      if (is_tick) entry->protocol.tick(now_ms);
+      for (NodeAction& action : entry->protocol.take_actions()) {
         const auto* send = std::get_if<node_action::Send>(&action);
         if (!send) continue;
-        one->socket.send(zmq::buffer(send->frame.header),
-                         zmq::send_flags::dontwait);
+        entry->socket.send(zmq::buffer(send->frame.header),
+                           zmq::send_flags::dontwait);
       }
     }
   }
@@ -188,7 +189,7 @@ class Head {
     HeadBus::Options options;
     options.endpoint = "tcp://127.0.0.1:0";
     options.run = "bench";
-    options.start = made_up_start();
+    options.start = simulated_start();
     options.heartbeat_ms = std::clamp<std::int64_t>(silence_ms / 5, 100, 1'000);
     options.silence_ms = silence_ms;
     bus_ = std::make_unique<HeadBus>(blobs_, std::move(options));
@@ -260,12 +261,12 @@ class Head {
   void hear(const std::vector<Envelope>& batch) {
     const std::lock_guard lock(mutex_);
     for (const Envelope& envelope : batch) {
-      const auto told = decode(envelope.type, envelope.body);
-      const auto& place = std::get<Capacities>(*told);
-      if (place.units.empty() || place.units.begin()->second == 0) {
-        in_.erase(place.place);
+      const auto message = decode(envelope.type, envelope.body);
+      const auto& location = std::get<Capacities>(*message);
+      if (location.units.empty() || location.units.begin()->second == 0) {
+        in_.erase(location.location);
       } else {
-        in_.insert(place.place);
+        in_.insert(location.location);
       }
     }
     changed_.notify_all();

@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/ball_game.hpp"
-#include "benchmarks/bare_table.hpp"
-#include "benchmarks/rounds.hpp"
+#include "benchmarks/measurement_rounds.hpp"
+#include "benchmarks/message_ping_pong.hpp"
+#include "benchmarks/sqlite_baseline.hpp"
 #include "runtime/host/caf_host.hpp"
 
 namespace {
 
 using namespace weft;
-using namespace weft::bench;
+using namespace weft::benchmark;
 namespace fs = std::filesystem;
 
 constexpr int kRounds = 7;

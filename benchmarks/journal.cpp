@@ -13,15 +13,15 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/bare_table.hpp"
-#include "benchmarks/rounds.hpp"
+#include "benchmarks/measurement_rounds.hpp"
+#include "benchmarks/sqlite_baseline.hpp"
 
 namespace {
 
 using weft::Envelope;
 using weft::Journal;
 using weft::Sync;
-using namespace weft::bench;
+using namespace weft::benchmark;
 namespace fs = std::filesystem;
 
 constexpr int kRounds = 7;

@@ -1,4 +1,4 @@
-"""Asks KernelBench's own evaluator what weft's `near_eager` foretells.
+"""Asks KernelBench's own evaluator what weft's own check of its rule (`kernelbench` in the verdict) predicts.
 
     python benchmarks/kernelbench_judge.py KERNELBENCH RESULTS
         [--only PATTERN,…] [--compiled] [--device cuda:0|cpu]
@@ -140,17 +140,17 @@ def modules(checkout, results, only):
                             fnmatch.fnmatchcase(name, o) for o in only):
             continue
         reference = checkout / "KernelBench" / f"level{level}" / name
-        found = told["verdict"].get("near_eager")
+        found = told["verdict"].get("kernelbench")
         if not told["verdict"]["correct"] or not found:
             continue
         text = reference.read_text(encoding="utf-8")
         composed = result.parent / "composed"
         made = {"weft's": ((composed / "model_new.py").read_text(
             encoding="utf-8"), found["outcome"])}
-        beside = told.get("near_module")
+        beside = told.get("kernelbench_module")
         if beside:
             made["near"] = ((result.parent / beside["file"]).read_text(
-                encoding="utf-8"), beside["verdict"]["near_eager"]["outcome"])
+                encoding="utf-8"), beside["verdict"]["kernelbench"]["outcome"])
         if found["compiled"]:
             made["torch.compile's"] = (text + COMPILED, found["compiled"])
         yield label, text, made
@@ -179,7 +179,7 @@ def main():
             if module == "torch.compile's" and not options.compiled:
                 continue
             found = judge(options.kernelbench, reference, text, options.device)
-            same = found["accepted"] == (foretold == "near")
+            same = found["accepted"] == (foretold == "within")
             counts[module] = counts.get(module, 0) + 1
             agree[module] = agree.get(module, 0) + same
             accepted[module] = accepted.get(module, 0) + found["accepted"]
@@ -189,7 +189,7 @@ def main():
                   + (f" ({found['why']})" if found["why"] else ""), flush=True)
     if not counts:
         sys.exit(f"{options.results} has no verified module with a verdict "
-                 "near to eager")
+                 "within KernelBench's tolerance")
     for module, count in counts.items():
         print(f"{module}: {accepted[module]} of {count} accepted by KernelBench, "
               f"weft foretold {agree[module]}")

@@ -75,7 +75,7 @@ class Oracle:
 
     def check(self, graph, library):
         request = {
-            "id": 1, "verb": "check", "subgraph": str(graph), "seed": 1,
+            "id": 1, "verb": "check", "subgraph": str(graph), "random_seed": 1,
             "candidate": {"kind": "cpu", "library": str(library)},
             "limits": {"wall_ms": 60_000, "memory_bytes": 4 << 30}}
         print(json.dumps(request), file=self._process.stdin, flush=True)

@@ -1,4 +1,4 @@
-# Texts of another language that a room prints or runs are files of that
+# Texts of another language that a component prints or runs are files of that
 # language; here they become constants. compiler/cuda/prelude/windows.cuh is
 # weft::embedded::compiler_cuda_prelude_windows, a char array, of
 # "embedded/compiler/cuda/prelude/windows.cuh".

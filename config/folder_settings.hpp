@@ -24,6 +24,6 @@ bool may_lie_in_folder(std::string_view name, const Setting& setting);
 bool is_budget(std::string_view name);
 
 /// Whether the first of two budgets is lower. False where one is no number.
-bool is_lower(const Setting& one, const Setting& other);
+bool is_lower(const Setting& setting, const Setting& other);
 
 }  // namespace weft

@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 /// A file of settings is written by hand.
 constexpr std::uintmax_t kFileBytesMax = 1 << 20;
 
-std::string place(const std::string& file, const toml::source_region& source) {
+std::string position_text(const std::string& file,
+                          const toml::source_region& source) {
   return file + ":" + std::to_string(source.begin.line);
 }
 
@@ -62,7 +63,7 @@ Result<void> flatten(const toml::table& table, const std::string& prefix,
                      const std::string& file, Settings& settings) {
   for (const auto& [key, node] : table) {
     const std::string name = prefix + std::string(key.str());
-    const std::string where = place(file, key.source());
+    const std::string where = position_text(file, key.source());
     if (const auto* inner = node.as_table()) {
       auto done = flatten(*inner, name + ".", file, settings);
       if (!done) return done;
@@ -135,28 +136,30 @@ bool is_of_user(std::string_view name, const Setting& setting) {
 }  // namespace
 
 bool may_lie_in_folder(std::string_view name, const Setting& setting) {
-  static constexpr std::string_view harmless[] = {"run.accept",
-                                                  "run.autotune_baseline",
-                                                  "run.choice",
-                                                  "run.device",
-                                                  "run.devices",
-                                                  "run.dynamic_batch",
-                                                  "run.dynamic_dim",
-                                                  "run.fast_sync",
-                                                  "run.jobs",
-                                                  "run.mode",
-                                                  "run.final_timing_ms",
-                                                  "run.no_extern",
-                                                  "run.no_library",
-                                                  "run.no_compile_baseline",
-                                                  "run.precision",
-                                                  "run.rounding",
-                                                  "run.seed",
-                                                  "run.seeds",
-                                                  "run.target",
-                                                  "run.timing_ms",
-                                                  "run.train",
-                                                  "run.variants"};
+  static constexpr std::string_view harmless[] = {
+      "run.accept",
+      "run.autotune_baseline",
+      "run.choice",
+      "run.device",
+      "run.devices",
+      "run.dynamic_batch",
+      "run.dynamic_dim",
+      "run.fast_sync",
+      "run.jobs",
+      "run.mode",
+      "run.final_timing_ms",
+      "run.no_extern",
+      "run.no_library",
+      "run.no_compile_baseline",
+      "run.precision",
+      "run.rounding",
+      "run.random_seed",
+      "run.seed",  // its earlier name
+      "run.seeds",
+      "run.target",
+      "run.timing_ms",
+      "run.train",
+      "run.variants"};
   if (is_budget(name)) return true;  // the lowest counts
   if (name == "run.untrusted_problem") return setting.shown() == "true";
   return std::ranges::find(harmless, name) != std::end(harmless) &&
@@ -176,7 +179,7 @@ Result<Settings> parse_settings(std::string_view text,
   const toml::parse_result parsed = toml::parse(text, file);
   if (!parsed) {
     return fail(ErrorCode::wrong_input,
-                place(file, parsed.error().source()) + ": " +
+                position_text(file, parsed.error().source()) + ": " +
                     std::string(parsed.error().description()));
   }
   Settings settings;
@@ -212,14 +215,14 @@ bool is_budget(std::string_view name) {
   return std::ranges::find(budgets, name) != std::end(budgets);
 }
 
-bool is_lower(const Setting& one, const Setting& other) {
+bool is_lower(const Setting& item_value, const Setting& other) {
   const auto number = [](const Setting& setting) -> double {
     const std::string text = setting.shown();
     char* end = nullptr;
     const double value = std::strtod(text.c_str(), &end);
     return text.empty() || *end != '\0' ? std::nan("") : value;
   };
-  return number(one) < number(other);
+  return number(item_value) < number(other);
 }
 
 Result<Settings> read_settings(const SettingsFiles& files) {

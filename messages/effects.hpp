@@ -32,10 +32,11 @@ struct CaptureReply {
   Failure failure;
   std::string graph;  ///< blob: docs/reference/graph.md
   std::int64_t wall_ms = 0;
-  bool kept = false;                  ///< an earlier run's: the library had it
+  bool from_library =
+      false;  ///< the kernel library had the graph of an earlier run
   std::int64_t waited_ms = 0;         ///< of wall_ms, for others on the device
   std::vector<std::string> others{};  ///< graphs of others, up to what failed
-  WEFT_FIELDS(effect, failure, graph, wall_ms, kept, waited_ms, others)
+  WEFT_FIELDS(effect, failure, graph, wall_ms, from_library, waited_ms, others)
   bool operator==(const CaptureReply&) const = default;
 };
 
@@ -80,7 +81,7 @@ struct BuildReply {
   Failure failure;  ///< "wrong_input": the compiler rejected the source
   std::string log;  ///< blob: what the compiler said; empty if nothing
   std::int64_t wall_ms = 0;
-  /// Blob: what was built, for whichever place verifies it. Empty: the port
+  /// Blob: what was built, for whichever location verifies it. Empty: the port
   /// keeps it to itself.
   std::string artefact{};
   WEFT_FIELDS(effect, failure, log, wall_ms, artefact)
@@ -101,31 +102,32 @@ struct Subject {
   bool operator==(const Subject&) const = default;
 };
 
-/// What KernelBench's own evaluator would say of a module: near to eager, by
-/// its seeds, draws and tolerances (docs/explanation/verification.md).
-struct NearEager {
-  std::string outcome;        ///< "near", "far", "failed"; empty: not asked
-  std::string reason;         ///< why it is not near
-  int draws = 0;              ///< compared; all must be near
+/// The verdict of KernelBench's own rule: its random seeds, draws and tolerance
+/// against eager (docs/explanation/verification.md).
+struct KernelBenchVerdict {
+  /// "within" the tolerance, "outside" or "failed"; empty: not asked.
+  std::string outcome;
+  std::string reason;         ///< why it is not within
+  int draws = 0;              ///< compared; all must be within
   double max_difference = 0;  ///< of an element from eager's
   double tolerance = 0;       ///< absolute, and relative too
   std::string compiled;       ///< the same outcome of torch.compile's module
   std::string compiled_reason;
   WEFT_FIELDS(outcome, reason, draws, max_difference, tolerance, compiled,
               compiled_reason)
-  bool operator==(const NearEager&) const = default;
+  bool operator==(const KernelBenchVerdict&) const = default;
 };
 
-/// What NearEager's outcomes are.
-namespace near_outcome {
-inline constexpr const char* near = "near";
-inline constexpr const char* far = "far";
-}  // namespace near_outcome
+/// What KernelBenchVerdict's outcomes are.
+namespace kernelbench_outcome {
+inline constexpr const char* within = "within";
+inline constexpr const char* outside = "outside";
+}  // namespace kernelbench_outcome
 
-/// The rules that a module can be held against.
+/// The rules by which a module can be checked.
 namespace rule {
 inline constexpr const char* weft = "weft";
-inline constexpr const char* near_eager = "near-eager";
+inline constexpr const char* kernelbench = "kernelbench";
 }  // namespace rule
 
 /// An element of a wrong result that is not what is expected. Its numbers are
@@ -155,12 +157,12 @@ struct Verdict {
   /// errors show: "float32", "tf32", "bfloat16", …; empty: not known.
   std::string precision;
   std::string framework_precision;
-  NearEager near_eager;
+  KernelBenchVerdict kernelbench;
   /// Of a wrong result, the first elements that are, a few. Evidence for who
   /// wrote it: `reason` alone is the verdict's.
   std::vector<Mismatch> mismatches;
   WEFT_FIELDS(correct, kind, reason, cases, max_error, framework_error,
-              tolerance, controls, precision, framework_precision, near_eager,
+              tolerance, controls, precision, framework_precision, kernelbench,
               mismatches)
   bool operator==(const Verdict&) const = default;
 };
@@ -170,15 +172,15 @@ struct CheckRequest {
   static constexpr std::string_view name = "CheckRequest";
   std::uint64_t effect = 0;
   Subject subject;
-  std::uint64_t seed = 0;
+  std::uint64_t random_seed = 0;
   std::int64_t call_ms = 0;  ///< limit of one call of the candidate
   std::int64_t memory_bytes = 0;
   std::int64_t wall_ms = 0;  ///< limit of the whole check
   /// Of a module: which rules it is held against.
   std::vector<std::string> rules = {rule::weft};
   bool with_compile = false;  ///< torch.compile's module by near-eager, too
-  WEFT_FIELDS(effect, subject, seed, call_ms, memory_bytes, wall_ms, rules,
-              with_compile)
+  WEFT_FIELDS(effect, subject, random_seed, call_ms, memory_bytes, wall_ms,
+              rules, with_compile)
   bool operator==(const CheckRequest&) const = default;
 };
 struct CheckReply {
@@ -244,12 +246,13 @@ struct Timing {
   /// Of a module: microseconds a call of each party where so many follow each
   /// other without a pause. Speedups are the lower ones of both ways. Empty: it
   /// was not timed so.
-  int in_a_row_calls = 0;
-  std::map<std::string, double> in_a_row_us;
+  int back_to_back_calls = 0;
+  std::map<std::string, double> back_to_back_us;
   WEFT_FIELDS(candidate, eager, compile, over_eager, over_compile,
               compile_error, outputs_checked, outputs_wrong, bytes_floor,
               compile_autotune, over_compile_autotune, compile_autotune_error,
-              floor_us, sm_mhz, throttled, built, in_a_row_calls, in_a_row_us)
+              floor_us, sm_mhz, throttled, built, back_to_back_calls,
+              back_to_back_us)
   bool operator==(const Timing&) const = default;
 };
 
@@ -257,14 +260,14 @@ struct TimeRequest {
   static constexpr std::string_view name = "TimeRequest";
   std::uint64_t effect = 0;
   Subject subject;
-  std::uint64_t seed = 0;
+  std::uint64_t random_seed = 0;
   bool with_compile = false;
   std::int64_t budget_ms = 0;
   std::int64_t call_ms = 0;
   std::int64_t memory_bytes = 0;
   std::int64_t wall_ms = 0;
   bool with_autotune = false;  ///< beside torch.compile's max-autotune too
-  WEFT_FIELDS(effect, subject, seed, with_compile, budget_ms, call_ms,
+  WEFT_FIELDS(effect, subject, random_seed, with_compile, budget_ms, call_ms,
               memory_bytes, wall_ms, with_autotune)
   bool operator==(const TimeRequest&) const = default;
 };

@@ -8,16 +8,17 @@
 namespace weft {
 
 /// Who sends or receives: "extractor", "agent/sg_1f2e", "port/build", "user".
-/// The part before '/' names the kind, the rest the instance. A port at a place
-/// other than the head has it behind an '@': "port/build@NAME".
+/// The part before '/' names the kind, the rest the instance. A port at a
+/// location other than the head has it behind an '@': "port/build@NAME".
 using Address = std::string;
 
 /// Where effects happen: "" is the head, "NAME" a node; a device there is
 /// "NAME/GPU-8a5c…", by its UUID, and one of the head's "/GPU-8a5c…".
-using Place = std::string;
+using Location = std::string;
 
 struct Envelope {
-  std::uint64_t seq = 0;    ///< place in the journal, from 1; 0 = not yet in it
+  std::uint64_t seq =
+      0;  ///< position in the journal, from 1; 0 = not yet in it
   std::uint64_t cause = 0;  ///< seq of the envelope that led to this; 0 = none
   std::int64_t at_us = 0;   ///< when journaled: microseconds since 1970, UTC
   Address src;
@@ -40,7 +41,7 @@ inline std::string instance_of(const Address& address) {
 }
 
 /// "port/verify@n1/GPU-8a5c" -> "n1/GPU-8a5c"; "" for the head.
-inline Place place_of(const Address& address) {
+inline Location location_of(const Address& address) {
   const auto at = address.find('@');
   return at == Address::npos ? "" : address.substr(at + 1);
 }
@@ -51,14 +52,14 @@ inline Address port_of(const Address& address) {
 }
 
 /// "n1/GPU-8a5c" -> "n1"; "" for the head and its devices.
-inline std::string node_of(const Place& place) {
-  return place.substr(0, place.find('/'));
+inline std::string node_of(const Location& location) {
+  return location.substr(0, location.find('/'));
 }
 
-/// "n1/GPU-8a5c" -> "GPU-8a5c"; "" where the place is no device.
-inline std::string device_of(const Place& place) {
-  const auto slash = place.find('/');
-  return slash == Place::npos ? "" : place.substr(slash + 1);
+/// "n1/GPU-8a5c" -> "GPU-8a5c"; "" where the location is no device.
+inline std::string device_of(const Location& location) {
+  const auto slash = location.find('/');
+  return slash == Location::npos ? "" : location.substr(slash + 1);
 }
 
 }  // namespace weft

@@ -14,8 +14,8 @@ namespace weft {
 /// "expired" (no answer within the lease), "refused" (the queue was full),
 /// "overloaded" (whoever was asked has too much to do just now: may be tried
 /// again, not sooner than it says), "cancelled" (the asker did not want it any
-/// more), "lost" (the place where it happened is gone), "no_room" (where it
-/// happened there was no room on the disk, which it may have filled itself).
+/// more), "node_lost" (the node where it happened is gone), "disk_full" (the
+/// disk where it happened was full; the work may have filled it itself).
 struct Failure {
   std::string code;
   std::string message;

@@ -12,6 +12,8 @@
 #include <msgpack.hpp>
 #include <string_view>
 
+#include "messages/earlier_names.hpp"
+
 namespace weft {
 
 /// A map's values, asked for by name; what is in order is found at once.
@@ -29,8 +31,16 @@ class FieldReader {
     }
   }
 
-  /// Null: there is none of that name.
+  /// The field of that name, or of the name that it had in an earlier
+  /// vocabulary. Null: there is none.
   const msgpack::object* find(std::string_view name) {
+    if (const auto* found = find_exactly(name)) return found;
+    const std::string_view before = earlier::field_before(name);
+    return before.empty() ? nullptr : find_exactly(before);
+  }
+
+ private:
+  const msgpack::object* find_exactly(std::string_view name) {
     for (std::uint32_t tried = 0; tried < size_; ++tried) {
       const std::uint32_t at = next_;
       next_ = next_ + 1 == size_ ? 0 : next_ + 1;
@@ -40,7 +50,6 @@ class FieldReader {
     return nullptr;
   }
 
- private:
   const msgpack::object_kv* entries_ = nullptr;
   std::uint32_t size_ = 0;
   std::uint32_t next_ = 0;  ///< behind the last that was found
@@ -65,7 +74,10 @@ struct FieldUnpacker {
 
   template <typename Field, typename... Rest>
   void unpack(std::string_view name, Field& field, Rest&... rest) {
-    if (const auto* found = reader.find(name)) found->convert(field);
+    if (const auto* found = reader.find(name)) {
+      found->convert(field);
+      earlier::update(name, field);
+    }
     if constexpr (sizeof...(Rest) > 0) unpack(rest...);
   }
 };

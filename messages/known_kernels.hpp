@@ -39,9 +39,9 @@ struct KnownKernel {
   Speedup over_compile;
   double floor_share = 0;  ///< of its time, what moving the bytes takes
   /// Blobs: sources that were tried beside it, and were not better.
-  std::vector<std::string> outdone;
+  std::vector<std::string> superseded;
   WEFT_FIELDS(source, target, variant, origin, candidate, over_eager,
-              over_compile, floor_share, outdone)
+              over_compile, floor_share, superseded)
   bool operator==(const KnownKernel&) const = default;
 };
 

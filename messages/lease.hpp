@@ -14,22 +14,22 @@
 namespace weft {
 
 /// extractor (of the head), or "node/NAME" -> broker: how much there is of each
-/// resource at a place; broker -> dispatcher, of places with devices. What is
-/// said later of the same place replaces it; no units at all: the place is
-/// gone, and what is leased there is lost.
+/// resource at a location; broker -> dispatcher, of locations with devices.
+/// What is said later of the same location replaces it; no units at all: the
+/// location is gone, and what is leased there is lost.
 struct Capacities {
   static constexpr std::string_view name = "Capacities";
   /// "cpu" -> cores, "gpu" -> 1 or more of one device, "gpu_memory" -> bytes.
   std::map<std::string, std::int64_t> units;
   int queue_max = 10'000;  ///< requests that may wait in all; the head says it
-  Place place{};
+  Location location{};
   /// So long the units of an expired lease wait for its holder, who has the
   /// work stopped first. 0: not at all. The head says it.
   std::int64_t grace_ms = 0;
-  Gpu gpu{};  ///< where the place is a device
+  Gpu gpu{};  ///< where the location is a device
   /// What a probe measured on it, as Machine::gpu_numbers. Empty: nothing.
   std::map<std::string, double> gpu_numbers{};
-  WEFT_FIELDS(units, queue_max, place, grace_ms, gpu, gpu_numbers)
+  WEFT_FIELDS(units, queue_max, location, grace_ms, gpu, gpu_numbers)
   bool operator==(const Capacities&) const = default;
 };
 
@@ -38,26 +38,27 @@ struct LeaseRequest {
   static constexpr std::string_view name = "LeaseRequest";
   std::uint64_t ticket = 0;
   std::string resource;
-  /// Clipped to the place's capacity: "all" is a large number.
+  /// Clipped to the location's capacity: "all" is a large number.
   std::int64_t units = 1;
   std::string group;  ///< turns go round the groups; a subgraph's id
   std::int64_t ttl_ms = 60'000;
-  std::vector<Place> places{};  ///< that will do; empty: any
-  std::vector<Place> avoid{};   ///< that will not, whatever `places` says
-  int priority = 0;             ///< higher first, within groups and among them
-  std::int64_t memory_bytes = 0;  ///< of "gpu_memory" at the same place
-  std::int64_t worth = 0;  ///< of one priority, more first; alike: in turns
-  WEFT_FIELDS(ticket, resource, units, group, ttl_ms, places, avoid, priority,
-              memory_bytes, worth)
+  std::vector<Location> locations{};  ///< that will do; empty: any
+  std::vector<Location> avoid{};  ///< that will not, whatever `locations` says
+  int priority = 0;  ///< higher first, within groups and among them
+  std::int64_t memory_bytes = 0;  ///< of "gpu_memory" at the same location
+  std::int64_t expected_gain =
+      0;  ///< of one priority, more first; alike: in turns
+  WEFT_FIELDS(ticket, resource, units, group, ttl_ms, locations, avoid,
+              priority, memory_bytes, expected_gain)
   bool operator==(const LeaseRequest&) const = default;
 };
 
-/// broker -> holder: the request goes to its port at that place.
+/// broker -> holder: the request goes to its port at that location.
 struct LeaseGranted {
   static constexpr std::string_view name = "LeaseGranted";
   std::uint64_t ticket = 0;
-  Place place{};
-  WEFT_FIELDS(ticket, place)
+  Location location{};
+  WEFT_FIELDS(ticket, location)
   bool operator==(const LeaseGranted&) const = default;
 };
 
@@ -66,8 +67,8 @@ struct LeaseDenied {
   static constexpr std::string_view name = "LeaseDenied";
   std::uint64_t ticket = 0;
   std::string reason;
-  bool lost = false;  ///< there was a place for it, and it is gone
-  WEFT_FIELDS(ticket, reason, lost)
+  bool location_lost = false;  ///< there was a location for it, and it is gone
+  WEFT_FIELDS(ticket, reason, location_lost)
   bool operator==(const LeaseDenied&) const = default;
 };
 
@@ -77,18 +78,18 @@ struct LeaseExpired {
   std::uint64_t ticket = 0;
   /// The units are the holder's still, for the grace time: it has the work
   /// stopped, then gives them back. False: they are others' now.
-  bool held = false;
-  WEFT_FIELDS(ticket, held)
+  bool retained = false;
+  WEFT_FIELDS(ticket, retained)
   bool operator==(const LeaseExpired&) const = default;
 };
 
-/// broker -> holder: the place is gone, and what ran there with it.
+/// broker -> holder: the location is gone, and what ran there with it.
 struct LeaseLost {
   static constexpr std::string_view name = "LeaseLost";
   std::uint64_t ticket = 0;
-  Place place;
+  Location location;
   std::string reason;
-  WEFT_FIELDS(ticket, place, reason)
+  WEFT_FIELDS(ticket, location, reason)
   bool operator==(const LeaseLost&) const = default;
 };
 

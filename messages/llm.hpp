@@ -59,9 +59,9 @@ struct LlmProvider {
 
 /// A text of config/prompts/ that the user has replaced.
 struct PromptOverride {
-  std::string name;  ///< "rules"
+  std::string prompt;  ///< "rules"
   std::string blob;
-  WEFT_FIELDS(name, blob)
+  WEFT_FIELDS(prompt, blob)
   bool operator==(const PromptOverride&) const = default;
 };
 
@@ -207,14 +207,14 @@ struct LlmTry {
 };
 
 /// What a language model was asked for one subgraph.
-struct LlmStory {
+struct LlmSummary {
   int rounds = 0;    ///< that were asked for, the first proposals included
   std::string note;  ///< why it was not asked, or why it was not asked again
   bool out_of_budget = false;
   LlmSpent spent;
   std::vector<LlmTry> tries{};  ///< the tree: of all sources
   WEFT_FIELDS(rounds, note, out_of_budget, spent, tries)
-  bool operator==(const LlmStory&) const = default;
+  bool operator==(const LlmSummary&) const = default;
 };
 
 /// extractor -> broker: who may be asked, and what may be spent.

@@ -19,7 +19,7 @@ struct Gpu {
   std::int64_t memory_bytes = 0;  ///< device memory
   std::int64_t l2_bytes = 0;      ///< its last cache
   std::int64_t shared_bytes = 0;  ///< that one block can have
-  std::string uuid{};             ///< "GPU-8a5c…"; its place is "/" and this
+  std::string uuid{};             ///< "GPU-8a5c…"; its location is "/" and this
   int resident_threads = 0;       ///< of one multiprocessor; 0: not told
   WEFT_FIELDS(name, arch, sms, memory_bytes, l2_bytes, shared_bytes, uuid,
               resident_threads)
@@ -55,13 +55,13 @@ struct Machine {
 };
 
 /// One dimension of the model's inputs whose size is a symbol.
-struct SizePlace {
+struct SymbolicDim {
   /// Of the input with that position (-1: the first that is a tensor), and of
   /// each that has this size there.
   int input = -1;
   int dim = 0;
   WEFT_FIELDS(input, dim)
-  bool operator==(const SizePlace&) const = default;
+  bool operator==(const SymbolicDim&) const = default;
 };
 
 /// All that a user can choose for a run.
@@ -76,7 +76,7 @@ struct RunOptions {
   std::int64_t timing_ms = 1'500;        ///< spent on timing one right seed
   std::int64_t final_timing_ms = 4'000;  ///< on the best seed, and the model
   bool compile_baseline = true;          ///< time torch.compile too
-  std::uint64_t seed = 1;                ///< of all random inputs
+  std::uint64_t random_seed = 1;         ///< of all random inputs
   /// Of products, for framework and kernels alike: "framework" (its own
   /// flags), "strict" or "tf32".
   std::string precision = "framework";
@@ -90,7 +90,7 @@ struct RunOptions {
   /// GPUs by number or UUID, or "all"; empty: `device` alone. The run's are
   /// Machine::gpus.
   std::vector<std::string> devices{};
-  /// By which rules modules are composed: "weft", "near-eager" or "both".
+  /// By which rules modules are composed: "weft", "kernelbench" or "both".
   std::string accept = "weft";
   /// The model's, while it is captured, checked and timed: "as-is" (as its
   /// constructor leaves it), "eval", "train", or "both" of these.
@@ -105,44 +105,44 @@ struct RunOptions {
   /// One dimension of the model's inputs is a symbol: kernels, and the module
   /// that is composed, are for any size of it.
   bool dynamic_batch = false;
-  /// Which one: a SizePlace's.
+  /// Which one: a SymbolicDim's.
   int dynamic_input = -1;
   int dynamic_dim = 0;
   /// And further ones, each a symbol (compiler/graph/symbolic_shapes.hpp).
-  std::vector<SizePlace> dynamic_more{};
+  std::vector<SymbolicDim> dynamic_more{};
   WEFT_FIELDS(target, seeds, jobs, variants_max, capture_ms, call_ms,
-              memory_bytes, timing_ms, final_timing_ms, compile_baseline, seed,
-              precision, rounding, no_extern, device, autotune_baseline,
-              MSGPACK_NVP("library", known_kernels), devices, accept, mode, llm,
-              budget_ms, choices, dynamic_batch, dynamic_input, dynamic_dim,
-              dynamic_more)
+              memory_bytes, timing_ms, final_timing_ms, compile_baseline,
+              random_seed, precision, rounding, no_extern, device,
+              autotune_baseline, MSGPACK_NVP("kernel_library", known_kernels),
+              devices, accept, mode, llm, budget_ms, choices, dynamic_batch,
+              dynamic_input, dynamic_dim, dynamic_more)
   bool operator==(const RunOptions&) const = default;
 };
 
 /// Which sizes are symbols, in their order.
-inline std::vector<SizePlace> size_places(const RunOptions& options) {
+inline std::vector<SymbolicDim> symbolic_dims(const RunOptions& options) {
   if (!options.dynamic_batch) return {};
-  std::vector<SizePlace> places = {
+  std::vector<SymbolicDim> dims = {
       {options.dynamic_input, options.dynamic_dim}};
-  places.insert(places.end(), options.dynamic_more.begin(),
-                options.dynamic_more.end());
-  return places;
+  dims.insert(dims.end(), options.dynamic_more.begin(),
+              options.dynamic_more.end());
+  return dims;
 }
 
 /// What asks for a size to be one: "--dynamic-batch", "--dynamic-dim 1", "…
 /// 2:1".
-inline std::string size_flag(const SizePlace& place) {
-  if (place == SizePlace{}) return "--dynamic-batch";
+inline std::string size_flag(const SymbolicDim& symbol) {
+  if (symbol == SymbolicDim{}) return "--dynamic-batch";
   return "--dynamic-dim " +
-         (place.input < 0 ? "" : std::to_string(place.input) + ":") +
-         std::to_string(place.dim);
+         (symbol.input < 0 ? "" : std::to_string(symbol.input) + ":") +
+         std::to_string(symbol.dim);
 }
 
 /// All that asked for any size; empty: nothing did.
 inline std::string size_flags(const RunOptions& options) {
   std::string text;
-  for (const SizePlace& place : size_places(options)) {
-    text += (text.empty() ? "" : " ") + size_flag(place);
+  for (const SymbolicDim& symbol : symbolic_dims(options)) {
+    text += (text.empty() ? "" : " ") + size_flag(symbol);
   }
   return text;
 }

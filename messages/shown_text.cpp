@@ -50,11 +50,11 @@ bool is_hidden(std::uint32_t code) {
   });
 }
 
-std::string escaped(const Character& one) {
+std::string escaped(const Character& character) {
   char text[16];
-  const bool is_byte = !one.is_valid || one.code < 0x80;
+  const bool is_byte = !character.is_valid || character.code < 0x80;
   std::snprintf(text, sizeof text, is_byte ? "\\x%02x" : "\\u%04x",
-                static_cast<unsigned>(one.code));
+                static_cast<unsigned>(character.code));
   return text;
 }
 
@@ -63,17 +63,17 @@ std::string safe(std::string_view text, std::string_view on_break,
                  std::string_view on_tab) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
-    const Character one = character_at(text, at);
-    if (one.code == '\n') {
+    const Character character = character_at(text, at);
+    if (character.code == '\n') {
       out += on_break;
-    } else if (one.code == '\t') {
+    } else if (character.code == '\t') {
       out += on_tab;
-    } else if (!one.is_valid || is_hidden(one.code)) {
-      out += escaped(one);
+    } else if (!character.is_valid || is_hidden(character.code)) {
+      out += escaped(character);
     } else {
-      out += text.substr(at, one.bytes);
+      out += text.substr(at, character.bytes);
     }
-    at += one.bytes;
+    at += character.bytes;
   }
   return out;
 }

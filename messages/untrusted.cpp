@@ -119,8 +119,9 @@ Result<void> check_start(const RunStart& start) {
       {"the number of GPUs", std::ssize(machine.gpus), 0, list_max},
       {"vocabulary", start.vocabulary, 1, 1'000'000},
   };
-  for (const auto& one : numbers) {
-    const auto good = check_range(one.what, one.value, one.least, one.most);
+  for (const auto& number : numbers) {
+    const auto good =
+        check_range(number.what, number.value, number.least, number.most);
     if (!good) return good;
   }
   for (const auto& [name, value] : options.choices) {

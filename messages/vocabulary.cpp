@@ -78,7 +78,7 @@ std::string encode(const Message& message) {
 Result<Message> decode(std::string_view type, std::string_view body) {
   static const auto decoders = make_decoders(
       std::make_index_sequence<std::variant_size_v<AnyMessage>>());
-  const auto found = decoders.find(type);
+  const auto found = decoders.find(earlier::type_now(type));
   if (found == decoders.end()) {
     return fail(ErrorCode::damaged,
                 "no message is called '" + std::string(type) +

@@ -19,8 +19,14 @@ namespace weft {
 
 /// Raised when a message changes its meaning, not when it gains a field. A run
 /// says by which it was begun (RunStart); roles that know a later one decide as
-/// they did then. 2: places, leases that are held until the work has stopped.
-inline constexpr int vocabulary_version = 2;
+/// they did then.
+///   2  Locations. The units of an expired lease stay with its holder until the
+///      work has stopped.
+///   3  A run delivers the best known module (actors/best_known.hpp).
+///   4  Names of messages, fields and words changed
+///   (messages/earlier_names.hpp);
+///      roles decide as in 3.
+inline constexpr int vocabulary_version = 4;
 
 using AnyMessage = std::variant<
     RunStart, Progress, RunFinished, Capacities, LeaseRequest, LeaseGranted,
@@ -31,8 +37,8 @@ using AnyMessage = std::variant<
     OptimizeSubgraph, StopSearch, SeedsRequest, SeedsReply, VerifySeed,
     TimeSeed, StopSeed, SeedResult, SubgraphDone, Compose, FindKernelRequest,
     FindKernelReply, KeepKernelRequest, KeepKernelReply, LlmRequest, LlmReply,
-    LlmAllowance, LlmCallRequest, LlmCallDenied, LlmCallSettled, SearchNearCut,
-    NearCutSearched>;
+    LlmAllowance, LlmCallRequest, LlmCallDenied, LlmCallSettled,
+    SearchEagerContractions, EagerContractionsSearched>;
 
 /// One of them. What copies, moves and destroys any of these structs is
 /// compiled once, in vocabulary.cpp, and not in each file that has a message:

@@ -53,17 +53,17 @@ struct OptimizeSubgraph {
   Machine machine;
   /// Where its kernels may be checked and timed, the one to begin with first:
   /// all on one device. Empty: wherever the broker says.
-  std::vector<Place> places{};
+  std::vector<Location> locations{};
   std::int64_t device_bytes = 0;  ///< of a device, that a check may take
   std::vector<Seed> parts{};  ///< winners that one fused kernel is to replace
   /// What there is to gain, beside other subgraphs' that wait for the same
   /// device; 0: each has its turn, as there is time for all.
-  std::int64_t worth = 0;
+  std::int64_t expected_gain = 0;
   /// Of the work of all calls of the model, by its bytes and operations: what
   /// this subgraph takes, in all places where it is. 0: not told.
   double share = 0;
-  WEFT_FIELDS(subgraph, type, signature, graph, options, machine, places,
-              device_bytes, parts, worth, share)
+  WEFT_FIELDS(subgraph, type, signature, graph, options, machine, locations,
+              device_bytes, parts, expected_gain, share)
   bool operator==(const OptimizeSubgraph&) const = default;
 };
 
@@ -106,12 +106,12 @@ struct VerifySeed {
   RunOptions options;
   Machine machine;
   bool thorough = false;  ///< timed at once as the best one will be
-  Place place{};          ///< of checks and timings, where `placed`
+  Location location{};    ///< of checks and timings, where `placed`
   bool placed = false;
-  std::int64_t device_bytes = 0;  ///< of a device, that a check may take
-  std::int64_t worth = 0;         ///< LeaseRequest's
-  WEFT_FIELDS(subgraph, graph, seed, options, machine, thorough, place, placed,
-              device_bytes, worth)
+  std::int64_t device_bytes = 0;   ///< of a device, that a check may take
+  std::int64_t expected_gain = 0;  ///< LeaseRequest's
+  WEFT_FIELDS(subgraph, graph, seed, options, machine, thorough, location,
+              placed, device_bytes, expected_gain)
   bool operator==(const VerifySeed&) const = default;
 };
 
@@ -120,8 +120,8 @@ struct TimeSeed {
   static constexpr std::string_view name = "TimeSeed";
   std::int64_t budget_ms = 0;
   bool with_compile = false;
-  std::int64_t worth = 0;  ///< LeaseRequest's
-  WEFT_FIELDS(budget_ms, with_compile, worth)
+  std::int64_t expected_gain = 0;  ///< LeaseRequest's
+  WEFT_FIELDS(budget_ms, with_compile, expected_gain)
   bool operator==(const TimeSeed&) const = default;
 };
 
@@ -143,11 +143,11 @@ struct SeedResult {
   Verdict verdict;
   bool timed = false;
   Timing timing;
-  Failure failure;  ///< the verification itself did not work
-  Place place{};    ///< where it was checked and timed
-  int lost = 0;     ///< places that went while they worked on it
-  WEFT_FIELDS(seed, built, build_log, verdict, timed, timing, failure, place,
-              lost)
+  Failure failure;         ///< the verification itself did not work
+  Location location{};     ///< where it was checked and timed
+  int locations_lost = 0;  ///< locations that went while they worked on it
+  WEFT_FIELDS(seed, built, build_log, verdict, timed, timing, failure, location,
+              locations_lost)
   bool operator==(const SeedResult&) const = default;
 };
 
@@ -170,16 +170,16 @@ struct RefineRequest {
 struct SubgraphDone {
   static constexpr std::string_view name = "SubgraphDone";
   std::string subgraph;
-  /// "won": a right kernel, faster than eager beyond noise. "lost": right, not
-  /// faster. "proven": right, and nothing is timed here. "wrong": no right
-  /// one. "failed": nothing could be verified.
+  /// "won": a correct kernel, faster than eager beyond noise. "not_faster":
+  /// correct, and not faster. "proven": correct, and nothing is timed here.
+  /// "wrong": no kernel is correct. "failed": nothing could be verified.
   std::string outcome;
   std::string reason;
-  SeedResult best;  ///< when won, lost or proven
+  SeedResult best;  ///< when won, not_faster or proven
   int seeds = 0;    ///< tried
-  int right = 0;    ///< of them
-  LlmStory llm{};
-  WEFT_FIELDS(subgraph, outcome, reason, best, seeds, right, llm)
+  int correct = 0;  ///< of them
+  LlmSummary llm{};
+  WEFT_FIELDS(subgraph, outcome, reason, best, seeds, correct, llm)
   bool operator==(const SubgraphDone&) const = default;
 };
 
@@ -202,19 +202,19 @@ struct Compose {
 
 /// composer -> dispatcher: no module is near to eager with all its kernels, or
 /// none has a product in one. What kernels are there of the plan's near cut?
-struct SearchNearCut {
+struct SearchEagerContractions {
   static constexpr std::string_view name = "SearchNearCut";
   std::int64_t until_us = 0;  ///< by the journal's clock; 0: no limit
   WEFT_FIELDS(until_us)
-  bool operator==(const SearchNearCut&) const = default;
+  bool operator==(const SearchEagerContractions&) const = default;
 };
 
 /// dispatcher -> composer, its answer.
-struct NearCutSearched {
+struct EagerContractionsSearched {
   static constexpr std::string_view name = "NearCutSearched";
   std::vector<SubgraphDone> results;  ///< those that Compose did not have
   WEFT_FIELDS(results)
-  bool operator==(const NearCutSearched&) const = default;
+  bool operator==(const EagerContractionsSearched&) const = default;
 };
 
 }  // namespace weft

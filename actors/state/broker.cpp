@@ -11,12 +11,12 @@ nlohmann::json Broker::describe() const {
   json pools = json::array();
   json queues = json::array();
   for (const auto& [name, resource] : resources_) {
-    for (const auto& [place, pool] : resource.pools) {
+    for (const auto& [location, pool] : resource.pools) {
       json row = {{"resource", name},
-                  {"place", place},
+                  {"location", location},
                   {"capacity", pool.capacity},
                   {"used", pool.used}};
-      const auto reserved = resource.reserved.find(place);
+      const auto reserved = resource.reserved.find(location);
       if (reserved != resource.reserved.end()) {
         row["reserved_for"] = reserved->second;
       }
@@ -32,22 +32,22 @@ nlohmann::json Broker::describe() const {
                           {"units", waiting.request.units},
                           {"memory_bytes", waiting.request.memory_bytes},
                           {"priority", waiting.request.priority},
-                          {"worth", waiting.request.worth},
-                          {"places", waiting.request.places},
+                          {"expected_gain", waiting.request.expected_gain},
+                          {"locations", waiting.request.locations},
                           {"avoid", waiting.request.avoid}});
       }
     }
   }
   json leases = json::array();
-  for (const auto& [ticket, held] : held_) {
+  for (const auto& [ticket, lease] : leases_) {
     leases.push_back({{"holder", ticket.first},
                       {"ticket", ticket.second},
-                      {"resource", held.resource},
-                      {"place", held.place},
-                      {"units", held.units},
-                      {"memory_bytes", held.memory},
-                      {"timer", held.timer},
-                      {"is_expired", held.expired}});
+                      {"resource", lease.resource},
+                      {"location", lease.location},
+                      {"units", lease.units},
+                      {"memory_bytes", lease.memory},
+                      {"timer", lease.timer},
+                      {"is_expired", lease.expired}});
   }
   json timers = json::array();
   for (const auto* of : {&timers_, &calls_}) {

@@ -22,14 +22,14 @@ nlohmann::json to_state(const std::optional<CutTrial>& trial) {
           {"timing", to_state(trial->timing)}};
 }
 
-nlohmann::json to_state(const NearModule& near) {
-  return {{"made", near.made},
-          {"used", near.used},
-          {"externs", near.externs},
-          {"stand_ins", near.stand_ins},
-          {"source", near.source},
-          {"verdict", to_state(near.verdict)},
-          {"timing", to_state(near.timing)}};
+nlohmann::json to_state(const KernelBenchModule& kernelbench_module) {
+  return {{"composed", kernelbench_module.composed},
+          {"used", kernelbench_module.used},
+          {"externs", kernelbench_module.externs},
+          {"stand_ins", kernelbench_module.stand_ins},
+          {"source", kernelbench_module.source},
+          {"verdict", to_state(kernelbench_module.verdict)},
+          {"timing", to_state(kernelbench_module.timing)}};
 }
 
 }  // namespace
@@ -39,22 +39,25 @@ nlohmann::json CutTrials::describe() const {
   for (const Plan& cut : cuts_) {
     cuts.push_back({{"way", cut.label}, {"subgraphs", subgraph_ids(cut)}});
   }
-  return {{"cuts", std::move(cuts)}, {"at", at_},
-          {"is_open", is_open_},     {"best", to_state(best_)},
-          {"near", to_state(near_)}, {"times", times_}};
+  return {{"cuts", std::move(cuts)},
+          {"at", at_},
+          {"is_open", is_open_},
+          {"best", to_state(best_)},
+          {"kernelbench", to_state(best_kernelbench_)},
+          {"times", times_}};
 }
 
 nlohmann::json Composer::describe() const {
-  static constexpr const char* kStages[] = {"whole", "seeking", "near"};
+  static constexpr const char* kStages[] = {"whole", "seeking", "kernelbench"};
   auto outcomes = nlohmann::json::object();
   if (compose_) {
     for (const SubgraphDone& done : compose_->results) {
       outcomes[done.subgraph] = done.outcome;
     }
   }
-  auto near_results = nlohmann::json::object();
-  for (const SubgraphDone& done : near_results_) {
-    near_results[done.subgraph] = done.outcome;
+  auto eager_contractions_results = nlohmann::json::object();
+  for (const SubgraphDone& done : eager_contractions_results_) {
+    eager_contractions_results[done.subgraph] = done.outcome;
   }
   return {{"has_work", compose_.has_value()},
           {"outcomes", std::move(outcomes)},
@@ -64,14 +67,16 @@ nlohmann::json Composer::describe() const {
           {"chosen", ids_of(chosen_)},
           {"keeps_forward", keeps_forward_},
           {"ranked", ids_of(ranked_)},
-          {"near", near_},
-          {"far", far_},
+          {"within", within_},
+          {"outside", outside_},
           {"changes", changes_},
-          {"near_source", near_source_},
-          {"near_module", to_state(near_module_)},
-          {"near_cut", near_cut_ ? subgraph_ids(*near_cut_) : nlohmann::json()},
-          {"is_near_cut", is_near_cut_},
-          {"near_results", std::move(near_results)},
+          {"kernelbench_source", kernelbench_source_},
+          {"kernelbench_module", to_state(kernelbench_module_)},
+          {"eager_contractions", eager_contractions_
+                                     ? subgraph_ids(*eager_contractions_)
+                                     : nlohmann::json()},
+          {"is_eager_contractions", is_eager_contractions_},
+          {"eager_contractions_results", std::move(eager_contractions_results)},
           {"source", source_},
           {"sizes_to_check", judged_},
           {"sizes", sizes_},
@@ -82,19 +87,19 @@ nlohmann::json Composer::describe() const {
             {"stand_ins", report_.stand_ins},
             {"verdict", to_state(report_.verdict)},
             {"timing", to_state(report_.timing)},
-            {"near", to_state(report_.near)},
+            {"kernelbench_module", to_state(report_.kernelbench_module)},
             {"machine", to_state(report_.machine)},
             {"notes", report_.notes},
             {"rejected", report_.rejected}}},
           {"is_checked", is_checked_},
           {"is_settled", is_settled_},
           {"was_slower", was_slower_},
-          {"errand_timing", timing_},
-          {"errand_making", making_},
-          {"errand_probe", probe_},
-          {"errand_files", files_},
+          {"effect_timing", timing_},
+          {"effect_making", making_},
+          {"effect_probe", probe_},
+          {"effect_files", files_},
           {"timer_deadline", deadline_},
-          {"errands", errands_.describe()},
+          {"effects", effects_.describe()},
           {"is_over", over_}};
 }
 

@@ -40,8 +40,10 @@ nlohmann::json Dispatcher::describe() const {
       {"tried_to_fuse", tried_to_fuse_},
       {"summary_written", summary_written_},
       {"is_composed", is_composed_},
-      {"near_cut", near_ ? nlohmann::json(*near_) : nlohmann::json()},
-      {"errands", errands_.describe()},
+      {"eager_contractions", eager_contractions_
+                                 ? nlohmann::json(*eager_contractions_)
+                                 : nlohmann::json()},
+      {"effects", effects_.describe()},
       {"is_over", over_}};
 }
 

@@ -11,16 +11,16 @@ nlohmann::json Extractor::describe() const {
           {"begun_us", begun_us_},
           {"timer_deadline", deadline_},
           {"is_over", is_over_},
-          {"errand_capture", capture_},
+          {"effect_capture", capture_},
           {"sizes", sizes_},
           {"other_sizes", samples_},
-          {"errand_other_sizes", capture_of_samples_},
+          {"effect_other_sizes", capture_of_samples_},
           {"graphs_of_sizes", graphs_},
           {"subgraphs", subgraph_ids(cut_)},
           {"plan", plan_},
           {"cuts_asked_for", proposals_},
           {"calls", calls_.describe()},
-          {"errands", errands_.describe()}};
+          {"effects", effects_.describe()}};
 }
 
 }  // namespace weft

@@ -7,19 +7,19 @@ namespace weft {
 
 nlohmann::json InductorSeeds::describe() const {
   auto asked = nlohmann::json::array();
-  for (const auto& [errand, one] : asked_) {
-    asked.push_back({{"errand", errand},
-                     {"by", one.by},
-                     {"subgraph", one.subgraph},
-                     {"node", one.node}});
+  for (const auto& [entry, item] : asked_) {
+    asked.push_back({{"effect", entry},
+                     {"by", item.by},
+                     {"subgraph", item.subgraph},
+                     {"node", item.node}});
   }
   auto waiting = nlohmann::json::array();
-  for (const Waiting& one : waiting_) {
-    waiting.push_back({{"by", one.by}, {"work", to_state(one.work)}});
+  for (const Waiting& item : waiting_) {
+    waiting.push_back({{"by", item.by}, {"work", to_state(item.work)}});
   }
   return {{"asked", std::move(asked)},
           {"waiting", std::move(waiting)},
-          {"errands", errands_.describe()}};
+          {"effects", effects_.describe()}};
 }
 
 }  // namespace weft

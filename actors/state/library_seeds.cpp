@@ -7,13 +7,13 @@ namespace weft {
 
 nlohmann::json LibrarySeeds::describe() const {
   auto asked = nlohmann::json::array();
-  for (const auto& [errand, one] : asked_) {
+  for (const auto& [entry, item] : asked_) {
     asked.push_back(
-        {{"errand", errand}, {"by", one.by}, {"subgraph", one.subgraph}});
+        {{"effect", entry}, {"by", item.by}, {"subgraph", item.subgraph}});
   }
   return {{"asked", std::move(asked)},
           {"noted", noted_},
-          {"errands", errands_.describe()}};
+          {"effects", effects_.describe()}};
 }
 
 }  // namespace weft

@@ -1,8 +1,8 @@
 // What the roles know that have to do with language models.
-#include "actors/llm_calls.hpp"
-#include "actors/llm_quota.hpp"
-#include "actors/llm_search.hpp"
-#include "actors/llm_seeds.hpp"
+#include "actors/llm/calls.hpp"
+#include "actors/llm/quota.hpp"
+#include "actors/llm/search.hpp"
+#include "actors/llm/seeds.hpp"
 #include "actors/state/state_json.hpp"
 
 namespace weft {
@@ -27,26 +27,26 @@ json LlmQuota::describe() const {
                        {"closed", provider.closed}};
   }
   json waiting = json::array();
-  for (const Waiting& one : waiting_) {
-    waiting.push_back({{"holder", one.ticket.first},
-                       {"ticket", one.ticket.second},
-                       {"since_us", one.since_us},
-                       {"provider", one.request.provider},
-                       {"group", one.request.group},
-                       {"priority", one.request.priority},
-                       {"tokens", one.request.tokens},
-                       {"micro_usd", one.request.micro_usd},
-                       {"not_before_us", one.request.not_before_us}});
+  for (const Waiting& entry : waiting_) {
+    waiting.push_back({{"holder", entry.ticket.first},
+                       {"ticket", entry.ticket.second},
+                       {"since_us", entry.since_us},
+                       {"provider", entry.request.provider},
+                       {"group", entry.request.group},
+                       {"priority", entry.request.priority},
+                       {"tokens", entry.request.tokens},
+                       {"micro_usd", entry.request.micro_usd},
+                       {"not_before_us", entry.request.not_before_us}});
   }
   json calls = json::array();
-  for (const auto& [ticket, held] : held_) {
+  for (const auto& [ticket, lease] : leases_) {
     calls.push_back({{"holder", ticket.first},
                      {"ticket", ticket.second},
-                     {"provider", held.provider},
-                     {"group", held.group},
-                     {"tokens", held.tokens},
-                     {"micro_usd", held.micro_usd},
-                     {"granted_us", held.granted_us}});
+                     {"provider", lease.provider},
+                     {"group", lease.group},
+                     {"tokens", lease.tokens},
+                     {"micro_usd", lease.micro_usd},
+                     {"granted_us", lease.granted_us}});
   }
   json groups = json::object();
   for (const auto& [group, of] : groups_) groups[group] = budget(of);
@@ -84,18 +84,18 @@ json LlmCalls::describe() const {
 json LlmSearch::describe() const {
   return {{"is_wanted", wanted_},         {"replies_awaited", open_},
           {"rounds_in_vain", fruitless_}, {"slowness", slowness_},
-          {"complaint", complaint_},      {"story", to_state(story_)}};
+          {"error_text", error_text_},    {"summary", to_state(summary_)}};
 }
 
 json LlmSeeds::describe() const {
   json asked = json::array();
-  for (const auto& [call, one] : asked_) {
+  for (const auto& [call, item] : asked_) {
     asked.push_back({{"call", call},
-                     {"by", one.by},
-                     {"subgraph", one.subgraph},
-                     {"parent", one.parent},
-                     {"method", one.method},
-                     {"round", one.round}});
+                     {"by", item.by},
+                     {"subgraph", item.subgraph},
+                     {"parent", item.parent},
+                     {"method", item.method},
+                     {"round", item.round}});
   }
   json seen = json::object();
   for (const auto& [subgraph, keys] : seen_) seen[subgraph] = keys.size();

@@ -9,8 +9,8 @@ nlohmann::json SubgraphAgent::describe() const {
   return {{"work", work_ ? to_state(*work_) : nlohmann::json()},
           {"sources_open", sources_open_},
           {"replies", replies_},
-          {"place", place_},
-          {"places_lost", places_lost_},
+          {"location_index", location_index_},
+          {"locations_lost", locations_lost_},
           {"being_verified", map_to_state(seeds_)},
           {"results", map_to_state(results_)},
           {"judged_us", judged_us_},
@@ -21,7 +21,7 @@ nlohmann::json SubgraphAgent::describe() const {
             {"holds", holds_},
             {"can_keep", can_keep_}}},
           {"final", final_},
-          {"complaint", complaint_},
+          {"error_text", error_text_},
           {"is_settled", settled_},
           {"ending", ending_},
           {"out_of_time", out_of_time_},
@@ -30,7 +30,7 @@ nlohmann::json SubgraphAgent::describe() const {
           {"asks", to_state(asks_)},
           {"compared", compared_},
           {"torch_compile", to_state(compile_)},
-          {"errands", errands_.describe()},
+          {"effects", effects_.describe()},
           {"is_over", over_}};
 }
 

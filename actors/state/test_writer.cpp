@@ -10,7 +10,7 @@ nlohmann::json TestWriter::describe() const {
           {"asked", asked_},
           {"spent", to_state(spent_)},
           {"calls", calls_.describe()},
-          {"errands", errands_.describe()},
+          {"effects", effects_.describe()},
           {"is_over", over_}};
 }
 

@@ -14,7 +14,7 @@ nlohmann::json VerificationWorker::describe() const {
           {"artefact", artefact_},
           {"sizes_to_check", judged_},
           {"sizes", sizes_},
-          {"errands", errands_.describe()}};
+          {"effects", effects_.describe()}};
 }
 
 }  // namespace weft

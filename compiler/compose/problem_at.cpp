@@ -5,14 +5,14 @@
 namespace weft {
 
 std::string problem_at(std::string_view problem, const Sizes& sizes,
-                       std::span<const SizePlace> places) {
+                       std::span<const SymbolicDim> dims) {
   std::string numbers, pairs;
   for (const std::int64_t size : sizes) {
     numbers += (numbers.empty() ? "" : ", ") + std::to_string(size);
   }
-  for (const SizePlace& place : places) {
+  for (const SymbolicDim& symbol : dims) {
     pairs += std::string(pairs.empty() ? "" : ", ") + "(" +
-             std::to_string(place.input) + ", " + std::to_string(place.dim) +
+             std::to_string(symbol.input) + ", " + std::to_string(symbol.dim) +
              ")";
   }
   return std::string(problem) + "\n\nWEFT_SIZES = [" + numbers +

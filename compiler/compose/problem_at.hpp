@@ -14,6 +14,6 @@ namespace weft {
 
 /// A size for each of these places.
 std::string problem_at(std::string_view problem, const Sizes& sizes,
-                       std::span<const SizePlace> places);
+                       std::span<const SymbolicDim> dims);
 
 }  // namespace weft

@@ -19,7 +19,7 @@ std::vector<BlobSender::Answer> BlobSender::asked(const std::string& peer,
   load = false;
   const auto found = loaded_.find(want.hash);
   if (found != loaded_.end()) {
-    order_.splice(order_.end(), order_, found->second.place);
+    order_.splice(order_.end(), order_, found->second.position);
     return {{peer, piece(want, *found->second.bytes)}};
   }
   // Not answered: it is asked again.

@@ -43,7 +43,7 @@ class BlobSender {
  private:
   struct Loaded {
     Bytes bytes;
-    std::list<std::string>::iterator place;
+    std::list<std::string>::iterator position;
   };
   static wire::Frame piece(const wire::Want& want, const std::string& bytes);
 

@@ -27,22 +27,22 @@ std::uint64_t session_now() {
 
 /// "port/verify@n1/GPU-8a5c" -> "port/verify/GPU-8a5c": as the node calls it.
 std::string port_at_node(const Address& address) {
-  const std::string device = device_of(place_of(address));
+  const std::string device = device_of(location_of(address));
   return device.empty() ? port_of(address) : port_of(address) + "/" + device;
 }
 
 HeadProtocol::Options protocol_options(const HeadBus::Options& options) {
-  HeadProtocol::Options made;
-  made.run = options.run;
-  made.start = encode(options.start);
-  made.first_session = session_now();
-  made.heartbeat_ms = options.heartbeat_ms;
-  made.silence_ms = options.silence_ms;
-  made.refuses = [start = options.start,
-                  own = options.own](const wire::Hello& hello) {
+  HeadProtocol::Options result;
+  result.run = options.run;
+  result.start = encode(options.start);
+  result.first_session = session_now();
+  result.heartbeat_ms = options.heartbeat_ms;
+  result.silence_ms = options.silence_ms;
+  result.refuses = [start = options.start,
+                    own = options.own](const wire::Hello& hello) {
     return why_unlike(hello, start, own);
   };
-  return made;
+  return result;
 }
 
 json to_json(const HeadProtocol::NodeState& node) {
@@ -141,7 +141,7 @@ void HeadBus::begin(const Envelope& request, const Message& message,
                     std::stop_token cancelled, Port::Reply reply) {
   NodeRequest wish;
   wish.id = request.seq;
-  wish.node = node_of(place_of(request.dst));
+  wish.node = node_of(location_of(request.dst));
   wish.port = port_at_node(request.dst);
   wish.type = request.type;
   wish.body = std::make_shared<const std::string>(request.body);
@@ -204,7 +204,7 @@ void HeadBus::turn(std::int64_t now_ms, bool is_tick) {
 
 void HeadBus::act() {
   for (HeadAction& action : protocol_.take_actions()) {
-    std::visit([this](auto& one) { perform(std::move(one)); }, action);
+    std::visit([this](auto& item) { perform(std::move(item)); }, action);
   }
 }
 
@@ -225,27 +225,27 @@ void HeadBus::perform(head_action::Joined action) {
   const auto before = present_.find(name);
   auto all = capacities_of(action.hello, options_.start);
   const bool goes_on = before != present_.end() && action.knows_run;
-  if (before != present_.end() && !goes_on) tell_gone(name);
+  if (before != present_.end() && !goes_on) report_gone(name);
   log("node " + name + (goes_on ? " is back" : " joined") + ": " +
       std::to_string(action.hello.machine.cores) + " cores, " +
       std::to_string(all.size() - 1) + " GPUs for this run");
   present_[name] = all;
-  if (!goes_on) tell(name, all);
+  if (!goes_on) inform(name, all);
 }
 
 void HeadBus::perform(head_action::Leaving) {}
 
-void HeadBus::perform(head_action::Lost action) {
+void HeadBus::perform(head_action::NodeGone action) {
   for (const NodeRequest& request : action.requests) {
     if (action.politely) {
-      const bool may_be_why = action.lacked_room && request.was_sent;
-      hand_back(request.id, may_be_why ? "no_room" : "lost",
+      const bool may_be_why = action.disk_full && request.was_sent;
+      hand_back(request.id, may_be_why ? "disk_full" : "node_lost",
                 "node " + action.node + ": " + action.why);
     } else {
       open_.erase(request.id);
     }
   }
-  if (present_.contains(action.node)) tell_gone(action.node, action.politely);
+  if (present_.contains(action.node)) report_gone(action.node, action.politely);
   present_.erase(action.node);
 }
 
@@ -327,16 +327,17 @@ void HeadBus::perform(head_action::Load action) {
 
 void HeadBus::perform(head_action::Log action) { log(action.text); }
 
-void HeadBus::tell(const std::string& node,
-                   const std::vector<Capacities>& all) {
+void HeadBus::inform(const std::string& node,
+                     const std::vector<Capacities>& all) {
   if (!post_) return;
   std::vector<Outgoing> words;
-  for (const Capacities& one : all) words.push_back({address::broker, one});
+  for (const Capacities& capacities : all)
+    words.push_back({address::broker, capacities});
   if (!words.empty()) post_(to_envelopes(address::node(node), 0, words));
 }
 
-/// It goes to another place, and is not what this one went down with. Of code
-/// "no_room" it may be, and goes to one other.
+/// It goes to another location, and is not what this one went down with. Of
+/// code "disk_full" it may be, and goes to one other.
 void HeadBus::hand_back(std::uint64_t id, const std::string& code,
                         const std::string& why) {
   const auto open = open_.find(id);
@@ -344,15 +345,15 @@ void HeadBus::hand_back(std::uint64_t id, const std::string& code,
   answer(id, failed_reply(open->second.request, {code, why}));
 }
 
-/// All its places, without any units; of one that left, they are named.
-void HeadBus::tell_gone(const std::string& node, bool left) {
+/// All its locations, without any units; of one that left, they are named.
+void HeadBus::report_gone(const std::string& node, bool left) {
   std::vector<Capacities> all = present_[node];
-  if (all.empty()) all.emplace_back().place = node;
-  for (Capacities& one : all) {
-    if (!left) one.units.clear();
-    for (auto& [resource, units] : one.units) units = 0;
+  if (all.empty()) all.emplace_back().location = node;
+  for (Capacities& capacities : all) {
+    if (!left) capacities.units.clear();
+    for (auto& [resource, units] : capacities.units) units = 0;
   }
-  tell(node, all);
+  inform(node, all);
 }
 
 void HeadBus::stranger() {
@@ -379,7 +380,7 @@ void HeadBus::write_state(std::int64_t now_ms) {
                       {"nodes", nodes},
                       {"counters",
                        {{"strangers", strangers_},
-                        {"fouls", counted.fouls},
+                        {"fouls", counted.protocol_errors},
                         {"unknown_frames", counted.unknown},
                         {"resent", counted.resent},
                         {"doubles", counted.doubles},
@@ -399,31 +400,33 @@ void HeadBus::log(const std::string& text) {
   if (options_.log) options_.log(text);
 }
 
-Result<JournaledPlaces> journaled_places(const Journal& journal) {
-  JournaledPlaces found;
-  std::map<Place, Capacities> places;
+Result<JournaledLocations> journaled_locations(const Journal& journal) {
+  JournaledLocations found;
+  std::map<Location, Capacities> locations;
   const auto read = journal.read(1, [&](const Envelope& envelope) {
     if (envelope.type != Capacities::name) return true;
     const auto message = decode(envelope.type, envelope.body);
     if (!message) return true;
-    const auto& told = std::get<Capacities>(*message);
-    if (envelope.dst == address::dispatcher && told.place.empty()) {
-      found.spares_head = told.units.empty();
+    const auto& capacities = std::get<Capacities>(*message);
+    if (envelope.dst == address::dispatcher && capacities.location.empty()) {
+      found.spares_head = capacities.units.empty();
     }
-    if (envelope.dst != address::broker || node_of(told.place).empty()) {
+    if (envelope.dst != address::broker ||
+        node_of(capacities.location).empty()) {
       return true;
     }
-    if (std::ranges::all_of(
-            told.units, [](const auto& item) { return item.second == 0; })) {
-      places.erase(told.place);
+    if (std::ranges::all_of(capacities.units, [](const auto& item) {
+          return item.second == 0;
+        })) {
+      locations.erase(capacities.location);
     } else {
-      places[told.place] = told;
+      locations[capacities.location] = capacities;
     }
     return true;
   });
   if (!read) return std::unexpected(read.error());
-  for (const auto& [place, told] : places) {
-    found.nodes[node_of(place)].push_back(told);
+  for (const auto& [location, answer] : locations) {
+    found.nodes[node_of(location)].push_back(answer);
   }
   return found;
 }

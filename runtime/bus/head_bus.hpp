@@ -75,7 +75,7 @@ class HeadBus : public Nodes {
   void perform(head_action::Cut action);
   void perform(head_action::Joined action);
   void perform(head_action::Leaving action);
-  void perform(head_action::Lost action);
+  void perform(head_action::NodeGone action);
   void perform(head_action::Answered action);
   void perform(head_action::Late action);
   void perform(head_action::Dropped action);
@@ -88,8 +88,8 @@ class HeadBus : public Nodes {
                  const std::string& why);
   void take_built(std::uint64_t id, const BuildRequest& request,
                   BuildReply reply);
-  void tell(const std::string& node, const std::vector<Capacities>& all);
-  void tell_gone(const std::string& node, bool left = false);
+  void inform(const std::string& node, const std::vector<Capacities>& all);
+  void report_gone(const std::string& node, bool left = false);
   void stranger();
   void write_state(std::int64_t now_ms);
   void log(const std::string& text);
@@ -115,10 +115,10 @@ class HeadBus : public Nodes {
 };
 
 /// What a journal's last words say of the machines that have a part in it.
-struct JournaledPlaces {
+struct JournaledLocations {
   std::map<std::string, std::vector<Capacities>> nodes;  ///< that are in
   bool spares_head = false;  ///< the roles were told that it offers nothing
 };
-Result<JournaledPlaces> journaled_places(const Journal& journal);
+Result<JournaledLocations> journaled_locations(const Journal& journal);
 
 }  // namespace weft

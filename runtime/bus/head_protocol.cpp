@@ -11,7 +11,7 @@ using namespace head_action;
 constexpr std::int64_t kAskWhoMs = 500;
 /// Peers that were asked; beyond, the list begins anew.
 constexpr std::size_t kAskedMax = 4'096;
-/// A node's place is taken by another process of its name after so many missed
+/// A node's name is taken by another process of its name after so many missed
 /// beats: the earlier one is dead, or cut off.
 constexpr int kMissedBeats = 3;
 /// The run's end is said this often, and no longer than that: a node that does
@@ -87,7 +87,7 @@ void HeadProtocol::ask_who(const std::string& peer, std::int64_t now_ms) {
 }
 
 void HeadProtocol::foul(const std::string& peer, const std::string& why) {
-  ++counters_.fouls;
+  ++counters_.protocol_errors;
   if (Node* node = node_of(peer)) node->peer.clear();
   peers_.erase(peer);
   act(Cut{peer, why});
@@ -317,8 +317,8 @@ void HeadProtocol::submit(NodeRequest request, std::int64_t now_ms) {
   if (found == nodes_.end()) {
     // It never had it: whatever became of it, this was not why.
     const std::string name = request.node;
-    act(Lost{name, "it is not in any more", true, false, {}});
-    std::get<Lost>(actions_.back()).requests.push_back(std::move(request));
+    act(NodeGone{name, "it is not in any more", true, false, {}});
+    std::get<NodeGone>(actions_.back()).requests.push_back(std::move(request));
     return;
   }
   Node& node = found->second;
@@ -403,26 +403,26 @@ void HeadProtocol::loaded(const std::string& hash, BlobSender::Bytes bytes) {
 }
 
 void HeadProtocol::lose(const std::string& name, const std::string& why,
-                        bool politely, bool lacked_room) {
+                        bool politely, bool disk_full) {
   auto gone = nodes_.extract(name);
   Node& node = gone.mapped();
-  Lost lost{name, why, politely, lacked_room, {}};
+  NodeGone loss{name, why, politely, disk_full, {}};
   auto& given_up = given_up_[name];
   for (auto& [id, work] : node.work) {
     where_.erase(id);
     if (work.is_answered) continue;  // the journal gets it all the same
     if (given_up.size() < kGivenUpMax) given_up.push_back(id);
     work.request.was_sent = work.is_sent;
-    lost.requests.push_back(std::move(work.request));
+    loss.requests.push_back(std::move(work.request));
   }
   if (given_up.empty() || politely) given_up_.erase(name);
   peers_.erase(node.peer);
   dirty_.erase(name);
   log("node " + name + " is lost: " + why +
-      (lost.requests.empty() ? ""
-                             : "; " + std::to_string(lost.requests.size()) +
+      (loss.requests.empty() ? ""
+                             : "; " + std::to_string(loss.requests.size()) +
                                    " requests go elsewhere"));
-  act(std::move(lost));
+  act(std::move(loss));
 }
 
 void HeadProtocol::finish(std::int64_t now_ms) {

@@ -52,13 +52,13 @@ struct Leaving {
   std::string node;
 };
 /// It is gone: what it was asked will not be answered.
-struct Lost {
+struct NodeGone {
   std::string node;
   std::string why;
   bool politely = false;  ///< it said that it would go
   /// It went for want of room on its disk, which what it was sent may have
   /// taken.
-  bool lacked_room = false;
+  bool disk_full = false;
   std::vector<NodeRequest> requests;
 };
 /// The answer to a request, once. Its blobs were stored before.
@@ -98,9 +98,10 @@ struct Log {
 
 using HeadAction =
     std::variant<head_action::Send, head_action::Cut, head_action::Joined,
-                 head_action::Leaving, head_action::Lost, head_action::Answered,
-                 head_action::Late, head_action::Dropped, head_action::Check,
-                 head_action::Store, head_action::Load, head_action::Log>;
+                 head_action::Leaving, head_action::NodeGone,
+                 head_action::Answered, head_action::Late, head_action::Dropped,
+                 head_action::Check, head_action::Store, head_action::Load,
+                 head_action::Log>;
 
 class HeadProtocol {
  public:
@@ -117,8 +118,8 @@ class HeadProtocol {
   };
   /// Counted since the beginning.
   struct Counters {
-    std::uint64_t fouls = 0;    ///< connections cut
-    std::uint64_t unknown = 0;  ///< frames of a later wire
+    std::uint64_t protocol_errors = 0;  ///< connections cut
+    std::uint64_t unknown = 0;          ///< frames of a later wire
     std::uint64_t resent = 0;
     std::uint64_t doubles = 0;
     std::uint64_t late = 0;
@@ -216,7 +217,7 @@ class HeadProtocol {
   void feed(Node& node, std::int64_t now_ms);
   void say_cancel(Node& node, std::uint64_t id, std::int64_t now_ms);
   void lose(const std::string& name, const std::string& why, bool politely,
-            bool lacked_room = false);
+            bool disk_full = false);
   void say(Node& node, wire::Frame frame, std::int64_t now_ms);
   void flush_node(Node& node, std::int64_t now_ms, bool is_tick);
   void touch(Node& node);

@@ -10,18 +10,18 @@ constexpr std::size_t kRangesMax = 1024;
 }  // namespace
 
 void Link::sent(std::uint64_t seq, wire::Frame frame, std::int64_t now_ms) {
-  Kept& kept = sent_.emplace_back();
-  kept.seq = seq;
-  kept.frame = std::move(frame);
-  kept.due_ms = now_ms + kept.interval_ms;
+  Sent& sent = sent_.emplace_back();
+  sent.seq = seq;
+  sent.frame = std::move(frame);
+  sent.due_ms = now_ms + sent.interval_ms;
 }
 
 void Link::acknowledged(const std::vector<wire::Range>& ranges) {
   for (const wire::Range& range : ranges) {
-    auto kept = std::ranges::lower_bound(sent_, range.first, {}, &Kept::seq);
-    for (; kept != sent_.end() && kept->seq <= range.last; ++kept) {
-      kept->is_acknowledged = true;
-      kept->frame = {};
+    auto stored = std::ranges::lower_bound(sent_, range.first, {}, &Sent::seq);
+    for (; stored != sent_.end() && stored->seq <= range.last; ++stored) {
+      stored->is_acknowledged = true;
+      stored->frame = {};
     }
   }
   while (!sent_.empty() && sent_.front().is_acknowledged) sent_.pop_front();
@@ -29,18 +29,18 @@ void Link::acknowledged(const std::vector<wire::Range>& ranges) {
 
 std::vector<wire::Frame> Link::due(std::int64_t now_ms) {
   std::vector<wire::Frame> frames;
-  for (Kept& kept : sent_) {
-    if (kept.is_acknowledged || kept.due_ms > now_ms) continue;
-    kept.interval_ms = std::min(2 * kept.interval_ms, kResendMsMax);
-    kept.due_ms = now_ms + kept.interval_ms;
-    frames.push_back(kept.frame);
+  for (Sent& sent : sent_) {
+    if (sent.is_acknowledged || sent.due_ms > now_ms) continue;
+    sent.interval_ms = std::min(2 * sent.interval_ms, kResendMsMax);
+    sent.due_ms = now_ms + sent.interval_ms;
+    frames.push_back(sent.frame);
   }
   return frames;
 }
 
 std::size_t Link::unacknowledged() const {
   return static_cast<std::size_t>(
-      std::ranges::count(sent_, false, &Kept::is_acknowledged));
+      std::ranges::count(sent_, false, &Sent::is_acknowledged));
 }
 
 Link::Taken Link::take(std::uint64_t seq) {

@@ -52,7 +52,7 @@ class Link {
 
  private:
   static constexpr std::size_t kAcksAtOnce = 32;
-  struct Kept {
+  struct Sent {
     std::uint64_t seq = 0;
     bool is_acknowledged = false;
     wire::Frame frame;
@@ -60,7 +60,7 @@ class Link {
     std::int64_t interval_ms = kResendMs;
   };
   std::uint64_t last_sent_ = 0;
-  std::deque<Kept> sent_;  // in order, from the first that is not acknowledged
+  std::deque<Sent> sent_;  // in order, from the first that is not acknowledged
 
   std::uint64_t floor_ = 0;            // all up to this were taken
   std::set<std::uint64_t> above_;      // taken beyond it

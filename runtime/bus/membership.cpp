@@ -122,13 +122,13 @@ std::vector<wire::Device> devices_for(const wire::Hello& hello,
 std::vector<Capacities> capacities_of(const wire::Hello& hello,
                                       const RunStart& start) {
   std::vector<Capacities> all(1);
-  all.front().place = hello.name;
+  all.front().location = hello.name;
   for (const auto& [resource, units] : hello.slots) {
     if (units > 0) all.front().units[resource] = units;
   }
   for (const wire::Device& device : devices_for(hello, start)) {
     Capacities& more = all.emplace_back();
-    more.place = hello.name + "/" + device.uuid;
+    more.location = hello.name + "/" + device.uuid;
     more.units = {{"gpu", kGpuUnits}, {gpu_memory, device.facts.memory_bytes}};
     more.gpu = device.facts;
     more.gpu_numbers = sane(device.numbers);

@@ -26,7 +26,7 @@ std::string why_unlike(const wire::Hello& hello, const RunStart& start,
 std::vector<wire::Device> devices_for(const wire::Hello& hello,
                                       const RunStart& start);
 
-/// The node's places, itself first.
+/// The node's locations, itself first.
 std::vector<Capacities> capacities_of(const wire::Hello& hello,
                                       const RunStart& start);
 

@@ -78,7 +78,7 @@ class Node {
         return fail(ErrorCode::missing,
                     "the head will not have this node: " + quit->refused);
       }
-      std::visit([this](auto& one) { handle(one); }, event);
+      std::visit([this](auto& item) { handle(item); }, event);
     }
   }
 
@@ -116,8 +116,8 @@ class Node {
     blobs_.begin_run();
     lives_ = std::make_shared<std::atomic<bool>>(true);
     serving_ = options_.make_ports(blobs_, std::get<RunStart>(*start));
-    const std::lock_guard lock(room_mutex_);
-    make_room_ = serving_->make_room;
+    const std::lock_guard lock(space_mutex_);
+    free_space_ = serving_->free_space;
   }
 
   void handle(const node_action::Work& work) {
@@ -174,8 +174,8 @@ class Node {
     for (auto& [id, work] : running) work.request_stop();
     {
       // Nobody is at it afterwards: its ports go one by one.
-      const std::lock_guard lock(room_mutex_);
-      make_room_ = nullptr;
+      const std::lock_guard lock(space_mutex_);
+      free_space_ = nullptr;
     }
     serving_.reset();  // its answers are for nobody
   }
@@ -189,18 +189,18 @@ class Node {
     if (options_.why_unfit && speaks_against(reply)) {
       const std::string why = options_.why_unfit();
       if (!why.empty()) {
-        make_room();
+        free_space();
         std::string still = options_.why_unfit();
         if (!still.empty()) return give_up(std::move(still));
         // Its failure is no verdict, and it may be what filled the disk.
-        reply = failed_reply(request,
-                             {"no_room", "there was no room for it: " + why});
+        reply =
+            failed_reply(request, {"disk_full", "the disk is full: " + why});
       }
     }
     std::string body = encode(reply);
     auto pinned = blobs_.pin(id, body);
     if (!pinned) {
-      make_room();
+      free_space();
       pinned = blobs_.pin(id, body);
     }
     if (!pinned) return give_up(pinned.error().message);
@@ -213,9 +213,9 @@ class Node {
     });
   }
 
-  void make_room() {
-    const std::lock_guard lock(room_mutex_);
-    if (make_room_) make_room_();
+  void free_space() {
+    const std::lock_guard lock(space_mutex_);
+    if (free_space_) free_space_();
   }
 
   /// The machine's fault is nobody's answer: the head has the work done
@@ -236,7 +236,7 @@ class Node {
 
   void act() {
     for (NodeAction& action : protocol_.take_actions()) {
-      std::visit([this](auto& one) { perform(std::move(one)); }, action);
+      std::visit([this](auto& item) { perform(std::move(item)); }, action);
     }
   }
 
@@ -303,8 +303,8 @@ class Node {
   std::shared_ptr<std::atomic<bool>> lives_ =
       std::make_shared<std::atomic<bool>>(false);
   std::optional<NodePorts> serving_;  // the node's own thread's
-  std::mutex room_mutex_;             // held while room is made
-  std::function<void()> make_room_;   // serving_'s, as long as its ports are
+  std::mutex space_mutex_;            // held while room is made
+  std::function<void()> free_space_;  // serving_'s, as long as its ports are
 };
 
 }  // namespace

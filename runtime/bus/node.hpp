@@ -22,7 +22,7 @@ struct NodePorts {
   Ports ports;
   /// Removes what earlier work left on the disk, as far as none under way needs
   /// it; any thread of a port's. Empty: there is nothing of the kind.
-  std::function<void()> make_room{};
+  std::function<void()> free_space{};
 };
 
 struct NodeOptions {
@@ -34,7 +34,7 @@ struct NodeOptions {
   std::filesystem::path folder;
   /// Why work that fails here says nothing of that work, as on a full disk;
   /// empty: it does. Asked when some has failed, and once more after
-  /// NodePorts::make_room; any thread.
+  /// NodePorts::free_space; any thread.
   std::function<std::string()> why_unfit;
   int lose_every = 0;  ///< blobs, for tests
   std::function<void(const std::string&)> log;

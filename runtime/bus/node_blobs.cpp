@@ -68,7 +68,7 @@ Result<std::string> NodeBlobs::await(const std::string& hash) {
     std::unique_lock lock(mutex_);
     // Lost on its way into the folder, it is asked for again.
     const bool came = arrived_.wait_until(lock, deadline, [&] {
-      return is_over_ || kept_.contains(hash) || absent_.contains(hash) ||
+      return is_over_ || stored_.contains(hash) || absent_.contains(hash) ||
              awaited_.at(hash).came != before;
     });
     if (!came) {
@@ -84,7 +84,7 @@ std::string NodeBlobs::put(std::string_view bytes) {
   std::string hash = content_hash(bytes);
   const std::lock_guard lock(mutex_);
   own_.insert(hash);
-  if (kept_.contains(hash)) return hash;
+  if (stored_.contains(hash)) return hash;
   if (!keep(hash, bytes)) not_taken_[hash] = bytes;
   return hash;
 }
@@ -96,25 +96,25 @@ Result<void> NodeBlobs::keep(const std::string& hash, std::string_view bytes) {
     return done;
   }
   not_taken_.erase(hash);
-  Kept& kept = kept_[hash];
-  kept.size = bytes.size();
-  kept.place = order_.insert(order_.end(), hash);
+  Stored& stored = stored_[hash];
+  stored.size = bytes.size();
+  stored.position = order_.insert(order_.end(), hash);
   bytes_ += bytes.size();
-  make_room();
+  free_space();
   return {};
 }
 
 void NodeBlobs::drop(const std::string& hash) {
-  const auto found = kept_.find(hash);
-  if (found == kept_.end()) return;
+  const auto found = stored_.find(hash);
+  if (found == stored_.end()) return;
   bytes_ -= found->second.size;
-  order_.erase(found->second.place);
-  kept_.erase(found);
+  order_.erase(found->second.position);
+  stored_.erase(found);
   std::error_code ignored;
   fs::remove(file_of(hash), ignored);
 }
 
-void NodeBlobs::make_room() {
+void NodeBlobs::free_space() {
   for (auto next = order_.begin();
        bytes_ > options_.bytes_max && next != order_.end();) {
     const std::string hash = *next++;
@@ -137,7 +137,7 @@ void NodeBlobs::deliver(const std::string& hash,
     const bool is_lost =
         options_.lose_every > 0 && delivered_ % options_.lose_every == 0;
     const bool is_kept =
-        is_lost || kept_.contains(hash) || keep(hash, *bytes).has_value();
+        is_lost || stored_.contains(hash) || keep(hash, *bytes).has_value();
     if (!is_kept && awaited != awaited_.end()) awaited->second.in_hand = bytes;
   }
   arrived_.notify_all();
@@ -145,20 +145,20 @@ void NodeBlobs::deliver(const std::string& hash,
 
 std::shared_ptr<const std::string> NodeBlobs::find(const std::string& hash) {
   const std::lock_guard lock(mutex_);
-  const auto found = kept_.find(hash);
-  if (found == kept_.end()) return nullptr;
+  const auto found = stored_.find(hash);
+  if (found == stored_.end()) return nullptr;
   auto bytes = read_file(file_of(hash));
   if (!bytes || content_hash(*bytes) != hash) {
     drop(hash);
     return nullptr;
   }
-  order_.splice(order_.end(), order_, found->second.place);
+  order_.splice(order_.end(), order_, found->second.position);
   return std::make_shared<const std::string>(std::move(*bytes));
 }
 
 Result<std::vector<wire::BlobRef>> NodeBlobs::pin(std::uint64_t id,
                                                   std::string_view body) {
-  std::vector<wire::BlobRef> made;
+  std::vector<wire::BlobRef> blob_refs;
   const std::vector<std::string> hashes = wire::hashes_in(body);
   const std::lock_guard lock(mutex_);
   for (const std::string& hash : hashes) {
@@ -170,14 +170,14 @@ Result<std::vector<wire::BlobRef>> NodeBlobs::pin(std::uint64_t id,
     }
   }
   for (const std::string& hash : hashes) {
-    const auto found = kept_.find(hash);
-    if (found == kept_.end() || !own_.contains(hash)) continue;
-    if (made.size() == wire::kBlobsOfMessageMax) break;
+    const auto found = stored_.find(hash);
+    if (found == stored_.end() || !own_.contains(hash)) continue;
+    if (blob_refs.size() == wire::kBlobsOfMessageMax) break;
     ++found->second.pins;
     pinned_[id].push_back(hash);
-    made.push_back({hash, found->second.size});
+    blob_refs.push_back({hash, found->second.size});
   }
-  return made;
+  return blob_refs;
 }
 
 void NodeBlobs::settled(std::uint64_t id) {
@@ -185,10 +185,10 @@ void NodeBlobs::settled(std::uint64_t id) {
   auto hashes = pinned_.extract(id);
   if (hashes.empty()) return;
   for (const std::string& hash : hashes.mapped()) {
-    const auto found = kept_.find(hash);
-    if (found != kept_.end() && --found->second.pins == 0) own_.erase(hash);
+    const auto found = stored_.find(hash);
+    if (found != stored_.end() && --found->second.pins == 0) own_.erase(hash);
   }
-  make_room();
+  free_space();
 }
 
 void NodeBlobs::begin_run() {
@@ -203,8 +203,8 @@ void NodeBlobs::end_run() {
   pinned_.clear();
   own_.clear();
   not_taken_.clear();
-  for (auto& [hash, kept] : kept_) kept.pins = 0;
-  make_room();
+  for (auto& [hash, stored] : stored_) stored.pins = 0;
+  free_space();
   arrived_.notify_all();
 }
 

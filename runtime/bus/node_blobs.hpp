@@ -56,10 +56,10 @@ class NodeBlobs : public Blobs {
   void begin_run();
 
  private:
-  struct Kept {
+  struct Stored {
     std::uint64_t size = 0;
     int pins = 0;
-    std::list<std::string>::iterator place;
+    std::list<std::string>::iterator position;
   };
   /// A blob that somebody waits for.
   struct Awaited {
@@ -72,13 +72,13 @@ class NodeBlobs : public Blobs {
   std::filesystem::path file_of(const std::string& hash) const;
   Result<void> keep(const std::string& hash, std::string_view bytes);
   void drop(const std::string& hash);
-  void make_room();
+  void free_space();
 
   Options options_;
   std::function<void(const std::string&)> fetch_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::map<std::string, Kept> kept_;
+  std::map<std::string, Stored> stored_;
   std::list<std::string> order_;  // used longest ago first
   std::uint64_t bytes_ = 0;
   std::set<std::string> absent_;  // the head has none

@@ -61,8 +61,8 @@ void SocketThread::stop() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  const std::uint64_t one = 1;
-  (void)!write(wake_, &one, sizeof one);
+  const std::uint64_t increment = 1;
+  (void)!write(wake_, &increment, sizeof increment);
   thread_.join();
 }
 
@@ -84,8 +84,8 @@ void SocketThread::post(std::function<void()> task) {
   }
   // The thread itself looks for more before it sleeps.
   if (!asleep || std::this_thread::get_id() == self_) return;
-  const std::uint64_t one = 1;
-  (void)!write(wake_, &one, sizeof one);
+  const std::uint64_t increment = 1;
+  (void)!write(wake_, &increment, sizeof increment);
 }
 
 std::int64_t SocketThread::now_ms() {

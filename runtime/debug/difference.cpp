@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "actors/roster.hpp"
-#include "runtime/debug/past.hpp"
+#include "runtime/debug/journal_reader.hpp"
 #include "runtime/store/sha256.hpp"
 
 namespace weft {
@@ -20,7 +20,7 @@ constexpr std::size_t kHashDigits = 64;
 constexpr std::string_view kMeasured[] = {
     "timing",      "candidate", "over_eager",   "over_compile",
     "floor_share", "spent",     "build_log",    "artefact",
-    "place",       "places",    "weft_version", "decisions"};
+    "location",    "locations", "weft_version", "decisions"};
 /// Texts for people, with numbers that were measured.
 constexpr std::string_view kTold[] = {"reason", "summary", "note", "message"};
 
@@ -95,7 +95,8 @@ struct Telling {
     std::string digest;  ///< of the decision in it; empty: it is none
   };
   std::map<std::string, std::vector<Event>> channels;
-  std::vector<std::pair<const std::string*, std::size_t>> places;  ///< by seq
+  std::vector<std::pair<const std::string*, std::size_t>>
+      positions;  ///< by seq
 };
 
 std::string channel_of(const Envelope& envelope) {
@@ -112,7 +113,7 @@ Result<Telling> telling_of(const Journal& journal) {
   const auto read = journal.read(1, [&](const Envelope& envelope) {
     auto& [name, events] =
         *telling.channels.try_emplace(channel_of(envelope)).first;
-    telling.places.emplace_back(&name, events.size());
+    telling.positions.emplace_back(&name, events.size());
     std::string digest;
     if (is_decision(envelope)) {
       const json decision = decision_in(body_of(envelope), journal, false);
@@ -129,8 +130,8 @@ Result<Telling> telling_of(const Journal& journal) {
 /// The counterpart of an event of `from`; 0: there is none.
 std::uint64_t counterpart(const Telling& from, const Telling& to,
                           std::uint64_t seq) {
-  if (seq == 0 || seq > from.places.size()) return 0;
-  const auto& [channel, number] = from.places[seq - 1];
+  if (seq == 0 || seq > from.positions.size()) return 0;
+  const auto& [channel, number] = from.positions[seq - 1];
   const auto found = to.channels.find(*channel);
   if (found == to.channels.end() || found->second.size() <= number) return 0;
   return found->second[number].seq;
@@ -182,12 +183,12 @@ std::optional<Parting> compare(const Telling& left, const Telling& right,
 
 class Explainer {
  public:
-  Explainer(const Journal& left, const Journal& right, const Telling& left_told,
-            const Telling& right_told)
+  Explainer(const Journal& left, const Journal& right,
+            const Telling& left_messages, const Telling& right_messages)
       : left_(left, &make_role),
         right_(right, &make_role),
-        left_told_(left_told),
-        right_told_(right_told) {}
+        left_messages_(left_messages),
+        right_messages_(right_messages) {}
 
   Result<void> explain(const Parting& parting, Difference& sum) {
     auto first = pair(parting.left, parting.right);
@@ -234,46 +235,48 @@ class Explainer {
   Result<void> find_instead(const Envelope& decision, bool by_left,
                             Difference& sum) {
     const std::uint64_t cause =
-        by_left ? counterpart(left_told_, right_told_, decision.cause)
-                : counterpart(right_told_, left_told_, decision.cause);
+        by_left ? counterpart(left_messages_, right_messages_, decision.cause)
+                : counterpart(right_messages_, left_messages_, decision.cause);
     if (cause == 0) return {};
-    auto said = (by_left ? right_ : left_).consequences(cause, kChainMax);
-    if (!said) return std::unexpected(said.error());
-    std::erase_if(*said, [&](const Envelope& envelope) {
+    auto consequences =
+        (by_left ? right_ : left_).consequences(cause, kChainMax);
+    if (!consequences) return std::unexpected(consequences.error());
+    std::erase_if(*consequences, [&](const Envelope& envelope) {
       return envelope.src != decision.src || !is_decision(envelope);
     });
-    sum.instead = std::move(*said);
+    sum.instead = std::move(*consequences);
     return {};
   }
 
   /// What came to the role up to its decision, the last first.
   Result<void> find_told(const Envelope& decision, bool by_left,
                          Difference& sum) {
-    Past& past = by_left ? left_ : right_;
+    JournalReader& journal_reader = by_left ? left_ : right_;
     for (std::uint64_t seq = decision.cause;
-         seq > 0 && sum.told.size() < kToldMax; --seq) {
-      const std::string& channel =
-          *(by_left ? left_told_ : right_told_).places[seq - 1].first;
+         seq > 0 && sum.inputs.size() < kInputsMax; --seq) {
+      const std::string& channel = *(by_left ? left_messages_ : right_messages_)
+                                        .positions[seq - 1]
+                                        .first;
       if (!channel.contains("\n" + decision.src + "\n")) continue;
-      const auto event = past.event(seq);
+      const auto event = journal_reader.event(seq);
       if (!event) return std::unexpected(event.error());
       if (event->src == address::broker) continue;
       const std::uint64_t other =
-          by_left ? counterpart(left_told_, right_told_, seq)
-                  : counterpart(right_told_, left_told_, seq);
+          by_left ? counterpart(left_messages_, right_messages_, seq)
+                  : counterpart(right_messages_, left_messages_, seq);
       auto both = by_left ? pair(seq, other) : pair(other, seq);
       if (!both) return std::unexpected(both.error());
       if (other == 0 || !both->fields.empty()) {
-        sum.told.push_back(std::move(*both));
+        sum.inputs.push_back(std::move(*both));
       }
     }
     return {};
   }
 
-  Past left_;
-  Past right_;
-  const Telling& left_told_;
-  const Telling& right_told_;
+  JournalReader left_;
+  JournalReader right_;
+  const Telling& left_messages_;
+  const Telling& right_messages_;
 };
 
 void collect(const std::string& path, const json& left, const json& right,
@@ -312,16 +315,16 @@ std::vector<FieldDifference> fields_between(const json& left, const json& right,
 }
 
 Result<Difference> difference(const Journal& left, const Journal& right) {
-  const auto left_told = telling_of(left);
-  if (!left_told) return std::unexpected(left_told.error());
-  const auto right_told = telling_of(right);
-  if (!right_told) return std::unexpected(right_told.error());
+  const auto left_messages = telling_of(left);
+  if (!left_messages) return std::unexpected(left_messages.error());
+  const auto right_messages = telling_of(right);
+  if (!right_messages) return std::unexpected(right_messages.error());
   Difference sum;
-  sum.left_events = left_told->places.size();
-  sum.right_events = right_told->places.size();
-  const auto first = compare(*left_told, *right_told, sum);
+  sum.left_events = left_messages->positions.size();
+  sum.right_events = right_messages->positions.size();
+  const auto first = compare(*left_messages, *right_messages, sum);
   if (!first) return sum;
-  Explainer explainer(left, right, *left_told, *right_told);
+  Explainer explainer(left, right, *left_messages, *right_messages);
   const auto done = explainer.explain(*first, sum);
   if (!done) return std::unexpected(done.error());
   return sum;

@@ -29,7 +29,7 @@ struct Pair {
   std::vector<FieldDifference> fields;  ///< at most kFieldsMax
 };
 inline constexpr std::size_t kFieldsMax = 24;
-inline constexpr std::size_t kToldMax = 8;
+inline constexpr std::size_t kInputsMax = 8;
 inline constexpr std::size_t kChainMax = 64;
 
 struct Difference {
@@ -42,7 +42,7 @@ struct Difference {
   /// could be held against it.
   std::vector<Envelope> instead;
   /// What the role had been told otherwise before it decided, the last first.
-  std::vector<Pair> told;
+  std::vector<Pair> inputs;
   std::vector<Envelope> left_causes;  ///< of `first`, back to the beginning
   std::vector<Envelope> right_causes;
 };

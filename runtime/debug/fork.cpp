@@ -98,42 +98,43 @@ class Retold {
 
   Result<void> take(Envelope& envelope) {
     if (roles_.contains(envelope.src)) {
-      if (const auto said = say_again(envelope); !said) return said;
+      if (const auto output = say_again(envelope); !output) return output;
     }
     if (is_port(envelope.src) && changed_.contains(envelope.cause)) {
-      end_.answers_kept.push_back(envelope.seq);
+      end_.answers_reused.push_back(envelope.seq);
     }
     return hand_over(envelope);
   }
 
  private:
   Result<void> say_again(Envelope& envelope) {
-    auto& said = said_[envelope.cause];
-    const bool is_same = !said.empty() && said.front().src == envelope.src &&
-                         said.front().dst == envelope.dst &&
-                         said.front().type == envelope.type;
+    auto& output = said_[envelope.cause];
+    const bool is_same = !output.empty() &&
+                         output.front().src == envelope.src &&
+                         output.front().dst == envelope.dst &&
+                         output.front().type == envelope.type;
     if (!is_same) {
       return wrong("by these settings " + envelope.src +
                    " decides otherwise before that: at " + named(envelope) +
                    "; fork at event " + std::to_string(envelope.seq - 1) +
                    " or before");
     }
-    if (said.front().body != envelope.body) {
+    if (output.front().body != envelope.body) {
       ++end_.words_changed;
       if (is_request(envelope)) changed_.insert(envelope.seq);
-      envelope.body = std::move(said.front().body);
+      envelope.body = std::move(output.front().body);
     }
-    said.pop_front();
-    if (said.empty()) said_.erase(envelope.cause);
+    output.pop_front();
+    if (output.empty()) said_.erase(envelope.cause);
     return {};
   }
 
   Result<void> hand_over(const Envelope& envelope) {
     auto role = roles_.find(envelope.dst);
     if (role == roles_.end()) {
-      auto made = make_role_(envelope.dst);
-      if (!made) return {};
-      role = roles_.emplace(envelope.dst, std::move(made)).first;
+      auto result = make_role_(envelope.dst);
+      if (!result) return {};
+      role = roles_.emplace(envelope.dst, std::move(result)).first;
     }
     const auto message = decode(envelope.type, envelope.body);
     if (!message) return std::unexpected(message.error());
@@ -141,10 +142,11 @@ class Retold {
     Context context(blobs, envelope.at_us);
     role->second->receive(envelope.src, *message, context);
     if (blobs.error()) return std::unexpected(*blobs.error());
-    auto said = to_envelopes(envelope.dst, envelope.seq, context.take_outbox());
-    if (said.empty()) return {};
-    said_[envelope.seq] = {std::make_move_iterator(said.begin()),
-                           std::make_move_iterator(said.end())};
+    auto envelopes =
+        to_envelopes(envelope.dst, envelope.seq, context.take_outbox());
+    if (envelopes.empty()) return {};
+    said_[envelope.seq] = {std::make_move_iterator(envelopes.begin()),
+                           std::make_move_iterator(envelopes.end())};
     return {};
   }
 

@@ -29,7 +29,7 @@ struct ForkOrder {
 struct ForkEnd {
   std::uint64_t words_changed = 0;  ///< of roles, by the other settings
   /// Answers to requests that read otherwise by the other settings.
-  std::vector<std::uint64_t> answers_kept;
+  std::vector<std::uint64_t> answers_reused;
 };
 
 /// `fork` is empty; `blobs` are its own. It gets the origin's blobs, too, and

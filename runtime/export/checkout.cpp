@@ -65,11 +65,12 @@ std::optional<std::string> remote_of(const fs::path& root) {
 /// The commit that has the file as it is.
 std::optional<std::string> commit_of(const fs::path& file) {
   const fs::path folder = file.parent_path();
-  const auto kept = object_named(folder, "HEAD:./" + file.filename().string());
+  const auto stored =
+      object_named(folder, "HEAD:./" + file.filename().string());
   const auto now =
       ask(git(folder, {"hash-object", "--stdin-paths", "--no-filters"}),
           file.string());
-  if (!kept || kept != now) return std::nullopt;
+  if (!stored || stored != now) return std::nullopt;
   return object_named(folder, "HEAD");
 }
 
@@ -94,25 +95,25 @@ fs::path licence_file(const fs::path& folder, const fs::path& root) {
   }
 }
 
-void add_licence(json& told, const fs::path& file, const fs::path& root) {
+void add_licence(json& fields, const fs::path& file, const fs::path& root) {
   if (file.empty()) return;
-  told["licence_file"] = file.lexically_relative(root).string();
+  fields["licence_file"] = file.lexically_relative(root).string();
   const auto text = read_file(file);
   const auto licence = text ? licence_in(*text) : std::nullopt;
-  if (licence) told["licence"] = *licence;
+  if (licence) fields["licence"] = *licence;
 }
 
-void add_repository(json& told, const fs::path& file, const fs::path& root) {
-  told["path"] = file.lexically_relative(root).string();
-  told["repo_name"] = root.filename().string();
+void add_repository(json& fields, const fs::path& file, const fs::path& root) {
+  fields["path"] = file.lexically_relative(root).string();
+  fields["repo_name"] = root.filename().string();
   const auto remote = remote_of(root);
   const std::string link = remote ? link_of_remote(*remote) : "";
   if (!link.empty()) {
-    told["repo_link"] = link;
+    fields["repo_link"] = link;
     const auto host = link.find('/', link.find("//") + 2);
-    told["repo_name"] = link.substr(host + 1);
+    fields["repo_name"] = link.substr(host + 1);
   }
-  if (const auto commit = commit_of(file)) told["sha"] = *commit;
+  if (const auto commit = commit_of(file)) fields["sha"] = *commit;
 }
 
 }  // namespace
@@ -144,17 +145,17 @@ std::string link_of_remote(const std::string& remote) {
 }
 
 json checkout_of(const fs::path& file) {
-  json told = {{"licence_file", nullptr}, {"licence", nullptr},
-               {"repo_name", nullptr},    {"repo_link", nullptr},
-               {"sha", nullptr},          {"path", nullptr}};
+  json fields = {{"licence_file", nullptr}, {"licence", nullptr},
+                 {"repo_name", nullptr},    {"repo_link", nullptr},
+                 {"sha", nullptr},          {"path", nullptr}};
   std::error_code error;
   const fs::path whole = fs::canonical(file, error);
-  if (error) return told;
+  if (error) return fields;
   const fs::path root = root_of(whole.parent_path());
   const fs::path top = root.empty() ? whole.parent_path() : root;
-  add_licence(told, licence_file(whole.parent_path(), top), top);
-  if (!root.empty()) add_repository(told, whole, root);
-  return told;
+  add_licence(fields, licence_file(whole.parent_path(), top), top);
+  if (!root.empty()) add_repository(fields, whole, root);
+  return fields;
 }
 
 }  // namespace weft

@@ -68,7 +68,7 @@ constexpr Column kOfCandidate[] = {
     {"over_compile", "timing.over_compile.ratio"},
     {"bytes_floor", "timing.bytes_floor"},
     {"floor_us", "timing.floor_us"},
-    {"place", "place"},
+    {"location", "location"},
     {"call", "call"},
     {"source", "source"}};
 

@@ -13,7 +13,7 @@
 namespace weft {
 
 /// Trace Event JSON, as Perfetto and chrome://tracing read it: a process a
-/// place, a thread a lane. No two slices of a thread overlap.
+/// location, a thread a lane. No two slices of a thread overlap.
 std::string trace_export(const nlohmann::json& view);
 
 /// One row a candidate, with a head; RFC 4180.

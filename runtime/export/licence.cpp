@@ -17,7 +17,7 @@ struct Licence {
 };
 
 /// The words that stand first in a text decide: the GPL's own text names the
-/// LGPL and the AGPL further down. Of equal places the upper row counts.
+/// LGPL and the AGPL further down. Of equal entries the upper row counts.
 constexpr Licence kLicences[] = {
     {"gnu affero general public license version 3", "AGPL-3.0"},
     {"gnu lesser general public license version 3", "LGPL-3.0"},
@@ -97,8 +97,8 @@ bool is_expression(std::string_view text) {
 
 std::optional<std::string> licence_in(std::string_view text) {
   const std::string_view head = text.substr(0, kHeadBytes);
-  if (const auto told = rest_of_line(head, "SPDX-License-Identifier:")) {
-    const auto expression = trimmed(*told, " \t\r*/#\"'->");
+  if (const auto answer = rest_of_line(head, "SPDX-License-Identifier:")) {
+    const auto expression = trimmed(*answer, " \t\r*/#\"'->");
     if (is_expression(expression)) return std::string(expression);
   }
   const std::string words = plain_words(head);

@@ -34,7 +34,7 @@ class Attributes {
     for (const auto& value : values) list.push_back({{"stringValue", value}});
     add(name, {{"arrayValue", {{"values", list}}}});
   }
-  json made() const { return all_; }
+  json to_json() const { return all_; }
 
  private:
   void add(const char* name, json value) {
@@ -73,7 +73,7 @@ class Spans {
             {"startTimeUnixNano", nanoseconds(begin)},
             {"endTimeUnixNano",
              nanoseconds(end.is_null() ? view_["last_us"] : end)},
-            {"attributes", attributes.made()},
+            {"attributes", attributes.to_json()},
             {"status", json::object()}};
   }
 
@@ -215,7 +215,7 @@ std::string otlp_export(const json& view) {
   const json request = {
       {"resourceSpans",
        json::array(
-           {{{"resource", {{"attributes", resource.made()}}},
+           {{{"resource", {{"attributes", resource.to_json()}}},
              {"scopeSpans", json::array({{{"scope", {{"name", "weft"}}},
                                           {"spans", std::move(all)}}})}}})}};
   return request.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";

@@ -76,8 +76,8 @@ Licence licence_of(const std::string& given, const std::string& problem,
 /// As checkout_of() made it when the run began; its fields are null in runs
 /// that did not ask.
 json checkout_in(const Journal& journal) {
-  const auto kept = journal.meta(kCheckoutMeta);
-  json checkout = kept ? json::parse(*kept, nullptr, false) : json();
+  const auto stored = journal.meta(kCheckoutMeta);
+  json checkout = stored ? json::parse(*stored, nullptr, false) : json();
   if (!checkout.is_object()) checkout = json::object();
   for (const char* name :
        {"licence_file", "licence", "repo_name", "repo_link", "sha", "path"}) {
@@ -246,7 +246,7 @@ std::string pairs_of_library(const std::vector<LibraryEntry>& entries,
                           {"variant", kernel.variant},
                           {"wanted", entry.key.target},
                           {"policy", entry.key.policy},
-                          {"kept_us", entry.kept_us},
+                          {"kept_us", entry.stored_us},
                           {"uses", entry.uses}};
     lines += line_of(pair);
   }

@@ -10,8 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Lanes of one kind of work at one place: each gets what begins after the last
-/// one in it has ended.
+/// Lanes of one kind of work at one location: each gets what begins after the
+/// last one in it has ended.
 class Lanes {
  public:
   std::size_t lane_for(std::int64_t start_us, std::int64_t end_us) {
@@ -42,32 +42,32 @@ json name_event(const char* what, std::size_t process, std::size_t thread,
 std::string trace_export(const json& view) {
   const json& timeline = view["timeline"];
   json events = json::array();
-  for (std::size_t i = 0; i < timeline["places"].size(); ++i) {
+  for (std::size_t i = 0; i < timeline["locations"].size(); ++i) {
     events.push_back(name_event("process_name", i + 1, 0,
-                                timeline["places"][i].get<std::string>()));
+                                timeline["locations"][i].get<std::string>()));
   }
   std::map<std::pair<std::size_t, std::string>, Lanes> lanes;
   // Threads are numbered in the order of their kinds' first work.
   std::map<std::pair<std::size_t, std::string>, std::size_t> threads;
   for (const json& span : timeline["spans"]) {
     const auto kind = span[0].get<std::string>();
-    const auto place = span[1].get<std::size_t>() + 1;
+    const auto index = span[1].get<std::size_t>() + 1;
     const auto start = span[2].get<std::int64_t>();
     const auto length = span[3].get<std::int64_t>();
-    const auto lane = lanes[{place, kind}].lane_for(start, start + length);
+    const auto lane = lanes[{index, kind}].lane_for(start, start + length);
     const std::string thread_name =
         lane == 0 ? kind : kind + " " + std::to_string(lane + 1);
     const auto [thread, is_new] =
-        threads.try_emplace({place, thread_name}, threads.size() + 1);
+        threads.try_emplace({index, thread_name}, threads.size() + 1);
     if (is_new) {
       events.push_back(
-          name_event("thread_name", place, thread->second, thread_name));
+          name_event("thread_name", index, thread->second, thread_name));
     }
     const auto label = span[5].get<std::string>();
     events.push_back({{"ph", "X"},
                       {"name", label.empty() ? kind : kind + " " + label},
                       {"cat", kind},
-                      {"pid", place},
+                      {"pid", index},
                       {"tid", thread->second},
                       {"ts", start},
                       {"dur", length},

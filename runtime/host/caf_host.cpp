@@ -23,7 +23,7 @@ namespace weft {
 /// One for all of it, since waking an actor costs more than an envelope does.
 struct Delivery {
   SharedGroup group;
-  std::vector<std::uint32_t> mine;  ///< places in the group
+  std::vector<std::uint32_t> mine;  ///< indices in the group
 };
 
 }  // namespace weft
@@ -66,17 +66,18 @@ caf::actor_system_config& prepare(caf::actor_system_config& config,
 class CafHost {
  public:
   CafHost(Journal& journal, BlobStore& blobs, Ports& ports,
-          const HostOptions& options, Replay* past)
+          const HostOptions& options, Replay* content_rule)
       : blobs_(blobs),
         ports_(ports),
         options_(options),
         system_(prepare(config_, options.threads)) {
     std::set<std::uint64_t> open;
-    if (past) {
-      for (auto& [address, role] : past->take_roles()) {
+    if (content_rule) {
+      for (auto& [address, role] : content_rule->take_roles()) {
         spawn(address, std::move(role));
       }
-      for (const auto& [seq, request] : past->open_requests()) open.insert(seq);
+      for (const auto& [seq, request] : content_rule->open_requests())
+        open.insert(seq);
     }
     spine_ = std::make_unique<Spine>(
         journal, blobs, std::move(open),
@@ -112,7 +113,7 @@ class CafHost {
     if (const auto* cancel = std::get_if<CancelEffect>(&*message)) {
       return this->cancel({envelope.src, envelope.dst, cancel->effect});
     }
-    const bool at_node = !node_of(place_of(envelope.dst)).empty();
+    const bool at_node = !node_of(location_of(envelope.dst)).empty();
     Port* port = find_port(ports_, envelope.dst);
     if (!port && !(at_node && options_.nodes)) {
       // A node that has just left: its leases are lost, and that is the answer.
@@ -145,9 +146,9 @@ class CafHost {
       state.role->receive(envelope.src, *message, context);
       // What the role makes of it would be no decision of its own.
       if (blobs.error()) return broken(*blobs.error());
-      auto said =
+      auto envelopes =
           to_envelopes(state.address, envelope.seq, context.take_outbox());
-      if (!said.empty()) post(std::move(said));
+      if (!envelopes.empty()) post(std::move(envelopes));
     } catch (const std::exception& bug) {
       broken({ErrorCode::failed, "role " + state.address + " failed on event " +
                                      std::to_string(envelope.seq) + ": " +
@@ -238,13 +239,13 @@ class CafHost {
                            !is_port(envelope.dst) &&
                            envelope.dst != stale_address;
       if (to_role) {
-        tell_nodes(envelope);
+        inform_nodes(envelope);
         gather(envelope.dst, i);
         continue;
       }
-      if (envelope.dst == address::user) tell_user(envelope);
+      if (envelope.dst == address::user) inform_user(envelope);
       if (is_port(envelope.dst)) request(envelope);
-      if (envelope.dst == stale_address) tell_nodes(envelope);
+      if (envelope.dst == stale_address) inform_nodes(envelope);
       --in_flight_;
     }
     for (Seat* seat : gathered_) {
@@ -255,13 +256,13 @@ class CafHost {
   }
 
   /// A node's answer is in the journal: the node may forget it.
-  void tell_nodes(const Envelope& envelope) {
+  void inform_nodes(const Envelope& envelope) {
     if (!options_.nodes || !is_port(envelope.src)) return;
-    if (node_of(place_of(envelope.src)).empty()) return;
+    if (node_of(location_of(envelope.src)).empty()) return;
     options_.nodes->journaled(envelope);
   }
 
-  void gather(const Address& address, std::uint32_t place) {
+  void gather(const Address& address, std::uint32_t location) {
     auto found = seats_.find(address);
     if (found == seats_.end()) {
       auto role = options_.make_role(address);
@@ -272,7 +273,7 @@ class CafHost {
     }
     Seat& seat = found->second;
     if (seat.mine.empty()) gathered_.push_back(&seat);
-    seat.mine.push_back(place);
+    seat.mine.push_back(location);
   }
 
   std::unordered_map<Address, Seat>::iterator spawn(
@@ -285,7 +286,7 @@ class CafHost {
         .first;
   }
 
-  void tell_user(const Envelope& envelope) {
+  void inform_user(const Envelope& envelope) {
     const auto message = decode(envelope.type, envelope.body);
     if (!message) return broken(message.error());
     if (options_.on_user) options_.on_user(envelope, *message);
@@ -337,12 +338,12 @@ caf::behavior role_actor(RoleActor* self, std::shared_ptr<RoleState> initial) {
 }
 
 /// Why a journal's past is not this weft's.
-Error why_not(const Replay& past, const HostOptions& options) {
-  if (past.error()) return *past.error();
+Error why_not(const Replay& content_rule, const HostOptions& options) {
+  if (content_rule.error()) return *content_rule.error();
   std::string text =
       "this weft decides otherwise than the one that began the run (" +
-      options.version_text + "): " + to_string(*past.divergence());
-  if (past.divergence()->only_content) {
+      options.version_text + "): " + to_string(*content_rule.divergence());
+  if (content_rule.divergence()->only_content) {
     text +=
         "\nuse that weft, or go on from what is recorded: weft resume "
         "--recorded";
@@ -363,22 +364,22 @@ HostEnd host_run(Journal& journal, BlobStore& blobs, Ports& ports,
 
 Result<HostEnd> host_resume(Journal& journal, BlobStore& blobs, Ports& ports,
                             const HostOptions& options, std::stop_token stop) {
-  Replay past(blobs, options.make_role, options.past);
+  Replay content_rule(blobs, options.make_role, options.content_rule);
   bool fits = true;
   const auto read = journal.read(1, [&](const Envelope& envelope) {
-    fits = past.feed(envelope);
+    fits = content_rule.feed(envelope);
     return fits;
   });
   if (!read) return std::unexpected(read.error());
-  if (!fits) return std::unexpected(why_not(past, options));
-  std::vector<Envelope> missing = past.take_missing();
-  const auto open = past.open_requests();
-  const auto finished = past.finished();
-  CafHost host(journal, blobs, ports, options, &past);
+  if (!fits) return std::unexpected(why_not(content_rule, options));
+  std::vector<Envelope> missing = content_rule.take_missing();
+  const auto open = content_rule.open_requests();
+  const auto finished = content_rule.finished();
+  CafHost host(journal, blobs, ports, options, &content_rule);
   if (!finished) {
     // Before what is said next: it may cancel one of them.
     for (const auto& [seq, request] : open) host.request(request);
-    for (const Envelope& cancel : past.cancels()) host.request(cancel);
+    for (const Envelope& cancel : content_rule.cancels()) host.request(cancel);
   }
   if (!missing.empty()) host.post(std::move(missing));
   if (finished) host.finish(*finished);

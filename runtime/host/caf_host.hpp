@@ -38,7 +38,7 @@ struct HostOptions {
   /// no verdict, and the run breaks before it is journaled. May be empty.
   std::function<std::string()> why_unfit;
   /// How a resume takes a past in which this weft's compiler decides otherwise.
-  Replay::Past past = Replay::Past::decided_again;
+  Replay::ContentRule content_rule = Replay::ContentRule::decided_again;
   std::string version_text;  ///< both wefts, for people; of a resume
   /// Each envelope to the user, on the spine's thread; may be empty.
   std::function<void(const Envelope&, const Message&)> on_user;

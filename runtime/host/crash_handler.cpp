@@ -31,8 +31,8 @@ alignas(16) std::array<char, kStackBytes> handler_stack;
 class Line {
  public:
   Line& operator<<(std::string_view text) {
-    const std::size_t room = text_.size() - size_;
-    const std::size_t taken = std::min(room, text.size());
+    const std::size_t capacity = text_.size() - size_;
+    const std::size_t taken = std::min(capacity, text.size());
     std::memcpy(text_.data() + size_, text.data(), taken);
     size_ += taken;
     return *this;

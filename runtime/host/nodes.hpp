@@ -19,10 +19,10 @@ class Nodes {
   /// The run has begun: from here on the roles are told who comes and goes.
   virtual void attach(Post post) = 0;
 
-  /// A request whose place is a node's, and the message in it. Never answered
-  /// where the node goes down: the broker says so to whoever holds leases
-  /// there. One that leaves, or is not in any more, has its requests answered
-  /// as lost.
+  /// A request whose location is a node's, and the message in it. Never
+  /// answered where the node goes down: the broker says so to whoever holds
+  /// leases there. One that leaves, or is not in any more, has its requests
+  /// answered as lost.
   virtual void begin(const Envelope& request, const Message& message,
                      std::stop_token cancelled, Port::Reply reply) = 0;
 

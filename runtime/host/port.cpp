@@ -61,7 +61,7 @@ Port* find_port(const Ports& ports, const Address& address) {
     return found == ports.end() ? nullptr : found->second.get();
   };
   if (Port* port = at(address)) return port;
-  return at(address::at(port_of(address), node_of(place_of(address))));
+  return at(address::at(port_of(address), node_of(location_of(address))));
 }
 
 Message failed_reply(const Message& request, Failure failure) {

@@ -39,8 +39,8 @@ class Port {
 
 using Ports = std::map<Address, std::unique_ptr<Port>>;
 
-/// Who answers at that address: the port of that very place, else its node's;
-/// at the head's devices, else the head's. nullptr: nobody.
+/// Who answers at that address: the port of that very location, else its
+/// node's; at the head's devices, else the head's. nullptr: nobody.
 Port* find_port(const Ports& ports, const Address& address);
 
 /// The reply to `request` that says why there is none: its own kind, with the

@@ -27,10 +27,10 @@ std::string body_now(const Envelope& envelope) {
   return message ? encode(*message) : envelope.body;
 }
 
-bool same_words(const Envelope& said, const Envelope& recorded) {
-  return said.src == recorded.src && said.dst == recorded.dst &&
-         said.type == recorded.type &&
-         (said.body == recorded.body || said.body == body_now(recorded));
+bool same_words(const Envelope& output, const Envelope& recorded) {
+  return output.src == recorded.src && output.dst == recorded.dst &&
+         output.type == recorded.type &&
+         (output.body == recorded.body || output.body == body_now(recorded));
 }
 
 }  // namespace
@@ -56,8 +56,10 @@ std::vector<Envelope> to_envelopes(const Address& src, std::uint64_t cause,
   return envelopes;
 }
 
-Replay::Replay(Blobs& blobs, MakeRole make_role, Past past)
-    : blobs_(blobs), make_role_(std::move(make_role)), past_(past) {}
+Replay::Replay(Blobs& blobs, MakeRole make_role, ContentRule content_rule)
+    : blobs_(blobs),
+      make_role_(std::move(make_role)),
+      content_rule_(content_rule) {}
 
 bool Replay::feed(const Envelope& envelope) {
   const CrashScope scope(envelope);
@@ -94,10 +96,11 @@ bool Replay::handle(const Envelope& envelope, const Message& message) {
     error_ = blobs.error();
     return false;
   }
-  auto said = to_envelopes(envelope.dst, envelope.seq, context.take_outbox());
-  if (!said.empty()) {
-    expected_[envelope.seq] = {std::make_move_iterator(said.begin()),
-                               std::make_move_iterator(said.end())};
+  auto envelopes =
+      to_envelopes(envelope.dst, envelope.seq, context.take_outbox());
+  if (!envelopes.empty()) {
+    expected_[envelope.seq] = {std::make_move_iterator(envelopes.begin()),
+                               std::make_move_iterator(envelopes.end())};
   }
   return true;
 }
@@ -109,26 +112,28 @@ bool Replay::said_before(const Envelope& envelope) {
                    "nothing more on event " + std::to_string(envelope.cause),
                    describe(envelope));
   }
-  const Envelope said = std::move(found->second.front());
+  const Envelope output = std::move(found->second.front());
   found->second.pop_front();
   if (found->second.empty()) expected_.erase(found);
-  if (same_words(said, envelope)) return true;
-  const bool only_content = said.src == envelope.src &&
-                            said.dst == envelope.dst &&
-                            said.type == envelope.type;
-  if (only_content && past_ == Past::recorded) return recall(said, envelope);
-  diverge(envelope, envelope.src, describe(said), describe(envelope));
+  if (same_words(output, envelope)) return true;
+  const bool only_content = output.src == envelope.src &&
+                            output.dst == envelope.dst &&
+                            output.type == envelope.type;
+  if (only_content && content_rule_ == ContentRule::recorded)
+    return recall(output, envelope);
+  diverge(envelope, envelope.src, describe(output), describe(envelope));
   divergence_->only_content = only_content;
   return false;
 }
 
 /// The numbers by which a role knows its own effects must be the same: answers
 /// come under those of the journal.
-bool Replay::recall(const Envelope& said, const Envelope& recorded) {
-  const auto now = decode(said.type, said.body);
+bool Replay::recall(const Envelope& output, const Envelope& recorded) {
+  const auto now = decode(output.type, output.body);
   const auto then = decode(recorded.type, recorded.body);
   if (!now || !then || effect_of(*now) != effect_of(*then)) {
-    return diverge(recorded, recorded.src, describe(said), describe(recorded));
+    return diverge(recorded, recorded.src, describe(output),
+                   describe(recorded));
   }
   roles_.at(recorded.src)->recall(*then);
   ++recalled_;
@@ -137,8 +142,8 @@ bool Replay::recall(const Envelope& said, const Envelope& recorded) {
 
 bool Replay::finish() {
   if (expected_.empty()) return true;
-  const auto& [cause, said] = *expected_.begin();
-  Envelope missing = said.front();
+  const auto& [cause, output] = *expected_.begin();
+  Envelope missing = output.front();
   missing.seq = cause;
   return diverge(missing, missing.src, describe(missing),
                  "nothing more on event " + std::to_string(cause));
@@ -162,8 +167,8 @@ std::map<Address, std::unique_ptr<Role>> Replay::take_roles() {
 
 std::vector<Envelope> Replay::take_missing() {
   std::vector<Envelope> missing;
-  for (auto& [cause, said] : expected_) {
-    for (Envelope& envelope : said) missing.push_back(std::move(envelope));
+  for (auto& [cause, output] : expected_) {
+    for (Envelope& envelope : output) missing.push_back(std::move(envelope));
   }
   expected_.clear();
   return missing;

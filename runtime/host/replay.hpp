@@ -39,7 +39,7 @@ class Replay {
  public:
   using MakeRole = std::function<std::unique_ptr<Role>(const Address&)>;
 
-  enum class Past {
+  enum class ContentRule {
     decided_again,  ///< whatever differs is a divergence
     /// Where only the content of a word differs, what the journal has counts:
     /// its role is told so (Role::recall).
@@ -47,7 +47,8 @@ class Replay {
   };
 
   /// `blobs` holds the journal's blobs and takes new ones.
-  Replay(Blobs& blobs, MakeRole make_role, Past past = Past::decided_again);
+  Replay(Blobs& blobs, MakeRole make_role,
+         ContentRule content_rule = ContentRule::decided_again);
 
   /// Takes the journal's envelopes in order; false when the roles diverge (see
   /// divergence()) or an envelope cannot be decoded. Then stop feeding.
@@ -78,7 +79,7 @@ class Replay {
   const std::optional<RunFinished>& finished() const { return finished_; }
 
  private:
-  bool recall(const Envelope& said, const Envelope& recorded);
+  bool recall(const Envelope& output, const Envelope& recorded);
   bool said_before(const Envelope& envelope);
   bool handle(const Envelope& envelope, const Message& message);
   bool diverge(const Envelope& envelope, const Address& role, std::string code,
@@ -94,7 +95,7 @@ class Replay {
   std::optional<Error> error_;
   std::vector<Envelope> cancels_;
   std::uint64_t recalled_ = 0;
-  Past past_;
+  ContentRule content_rule_;
 };
 
 }  // namespace weft

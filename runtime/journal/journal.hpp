@@ -67,7 +67,7 @@ class Journal {
 
   /// Calls `visit` for each envelope from seq `from` on, in order, verifying
   /// the chain; stops early when it returns false. damaged names the first
-  /// event whose bytes or place do not fit. Reading from > 1 trusts the rows
+  /// event whose bytes or position do not fit. Reading from > 1 trusts the rows
   /// before. Sees the journal as it is at the call; `visit` must not write to
   /// it.
   Result<void> read(std::uint64_t from,

@@ -19,8 +19,9 @@ constexpr std::int64_t kLogBytes = std::int64_t{8} << 20;
 Result<void> make_tables(Database& database) {
   auto savepoint = Savepoint::begin(database);
   if (!savepoint) return std::unexpected(savepoint.error());
-  if (auto made = database.execute(embedded::runtime_journal_journal); !made)
-    return made;
+  if (auto result = database.execute(embedded::runtime_journal_journal);
+      !result)
+    return result;
   auto stored =
       store_meta(database, kFormatKey, std::to_string(kJournalFormat));
   if (!stored) return stored;
@@ -131,9 +132,9 @@ Result<Journal> Journal::open_to_write(const std::filesystem::path& file,
   auto state =
       std::make_unique<State>(file, std::move(lock), std::move(*database));
   if (flags & SQLITE_OPEN_CREATE) {
-    auto made = use_wal(state->database, file);
-    if (made) made = make_tables(state->database);
-    if (!made) return std::unexpected(made.error());
+    auto result = use_wal(state->database, file);
+    if (result) result = make_tables(state->database);
+    if (!result) return std::unexpected(result.error());
   }
   auto ready = check_known(state->database, file);
   if (ready) ready = state->prepare_to_write(sync);

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <vector>
 
+#include "messages/earlier_names.hpp"
 #include "runtime/journal/state.hpp"
 #include "runtime/store/sha256.hpp"
 
@@ -143,6 +144,8 @@ Result<Check> Journal::State::read(
     if (!has_types_of_an_event(*rows) || rows->bytes(7) != bytes_of(*last)) {
       return damaged(event(seq) + " is damaged: its check does not fit");
     }
+    // The chain covers the type as it was written; readers know today's name.
+    envelope.type = earlier::type_now(envelope.type);
     if (!visit(envelope)) return last;
   }
 }

@@ -87,13 +87,13 @@ std::string who(const LlmEndpoint& endpoint) {
   return endpoint.provider.name + " (" + host_of(endpoint) + ")";
 }
 
-std::string key_place(const LlmEndpoint& endpoint) {
+std::string key_source(const LlmEndpoint& endpoint) {
   if (!endpoint.key_env.empty()) return "the variable " + endpoint.key_env;
   if (!endpoint.key_file.empty()) return "the file " + endpoint.key_file;
   return "key_env or key_file, of which none is set";
 }
 
-std::string said(const std::optional<ServerError>& error) {
+std::string reason_text(const std::optional<ServerError>& error) {
   if (!error) return "";
   constexpr std::size_t kShown = 500;
   std::string text = error->message.substr(0, kShown);
@@ -108,9 +108,9 @@ std::string advice(const LlmEndpoint& endpoint, const HttpHead& head) {
   const std::string section = "[llm." + endpoint.provider.name + "]";
   switch (head.status) {
     case 401:
-      return "; check the key in " + key_place(endpoint);
+      return "; check the key in " + key_source(endpoint);
     case 403:
-      return "; the key in " + key_place(endpoint) + " may not do this";
+      return "; the key in " + key_source(endpoint) + " may not do this";
     case 404:
       return "; check model (" + endpoint.provider.model + ") and base_url (" +
              endpoint.base_url + ") of " + section + ": 'weft llm models " +
@@ -150,7 +150,7 @@ void take_wait(const HttpHead& head, std::int64_t now_ms, Classified& result) {
 
 Failure failure_of_status(const LlmEndpoint& endpoint, const HttpHead& head,
                           int status, const std::optional<ServerError>& error) {
-  const std::string text = status_text(endpoint, status) + said(error);
+  const std::string text = status_text(endpoint, status) + reason_text(error);
   if (status == kPaymentRequired || (error && is_spent(*error))) {
     return {"quota", text + ": no money or quota is left there; no retry"};
   }

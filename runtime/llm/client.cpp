@@ -198,9 +198,9 @@ void Exchange::end(const HttpEnd& http) {
   answer.billed_maybe = verdict.billed_maybe;
   if (!answer.failure) answer.texts = reader->texts();
   answer.usage = reader->usage();
-  answer.told_micro_usd = reader->told_micro_usd() >= 0
-                              ? reader->told_micro_usd()
-                              : told_cost(http.head);
+  answer.reported_micro_usd = reader->reported_micro_usd() >= 0
+                                  ? reader->reported_micro_usd()
+                                  : told_cost(http.head);
   answer.model = reader->model();
   answer.request_id = request_id_of(http.head);
   answer.limits = limits_of(http.head.headers, epoch_ms());

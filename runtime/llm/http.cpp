@@ -36,7 +36,7 @@ std::int64_t ms_since(Clock::time_point then) {
 
 /// The certificates to trust where the settings name none. libcurl itself looks
 /// at none of these variables, people expect all of them to work; and it knows
-/// one place of files, that of the system it was built on. Empty: libcurl's.
+/// one location of files, that of the system it was built on. Empty: libcurl's.
 std::string usual_ca_file() {
   for (const char* name :
        {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}) {

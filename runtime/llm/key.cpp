@@ -25,12 +25,12 @@ Error no_key(const LlmEndpoint& endpoint, const std::string& why) {
 
 /// A line break would let a key write headers of its own.
 Result<std::string> checked(const LlmEndpoint& endpoint, std::string key,
-                            const std::string& place) {
+                            const std::string& source) {
   const bool clean = std::ranges::all_of(
       key, [](unsigned char c) { return c > ' ' && c < 0x7F; });
   if (clean && key.size() <= kKeyBytesMax) return key;
   return std::unexpected(
-      no_key(endpoint, "what " + place +
+      no_key(endpoint, "what " + source +
                            " holds is no key: it has blanks, control "
                            "characters or too many bytes"));
 }

@@ -116,32 +116,32 @@ std::int64_t reset_in(const HttpHeaders& headers, const std::string& name,
 std::int64_t now_of(const HttpHeaders& headers, std::int64_t now_ms) {
   const std::string* date = find(headers, "date");
   if (date == nullptr) return now_ms;
-  const std::time_t told = curl_getdate(date->c_str(), nullptr);
-  return told < 0 ? now_ms : static_cast<std::int64_t>(told) * kSecondMs;
+  const std::time_t date_s = curl_getdate(date->c_str(), nullptr);
+  return date_s < 0 ? now_ms : static_cast<std::int64_t>(date_s) * kSecondMs;
 }
 
 /// One kind of limit, by the beginnings of its three headers' names. What an
 /// earlier spelling told stays.
 void take_limit(const HttpHeaders& headers, std::int64_t now_ms,
                 const std::string& limit, const std::string& remaining,
-                const std::string& reset, std::int64_t (&told)[3]) {
-  if (told[0] < 0) told[0] = count_in(headers, limit);
-  if (told[1] < 0) told[1] = count_in(headers, remaining);
-  if (told[2] < 0) told[2] = reset_in(headers, reset, now_ms);
+                const std::string& reset, std::int64_t (&limits)[3]) {
+  if (limits[0] < 0) limits[0] = count_in(headers, limit);
+  if (limits[1] < 0) limits[1] = count_in(headers, remaining);
+  if (limits[2] < 0) limits[2] = reset_in(headers, reset, now_ms);
 }
 
 void take_openai(const HttpHeaders& headers, std::int64_t now_ms,
-                 const std::string& what, std::int64_t (&told)[3]) {
+                 const std::string& what, std::int64_t (&limits)[3]) {
   const std::string prefix = "x-ratelimit-";
   take_limit(headers, now_ms, prefix + "limit-" + what,
-             prefix + "remaining-" + what, prefix + "reset-" + what, told);
+             prefix + "remaining-" + what, prefix + "reset-" + what, limits);
 }
 
 void take_anthropic(const HttpHeaders& headers, std::int64_t now_ms,
-                    const std::string& what, std::int64_t (&told)[3]) {
+                    const std::string& what, std::int64_t (&limits)[3]) {
   const std::string prefix = "anthropic-ratelimit-" + what;
   take_limit(headers, now_ms, prefix + "-limit", prefix + "-remaining",
-             prefix + "-reset", told);
+             prefix + "-reset", limits);
 }
 
 }  // namespace
@@ -176,14 +176,14 @@ LlmHeaderLimits limits_of(const HttpHeaders& headers, std::int64_t now_ms) {
   take_openai(headers, now, "tokens", tokens);
   take_anthropic(headers, now, "tokens", tokens);
   take_anthropic(headers, now, "input-tokens", tokens);
-  LlmHeaderLimits told;
-  told.requests_limit = requests[0];
-  told.requests_remaining = requests[1];
-  told.requests_reset_ms = requests[2];
-  told.tokens_limit = tokens[0];
-  told.tokens_remaining = tokens[1];
-  told.tokens_reset_ms = tokens[2];
-  return told;
+  LlmHeaderLimits llm_header_limits;
+  llm_header_limits.requests_limit = requests[0];
+  llm_header_limits.requests_remaining = requests[1];
+  llm_header_limits.requests_reset_ms = requests[2];
+  llm_header_limits.tokens_limit = tokens[0];
+  llm_header_limits.tokens_remaining = tokens[1];
+  llm_header_limits.tokens_reset_ms = tokens[2];
+  return llm_header_limits;
 }
 
 std::optional<std::int64_t> retry_after_ms(const HttpHeaders& headers,

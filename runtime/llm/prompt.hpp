@@ -40,7 +40,7 @@ struct LlmAnswer {
   std::vector<AnswerText> texts;
   LlmUsage usage;
   /// What the provider itself says the call cost. Below 0: it does not.
-  std::int64_t told_micro_usd = -1;
+  std::int64_t reported_micro_usd = -1;
   std::string model;
   std::string request_id;
   LlmHeaderLimits limits;

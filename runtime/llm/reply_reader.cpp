@@ -55,15 +55,15 @@ LlmUsage openai_usage(const json& usage) {
       count_in(usage, chat ? "prompt_tokens" : "input_tokens");
   const std::int64_t output =
       count_in(usage, chat ? "completion_tokens" : "output_tokens");
-  LlmUsage told;
-  told.known = true;
-  told.cached = std::min(count_in(in, "cached_tokens"), input);
-  told.cache_written =
-      std::min(count_in(in, "cache_write_tokens"), input - told.cached);
-  told.input = input - told.cached - told.cache_written;
-  told.reasoning = std::min(count_in(out, "reasoning_tokens"), output);
-  told.output = output - told.reasoning;
-  return told;
+  LlmUsage llm_usage;
+  llm_usage.known = true;
+  llm_usage.cached = std::min(count_in(in, "cached_tokens"), input);
+  llm_usage.cache_written =
+      std::min(count_in(in, "cache_write_tokens"), input - llm_usage.cached);
+  llm_usage.input = input - llm_usage.cached - llm_usage.cache_written;
+  llm_usage.reasoning = std::min(count_in(out, "reasoning_tokens"), output);
+  llm_usage.output = output - llm_usage.reasoning;
+  return llm_usage;
 }
 
 /// "stop", "length" and "refusal" of each provider's words.
@@ -105,24 +105,25 @@ class OpenAiReader : public ReplyReader {
     if (cost != usage.end() && cost->is_number()) {
       const double usd = cost->get<double>();
       constexpr double kUsdMax = 1e6;
-      if (usd >= 0 && usd < kUsdMax) told_micro_usd_ = std::llround(usd * 1e6);
+      if (usd >= 0 && usd < kUsdMax)
+        reported_micro_usd_ = std::llround(usd * 1e6);
     }
   }
 
-  void take_choice(const json& choice, const json& said) {
+  void take_choice(const json& choice, const json& fields) {
     const auto index = static_cast<std::size_t>(count_in(choice, "index"));
     if (index >= kChoicesMax) return;
     AnswerText& answer = text_at(index);
-    add_text(index, text_in(said, "content"));
-    const std::string refusal = text_in(said, "refusal");
+    add_text(index, text_in(fields, "content"));
+    const std::string refusal = text_in(fields, "refusal");
     if (!refusal.empty()) {
       add_text(index, refusal);
       refused_ = true;
     }
     // vLLM's and DeepSeek's, and OpenRouter's: what is thought aloud is no
     // part of the answer, but a sign of life.
-    if (!text_in(said, "reasoning_content").empty() ||
-        !text_in(said, "reasoning").empty()) {
+    if (!text_in(fields, "reasoning_content").empty() ||
+        !text_in(fields, "reasoning").empty()) {
       begun_ = true;
     }
     const std::string finish = text_in(choice, "finish_reason");

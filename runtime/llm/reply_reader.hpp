@@ -42,7 +42,7 @@ class ReplyReader {
   bool begun() const { return begun_; }
   const std::vector<AnswerText>& texts() const { return texts_; }
   const LlmUsage& usage() const { return usage_; }
-  std::int64_t told_micro_usd() const { return told_micro_usd_; }
+  std::int64_t reported_micro_usd() const { return reported_micro_usd_; }
   const std::string& model() const { return model_; }
   const std::optional<ServerError>& error() const { return error_; }
   /// Why a part of the reply is not to be understood, with all of that part;
@@ -59,7 +59,7 @@ class ReplyReader {
 
   std::vector<AnswerText> texts_;
   LlmUsage usage_;
-  std::int64_t told_micro_usd_ = -1;
+  std::int64_t reported_micro_usd_ = -1;
   std::string model_;
   std::optional<ServerError> error_;
   bool ended_ = false;

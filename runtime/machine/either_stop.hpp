@@ -10,8 +10,8 @@ namespace weft {
 
 class EitherStop {
  public:
-  EitherStop(std::stop_token one, std::stop_token other)
-      : first_(std::move(one), [this] { source_.request_stop(); }),
+  EitherStop(std::stop_token item, std::stop_token other)
+      : first_(std::move(item), [this] { source_.request_stop(); }),
         second_(std::move(other), [this] { source_.request_stop(); }) {}
   EitherStop(const EitherStop&) = delete;
   EitherStop& operator=(const EitherStop&) = delete;

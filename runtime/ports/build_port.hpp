@@ -1,5 +1,5 @@
 // port/build: turns a seed's source into a shared library or a GPU package, in
-// the sandbox, and gives it back as a blob: it may run at another place.
+// the sandbox, and gives it back as a blob: it may run at another location.
 #pragma once
 
 #include "actors/role.hpp"

@@ -109,7 +109,7 @@ Failure told_failure(const json& answer) {
           message};
 }
 
-fs::path graph_beside(const fs::path& problem) {
+fs::path graph_path_of(const fs::path& problem) {
   return problem.parent_path() / "graph.json";
 }
 
@@ -151,15 +151,17 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
     reply.failure = to_failure(wanted.error());
     return reply;
   }
-  const auto is_known = [](const Wanted& one) { return one.graph.has_value(); };
-  reply.kept = std::ranges::all_of(*wanted, is_known);
-  if (!reply.kept) {
+  const auto is_known = [](const Wanted& item) {
+    return item.graph.has_value();
+  };
+  reply.from_library = std::ranges::all_of(*wanted, is_known);
+  if (!reply.from_library) {
     reply.failure = capture_unknown(request, *wanted, cancelled);
   }
   std::vector<std::string> graphs;
-  for (const Wanted& one : *wanted) {
-    if (!one.graph) break;
-    graphs.push_back(blobs_.put(*one.graph));
+  for (const Wanted& entry : *wanted) {
+    if (!entry.graph) break;
+    graphs.push_back(blobs_.put(*entry.graph));
   }
   if (!graphs.empty()) {
     reply.graph = graphs.front();
@@ -177,9 +179,11 @@ Result<std::vector<CapturePort::Wanted>> CapturePort::look_up(
   for (const std::string& blob : problems) {
     const auto problem = blobs_.get(blob);
     if (!problem) return std::unexpected(problem.error());
-    Wanted& one = wanted.emplace_back(*problem, made_key(request, *problem));
+    Wanted& current =
+        wanted.emplace_back(*problem, artefact_key(request, *problem));
     if (!library_.is_there()) continue;
-    if (auto known = library_.find_made(one.key)) one.graph = std::move(*known);
+    if (auto known = library_.find_artefact(current.key))
+      current.graph = std::move(*known);
   }
   return wanted;
 }
@@ -188,24 +192,24 @@ Failure CapturePort::capture_unknown(const CaptureRequest& request,
                                      std::vector<Wanted>& wanted,
                                      const std::stop_token& cancelled) {
   std::vector<Wanted*> unknown;
-  for (Wanted& one : wanted) {
-    if (!one.graph) unknown.push_back(&one);
+  for (Wanted& entry : wanted) {
+    if (!entry.graph) unknown.push_back(&entry);
   }
   const fs::path scratch = scratch_ / ("capture-" + std::to_string(next_++));
   Failure failure = run(request, unknown, scratch, cancelled);
   (void)remove_tree(scratch);
-  for (const Wanted* one : unknown) {
-    if (!one->may_be_kept || !library_.is_there()) continue;
+  for (const Wanted* entry : unknown) {
+    if (!entry->may_be_stored || !library_.is_there()) continue;
     // Else it is captured again: no reason to stop.
-    [[maybe_unused]] const auto kept =
-        library_.keep_made(one->key, *one->graph);
+    [[maybe_unused]] const auto stored =
+        library_.store_artefact(entry->key, *entry->graph);
   }
   return failure;
 }
 
 /// All that a graph comes from that may be kept.
-std::string CapturePort::made_key(const CaptureRequest& request,
-                                  const std::string& problem) const {
+std::string CapturePort::artefact_key(const CaptureRequest& request,
+                                      const std::string& problem) const {
   return "graph " + content_hash(problem) + " of " + request.problem_name +
          (request.mode == "as-is" ? "" : " in mode " + request.mode) + " on " +
          device_ + " " + device_name_ + " by " + python_identity(installation_);
@@ -218,10 +222,10 @@ Failure CapturePort::run(const CaptureRequest& request,
   const auto named = check_file_name(request.problem_name);
   if (!named) return to_failure(named.error());
   std::vector<fs::path> files;
-  for (const Wanted* one : unknown) {
+  for (const Wanted* wanted : unknown) {
     files.push_back(scratch / std::to_string(files.size()) /
                     request.problem_name);
-    const auto done = write_file_whole(files.back(), one->problem);
+    const auto done = write_file_whole(files.back(), wanted->problem);
     if (!done) return to_failure(done.error());
   }
   const auto report = run_process(request, files, scratch, cancelled);
@@ -235,11 +239,11 @@ Failure CapturePort::run(const CaptureRequest& request,
     if (!answer.value("ok", false)) return told_failure(answer);
     // The problem's code ran where it could write this.
     auto graph = read_file_beneath(
-        scratch, graph_beside(files[i]).lexically_relative(scratch),
+        scratch, graph_path_of(files[i]).lexically_relative(scratch),
         kGraphBytesMax);
     if (!graph) return to_failure(graph.error());
     unknown[i]->graph = std::move(*graph);
-    unknown[i]->may_be_kept = answer.value("keeps", false);
+    unknown[i]->may_be_stored = answer.value("keeps", false);
   }
   return {};
 }
@@ -262,7 +266,7 @@ Result<SandboxReport> CapturePort::run_process(
   for (const fs::path& file : files) {
     sandbox.command.insert(
         sandbox.command.end(),
-        {"--problem", file.string(), "--out", graph_beside(file).string()});
+        {"--problem", file.string(), "--out", graph_path_of(file).string()});
   }
   sandbox.scratch = scratch;
   sandbox.readable = python_readable(installation_);

@@ -42,7 +42,7 @@ class CapturePort : public Port {
     std::string problem;
     std::string key;
     std::optional<std::string> graph{};
-    bool may_be_kept = false;
+    bool may_be_stored = false;
   };
   /// The problem at its own sizes, then at others, with what the library has.
   Result<std::vector<Wanted>> look_up(const CaptureRequest& request);
@@ -50,8 +50,8 @@ class CapturePort : public Port {
   Failure capture_unknown(const CaptureRequest& request,
                           std::vector<Wanted>& wanted,
                           const std::stop_token& cancelled);
-  std::string made_key(const CaptureRequest& request,
-                       const std::string& problem) const;
+  std::string artefact_key(const CaptureRequest& request,
+                           const std::string& problem) const;
   Failure run(const CaptureRequest& request,
               const std::vector<Wanted*>& unknown,
               const std::filesystem::path& scratch,

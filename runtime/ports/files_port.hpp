@@ -1,5 +1,5 @@
 // port/files: writes files of the run directory, each whole or not at all (a
-// new file is renamed into its place).
+// new file is renamed into its location).
 #pragma once
 
 #include <filesystem>

@@ -34,8 +34,8 @@ Result<json> ask_probe(const Installation& installation, OracleOptions options,
 }
 
 /// Where a device's numbers are kept; empty: nowhere.
-fs::path place_of(const Installation& installation, const GpuList& gpus,
-                  std::size_t number) {
+fs::path location_of(const Installation& installation, const GpuList& gpus,
+                     std::size_t number) {
   const fs::path folder = cache_folder();
   if (folder.empty() || number >= gpus.devices.size()) return {};
   return folder / ("gpu-" + gpus.devices[number].uuid + "-" +
@@ -60,19 +60,19 @@ std::map<std::string, double> gpu_numbers(const json& machine) {
 std::map<std::string, double> known_gpu(const Installation& installation,
                                         const GpuList& gpus,
                                         std::size_t number) {
-  const fs::path file = place_of(installation, gpus, number);
+  const fs::path file = location_of(installation, gpus, number);
   if (file.empty()) return {};
-  const auto kept = read_file(file);
-  const json known = json::parse(kept.value_or(""), nullptr, false);
+  const auto text = read_file(file);
+  const json known = json::parse(text.value_or(""), nullptr, false);
   return known.is_object() ? gpu_numbers(known)
                            : std::map<std::string, double>();
 }
 
 void keep_gpu(const Installation& installation, const GpuList& gpus,
               std::size_t number, const json& machine) {
-  const fs::path file = place_of(installation, gpus, number);
+  const fs::path file = location_of(installation, gpus, number);
   if (file.empty()) return;
-  [[maybe_unused]] const auto kept = write_file_whole(file, machine.dump());
+  [[maybe_unused]] const auto written = write_file_whole(file, machine.dump());
 }
 
 Result<std::map<std::string, double>> measure_cpu(
@@ -93,15 +93,15 @@ Result<std::map<std::string, double>> measure_cpu(
     }
     return rates;
   };
-  const auto kept = file.empty() ? Result<std::string>("") : read_file(file);
-  const json known = json::parse(kept.value_or(""), nullptr, false);
+  const auto stored = file.empty() ? Result<std::string>("") : read_file(file);
+  const json known = json::parse(stored.value_or(""), nullptr, false);
   if (known.is_object()) return rates_in(known);
   OracleOptions options;
   options.threads = cores;
-  const auto told =
+  const auto answer =
       ask_probe(installation, options, {{"verb", "probe"}, {"rates", true}});
-  if (!told) return std::unexpected(told.error());
-  const json machine = told->value("machine", json::object());
+  if (!answer) return std::unexpected(answer.error());
+  const json machine = answer->value("machine", json::object());
   if (!file.empty()) {
     [[maybe_unused]] const auto written =
         write_file_whole(file, machine.dump());
@@ -116,9 +116,9 @@ Result<std::map<std::string, double>> measure_gpu(
   }
   OracleOptions options;
   options.device = "cuda:" + std::to_string(number);
-  const auto told = ask_probe(installation, options, {{"verb", "probe"}});
-  if (!told) return std::unexpected(told.error());
-  const json machine = told->value("machine", json::object());
+  const auto answer = ask_probe(installation, options, {{"verb", "probe"}});
+  if (!answer) return std::unexpected(answer.error());
+  const json machine = answer->value("machine", json::object());
   keep_gpu(installation, gpus, number, machine);
   return gpu_numbers(machine);
 }

@@ -49,15 +49,15 @@ std::string library_name(const Target& target, const std::string& source,
 }
 
 Workshop make_workshop(const Installation& installation, const Machine& machine,
-                       const Library* kept) {
+                       const Library* library) {
   Workshop workshop;
   workshop.tools.cxx = compiler_command();
   workshop.tools.python = installation.python.string();
   if (!machine.gpus.empty()) workshop.tools.arch = machine.gpus.front().arch;
   workshop.readable = python_readable(installation);
   workshop.environment = python_environment(installation);
-  if (kept && kept->is_there()) {
-    workshop.kept = kept;
+  if (library && library->is_there()) {
+    workshop.library = library;
     workshop.compiler_identity = compiler_identity();
     workshop.python_identity = python_identity(installation);
   }
@@ -91,9 +91,10 @@ Result<KernelCache::Built> KernelCache::build(const Target& target,
   const std::string name = library_name(target, source, arch_of(terms));
   const fs::path file = folder_ / name;
   if (fs::exists(file)) return Built{file, ""};
-  if (workshop_.kept) {
-    const auto made = workshop_.kept->find_made(made_key(target, name));
-    if (made && *made && write_file_whole(file, **made)) {
+  if (workshop_.library) {
+    const auto result =
+        workshop_.library->find_artefact(artefact_key(target, name));
+    if (result && *result && write_file_whole(file, **result)) {
       return Built{file, ""};
     }
   }
@@ -124,8 +125,8 @@ Result<KernelCache::Built> KernelCache::take(const std::string& target_name,
 }
 
 /// Whoever builds: another compiler's work is another file.
-std::string KernelCache::made_key(const Target& target,
-                                  const std::string& name) const {
+std::string KernelCache::artefact_key(const Target& target,
+                                      const std::string& name) const {
   return "built " + name + " by " +
          (target.on_gpu ? workshop_.python_identity
                         : workshop_.compiler_identity);
@@ -137,9 +138,9 @@ Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
                                                    const BuildTerms& terms) {
   std::optional<std::string> facts;
   if (target.facts) {
-    auto told = target.facts(source);
-    if (!told) return Built{{}, told.error().message};
-    facts = std::move(*told);
+    auto answer = target.facts(source);
+    if (!answer) return Built{{}, answer.error().message};
+    facts = std::move(*answer);
   }
   const fs::path file = folder_ / name;
   const fs::path scratch = scratch_for(name);
@@ -170,10 +171,10 @@ Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
     const auto written = write_file_whole(file, *bytes);
     if (!written) return std::unexpected(written.error());
     built.file = file;
-    if (workshop_.kept) {
+    if (workshop_.library) {
       // Else it is built again: no reason to stop.
       [[maybe_unused]] const auto shared =
-          workshop_.kept->keep_made(made_key(target, name), *bytes);
+          workshop_.library->store_artefact(artefact_key(target, name), *bytes);
     }
   } else {
     built.log = how_it_ended(*report) + "\n" + built.log;

@@ -26,7 +26,7 @@ struct Workshop {
   std::vector<std::filesystem::path> readable;
   std::vector<std::pair<std::string, std::string>> environment;
   /// Where runs find again what others have built here; null: nowhere.
-  const Library* kept = nullptr;
+  const Library* library = nullptr;
   /// Of what builds for the processor, and for a GPU
   /// (runtime/machine/toolchain.hpp).
   std::string compiler_identity;
@@ -34,7 +34,7 @@ struct Workshop {
 };
 /// `kept` may be null.
 Workshop make_workshop(const Installation& installation, const Machine& machine,
-                       const Library* kept = nullptr);
+                       const Library* library = nullptr);
 
 /// How one build goes.
 struct BuildTerms {
@@ -81,7 +81,7 @@ class KernelCache {
   std::filesystem::path scratch_for(const std::string& name);
   Result<Built> build_anew(const Target& target, const std::string& source,
                            const std::string& name, const BuildTerms& terms);
-  std::string made_key(const Target& target, const std::string& name) const;
+  std::string artefact_key(const Target& target, const std::string& name) const;
   SandboxRequest build_request(const Target& target,
                                const std::filesystem::path& scratch,
                                const BuildTerms& terms) const;

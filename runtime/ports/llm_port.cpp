@@ -24,7 +24,7 @@ LlmReply reply_of(const LlmRequest& request, const LlmEndpoint& endpoint,
   reply.micro_usd = cost_of(answer.usage, endpoint.provider.prices);
   // Without prices of the user's, the server's word is better than none.
   if (endpoint.provider.prices == LlmPrices{}) {
-    reply.micro_usd = std::max<std::int64_t>(0, answer.told_micro_usd);
+    reply.micro_usd = std::max<std::int64_t>(0, answer.reported_micro_usd);
   }
   reply.model = answer.model;
   reply.request_id = answer.request_id;
@@ -198,9 +198,9 @@ bool LlmPort::answer_from_disk(Call& call) {
   // gets the first that is kept, the next the next.
   const auto ordinal = replies_->answered(call.prompt);
   if (!ordinal) return false;
-  auto kept = cache_->find(call.prompt, *ordinal);
-  if (!kept || !*kept) return false;
-  LlmReply& reply = (*kept)->reply;
+  auto found = cache_->find(call.prompt, *ordinal);
+  if (!found || !*found) return false;
+  LlmReply& reply = (*found)->reply;
   reply.effect = call.request.effect;
   reply.from_cache = true;
   reply.usage = LlmUsage{.known = true};
@@ -208,8 +208,8 @@ bool LlmPort::answer_from_disk(Call& call) {
   reply.limits = {};
   reply.latency_ms = reply.first_token_ms = 0;
   if (!replies_->note_asked(call.id, call.prompt)) return false;
-  if (!replies_->keep(call.id, **kept)) return false;
-  give(call, std::move(**kept));
+  if (!replies_->keep(call.id, **found)) return false;
+  give(call, std::move(**found));
   return true;
 }
 
@@ -218,13 +218,14 @@ bool LlmPort::answer_from_disk(Call& call) {
 /// asks anew under a reservation of its own: nothing is counted that the budget
 /// was not asked for.
 void LlmPort::give_up(const Call& call) {
-  KeptAnswer kept;
-  kept.reply.failure = {"lost",
-                        "weft ended while the call was under way: it counts "
-                        "as billed in full"};
-  kept.reply.billed_maybe = true;
-  (void)replies_->keep(call.id, kept);
-  give(call, std::move(kept));
+  StoredAnswer stored_answer;
+  stored_answer.reply.failure = {
+      "node_lost",
+      "weft ended while the call was under way: it counts "
+      "as billed in full"};
+  stored_answer.reply.billed_maybe = true;
+  (void)replies_->keep(call.id, stored_answer);
+  give(call, std::move(stored_answer));
 }
 
 void LlmPort::ask(Call call, const Prompt& prompt) {
@@ -246,31 +247,32 @@ void LlmPort::ask(Call call, const Prompt& prompt) {
 }
 
 void LlmPort::take(const Call& call, LlmAnswer answer) {
-  KeptAnswer kept;
-  kept.reply = reply_of(call.request, call.endpoint, answer);
-  settle(call, kept.reply);
+  StoredAnswer stored_answer;
+  stored_answer.reply = reply_of(call.request, call.endpoint, answer);
+  settle(call, stored_answer.reply);
   for (AnswerText& text : answer.texts) {
-    kept.reply.choices.push_back({"", text.finish_reason});
-    kept.texts.push_back(std::move(text.text));
+    stored_answer.reply.choices.push_back({"", text.finish_reason});
+    stored_answer.texts.push_back(std::move(text.text));
   }
   // What never left can be tried again by who resumes the run. A disk that is
   // full does not make a paid answer worse: the journal's own error will end
   // the run.
   const bool sent = answer.http_status != 0 || answer.billed_maybe;
-  (void)(sent ? replies_->keep(call.id, kept)
+  (void)(sent ? replies_->keep(call.id, stored_answer)
               : replies_->forget_asked(call.id));
-  const bool good = !kept.reply.failure && !kept.texts.empty();
-  if (good && cache_) (void)cache_->add(call.prompt, kept);
-  give(call, std::move(kept));
+  const bool good =
+      !stored_answer.reply.failure && !stored_answer.texts.empty();
+  if (good && cache_) (void)cache_->add(call.prompt, stored_answer);
+  give(call, std::move(stored_answer));
 }
 
-void LlmPort::give(const Call& call, KeptAnswer kept) {
-  for (std::size_t i = 0; i < kept.texts.size(); ++i) {
-    if (i >= kept.reply.choices.size()) break;
-    kept.reply.choices[i].text = blobs_.put(kept.texts[i]);
+void LlmPort::give(const Call& call, StoredAnswer stored_answer) {
+  for (std::size_t i = 0; i < stored_answer.texts.size(); ++i) {
+    if (i >= stored_answer.reply.choices.size()) break;
+    stored_answer.reply.choices[i].text = blobs_.put(stored_answer.texts[i]);
   }
-  kept.reply.effect = call.request.effect;
-  call.reply(kept.reply);
+  stored_answer.reply.effect = call.request.effect;
+  call.reply(stored_answer.reply);
 }
 
 }  // namespace weft

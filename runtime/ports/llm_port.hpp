@@ -69,7 +69,7 @@ class LlmPort : public Port {
   /// From the run's own file, or from the cache.
   bool answer_from_disk(Call& call);
   void give_up(const Call& call);
-  void give(const Call& call, KeptAnswer kept);
+  void give(const Call& call, StoredAnswer stored_answer);
   void refuse(const Call& call, Failure failure);
   Result<void> open_stores();
   Result<Prompt> read_prompt(const LlmRequest& request);

@@ -6,7 +6,7 @@
 #include "actors/device.hpp"
 #include "messages/protection.hpp"
 #include "runtime/bus/membership.hpp"
-#include "runtime/machine/room.hpp"
+#include "runtime/machine/disk_space.hpp"
 #include "runtime/ports/build_port.hpp"
 #include "runtime/ports/gpu_probe.hpp"
 #include "runtime/ports/kernel_cache.hpp"
@@ -50,9 +50,9 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
   }
   auto cache = std::make_shared<KernelCache>(
       folder.builds(), scratch.folder(), make_workshop(installation, machine));
-  NodePorts made;
-  made.keeps = cache;
-  made.ports[address::build] =
+  NodePorts node_ports;
+  node_ports.keeps = cache;
+  node_ports.ports[address::build] =
       std::make_unique<BuildPort>(blobs, *cache, slots_of(hello, "cpu"));
   std::vector<VerifyPort*> verifiers;  // made.ports' own
   const auto verifier = [&](const std::string& name, const std::string& device,
@@ -74,10 +74,10 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
     return port;
   };
   if (start.machine.gpus.empty()) {
-    made.ports[address::verify] = verifier(
+    node_ports.ports[address::verify] = verifier(
         "cpu", "cpu", std::min(slots_of(hello, "cpu"), kOracleSlotsMax));
-    made.make_room = empties(std::move(verifiers));
-    return made;
+    node_ports.free_space = empties(std::move(verifiers));
+    return node_ports;
   }
   const GpuList present = list_gpus();
   for (const wire::Device& device : devices) {
@@ -85,11 +85,11 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
         std::ranges::find(present.devices, device.uuid, &GpuDevice::uuid);
     if (found == present.devices.end()) continue;
     const auto number = found - present.devices.begin();
-    made.ports[address::verify + "/" + device.uuid] =
+    node_ports.ports[address::verify + "/" + device.uuid] =
         verifier(device.uuid, "cuda:" + std::to_string(number), kGpuUnits);
   }
-  made.make_room = empties(std::move(verifiers));
-  return made;
+  node_ports.free_space = empties(std::move(verifiers));
+  return node_ports;
 }
 
 std::vector<std::string> measure_devices(wire::Hello& hello,
@@ -112,11 +112,11 @@ std::vector<std::string> measure_devices(wire::Hello& hello,
   return complaints;
 }
 
-std::string why_without_room(const RunDirectory& folder, const Scratch& scratch,
-                             std::int64_t bytes) {
-  for (const auto& place : {folder.folder(), scratch.folder()}) {
-    const auto room = try_room(place, bytes);
-    if (!room) return room.error().message;
+std::string no_space_reason(const RunDirectory& folder, const Scratch& scratch,
+                            std::int64_t bytes) {
+  for (const auto& folder_path : {folder.folder(), scratch.folder()}) {
+    const auto space = try_free_space(folder_path, bytes);
+    if (!space) return space.error().message;
   }
   return "";
 }

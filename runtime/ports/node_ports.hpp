@@ -29,11 +29,11 @@ std::vector<std::string> measure_devices(wire::Hello& hello,
                                          const GpuList& gpus);
 
 /// A build's files and a small model's tensors.
-inline constexpr std::int64_t kNodeRoomBytes = std::int64_t{64} << 20;
+inline constexpr std::int64_t kNodeSpaceBytes = std::int64_t{64} << 20;
 
 /// As NodeOptions::why_unfit: where the folder or the scratch does not take so
 /// many bytes, as a build or a candidate writes.
-std::string why_without_room(const RunDirectory& folder, const Scratch& scratch,
-                             std::int64_t bytes = kNodeRoomBytes);
+std::string no_space_reason(const RunDirectory& folder, const Scratch& scratch,
+                            std::int64_t bytes = kNodeSpaceBytes);
 
 }  // namespace weft

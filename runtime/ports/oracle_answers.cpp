@@ -16,47 +16,50 @@ constexpr std::size_t kFiguresMax = 16;
 constexpr std::int64_t kFigureMax = 1'000'000'000'000;
 constexpr std::size_t kTextMax = 100;
 
-NearEager near_eager_from(const json& told) {
-  if (!told.is_object()) return {};
-  return {told.value("outcome", ""),        told.value("reason", ""),
-          told.value("draws", 0),           told.value("max_difference", 0.0),
-          told.value("tolerance", 0.0),     told.value("compiled", ""),
-          told.value("compiled_reason", "")};
+KernelBenchVerdict kernelbench_from(const json& fields) {
+  if (!fields.is_object()) return {};
+  return {
+      fields.value("outcome", ""),        fields.value("reason", ""),
+      fields.value("draws", 0),           fields.value("max_difference", 0.0),
+      fields.value("tolerance", 0.0),     fields.value("compiled", ""),
+      fields.value("compiled_reason", "")};
 }
 
 /// A text of that field, or nothing: evidence never fails a reply.
-std::string text_from(const json& told, const char* field) {
-  const auto found = told.find(field);
-  if (found == told.end() || !found->is_string()) return "";
+std::string text_from(const json& fields, const char* field) {
+  const auto found = fields.find(field);
+  if (found == fields.end() || !found->is_string()) return "";
   std::string text = found->get<std::string>();
   if (text.size() > kTextMax) text.clear();
   return text;
 }
 
-std::vector<Mismatch> mismatches_from(const json& told) {
+std::vector<Mismatch> mismatches_from(const json& fields) {
   std::vector<Mismatch> mismatches;
-  if (!told.is_array()) return mismatches;
-  for (const json& one : told) {
-    if (!one.is_object() || mismatches.size() == kMismatchesMax) continue;
-    Mismatch made;
-    made.output = text_from(one, "output");
-    made.expected = text_from(one, "expected");
-    made.got = text_from(one, "got");
-    made.error = text_from(one, "error");
-    for (const json& at : one.value("index", json::array())) {
-      if (at.is_number_integer()) made.index.push_back(at.get<std::int64_t>());
+  if (!fields.is_array()) return mismatches;
+  for (const json& entry : fields) {
+    if (!entry.is_object() || mismatches.size() == kMismatchesMax) continue;
+    Mismatch mismatch;
+    mismatch.output = text_from(entry, "output");
+    mismatch.expected = text_from(entry, "expected");
+    mismatch.got = text_from(entry, "got");
+    mismatch.error = text_from(entry, "error");
+    for (const json& at : entry.value("index", json::array())) {
+      if (at.is_number_integer())
+        mismatch.index.push_back(at.get<std::int64_t>());
     }
-    mismatches.push_back(std::move(made));
+    mismatches.push_back(std::move(mismatch));
   }
   return mismatches;
 }
 
-BuiltCode built_from(const json& told) {
+BuiltCode built_from(const json& fields) {
   BuiltCode built;
-  if (!told.is_object()) return built;
-  for (const auto& [kernel, figures] : told.items()) {
-    const bool has_room = built.size() < kKernelsMax;
-    if (!figures.is_object() || kernel.size() > kTextMax || !has_room) continue;
+  if (!fields.is_object()) return built;
+  for (const auto& [kernel, figures] : fields.items()) {
+    const bool has_capacity = built.size() < kKernelsMax;
+    if (!figures.is_object() || kernel.size() > kTextMax || !has_capacity)
+      continue;
     auto& mine = built[kernel];
     for (const auto& [figure, value] : figures.items()) {
       if (mine.size() == kFiguresMax || figure.size() > kTextMax) break;
@@ -68,63 +71,64 @@ BuiltCode built_from(const json& told) {
   return built;
 }
 
-Times times_from(const json& told) {
-  if (!told.is_object()) return {};
-  return {told.value("median_us", 0.0), told.value("p10_us", 0.0),
-          told.value("p90_us", 0.0),    told.value("runs", 0),
-          told.value("mean_us", 0.0),   told.value("std_us", 0.0),
-          told.value("min_us", 0.0),    told.value("max_us", 0.0)};
+Times times_from(const json& fields) {
+  if (!fields.is_object()) return {};
+  return {fields.value("median_us", 0.0), fields.value("p10_us", 0.0),
+          fields.value("p90_us", 0.0),    fields.value("runs", 0),
+          fields.value("mean_us", 0.0),   fields.value("std_us", 0.0),
+          fields.value("min_us", 0.0),    fields.value("max_us", 0.0)};
 }
 
-Speedup speedup_from(const json& told) {
-  if (!told.is_object()) return {};
-  return {told.value("ratio", 0.0), told.value("low", 0.0),
-          told.value("high", 0.0)};
+Speedup speedup_from(const json& fields) {
+  if (!fields.is_object()) return {};
+  return {fields.value("ratio", 0.0), fields.value("low", 0.0),
+          fields.value("high", 0.0)};
 }
 
 }  // namespace
 
-Verdict verdict_from(const json& told) {
+Verdict verdict_from(const json& fields) {
   Verdict verdict;
-  verdict.correct = told.value("correct", false);
-  verdict.kind = told.value("kind", "");
-  verdict.reason = told.value("reason", "");
-  verdict.cases = told.value("cases", 0);
-  verdict.max_error = told.value("max_error", 0.0);
-  verdict.framework_error = told.value("framework_error", 0.0);
-  verdict.tolerance = told.value("tolerance", 0.0);
-  const json controls = told.value("controls", json::object());
+  verdict.correct = fields.value("correct", false);
+  verdict.kind = fields.value("kind", "");
+  verdict.reason = fields.value("reason", "");
+  verdict.cases = fields.value("cases", 0);
+  verdict.max_error = fields.value("max_error", 0.0);
+  verdict.framework_error = fields.value("framework_error", 0.0);
+  verdict.tolerance = fields.value("tolerance", 0.0);
+  const json controls = fields.value("controls", json::object());
   for (const auto& [name, rejected] : controls.items()) {
     if (rejected.is_boolean()) verdict.controls[name] = rejected.get<bool>();
   }
-  verdict.precision = told.value("precision", "");
-  verdict.framework_precision = told.value("framework_precision", "");
-  verdict.near_eager = near_eager_from(told.value("near_eager", json()));
-  verdict.mismatches = mismatches_from(told.value("mismatches", json()));
+  verdict.precision = fields.value("precision", "");
+  verdict.framework_precision = fields.value("framework_precision", "");
+  verdict.kernelbench = kernelbench_from(fields.value("kernelbench", json()));
+  verdict.mismatches = mismatches_from(fields.value("mismatches", json()));
   return verdict;
 }
 
-Timing timing_from(const json& told) {
+Timing timing_from(const json& fields) {
   Timing timing;
-  timing.candidate = times_from(told.value("candidate", json()));
-  timing.eager = times_from(told.value("eager", json()));
-  timing.compile = times_from(told.value("compile", json()));
-  timing.over_eager = speedup_from(told.value("over_eager", json()));
-  timing.over_compile = speedup_from(told.value("over_compile", json()));
-  timing.compile_error = told.value("compile_error", "");
-  timing.compile_autotune = times_from(told.value("compile_autotune", json()));
+  timing.candidate = times_from(fields.value("candidate", json()));
+  timing.eager = times_from(fields.value("eager", json()));
+  timing.compile = times_from(fields.value("compile", json()));
+  timing.over_eager = speedup_from(fields.value("over_eager", json()));
+  timing.over_compile = speedup_from(fields.value("over_compile", json()));
+  timing.compile_error = fields.value("compile_error", "");
+  timing.compile_autotune =
+      times_from(fields.value("compile_autotune", json()));
   timing.over_compile_autotune =
-      speedup_from(told.value("over_compile_autotune", json()));
-  timing.compile_autotune_error = told.value("compile_autotune_error", "");
-  timing.outputs_checked = told.value("outputs_checked", 0);
-  timing.outputs_wrong = told.value("outputs_wrong", 0);
-  timing.bytes_floor = told.value("bytes_floor", std::int64_t{0});
-  timing.built = built_from(told.value("built", json()));
-  if (const json row = told.value("in_a_row", json()); row.is_object()) {
-    timing.in_a_row_calls = row.value("calls", 0);
-    timing.in_a_row_us = row.value("us", timing.in_a_row_us);
+      speedup_from(fields.value("over_compile_autotune", json()));
+  timing.compile_autotune_error = fields.value("compile_autotune_error", "");
+  timing.outputs_checked = fields.value("outputs_checked", 0);
+  timing.outputs_wrong = fields.value("outputs_wrong", 0);
+  timing.bytes_floor = fields.value("bytes_floor", std::int64_t{0});
+  timing.built = built_from(fields.value("built", json()));
+  if (const json row = fields.value("back_to_back", json()); row.is_object()) {
+    timing.back_to_back_calls = row.value("calls", 0);
+    timing.back_to_back_us = row.value("us", timing.back_to_back_us);
   }
-  const json gpu = told.value("gpu", json());
+  const json gpu = fields.value("gpu", json());
   if (!gpu.is_object()) return timing;
   timing.floor_us = gpu.value("floor_us", 0.0);
   timing.sm_mhz = gpu.value("sm_mhz", timing.sm_mhz);

@@ -9,9 +9,9 @@
 namespace weft {
 
 /// Of a reply's `verdict`.
-Verdict verdict_from(const nlohmann::json& told);
+Verdict verdict_from(const nlohmann::json& fields);
 
 /// Of its `timing`, but for `rejected`.
-Timing timing_from(const nlohmann::json& told);
+Timing timing_from(const nlohmann::json& fields);
 
 }  // namespace weft

@@ -24,7 +24,7 @@ constexpr int kOracleSlotsMax = 4;
 
 /// Where models and kernels run: one of the run's GPUs, or the processor.
 struct RunDevice {
-  Place place;
+  Location location;
   std::string name = "cpu";  ///< or "cuda:0"
   Gpu gpu;
   std::string slot_name = "slot";
@@ -41,8 +41,8 @@ std::vector<RunDevice> devices_of(const RunStart& start) {
     RunDevice& device = devices.emplace_back();
     device.name = *name;
     device.gpu = gpu;
-    if (!knows_places(start) || gpu.uuid.empty()) continue;
-    device.place = place_of_gpu(gpu);
+    if (!knows_locations(start) || gpu.uuid.empty()) continue;
+    device.location = location_of_gpu(gpu);
     if (start.machine.gpus.size() > 1) {
       device.slot_name = "gpu" + std::to_string(devices.size() - 1) + "-slot";
     }
@@ -67,27 +67,29 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
                            const RunStart& start, LlmAccess llm) {
   const RunOptions& options = start.options;
   const Machine& machine = start.machine;
-  Production made;
-  made.kernels = std::make_unique<Library>(options.known_kernels);
-  made.cache = std::make_unique<KernelCache>(
+  Production production;
+  production.kernels = std::make_unique<Library>(options.known_kernels);
+  production.cache = std::make_unique<KernelCache>(
       run.builds(), scratch.folder(),
-      make_workshop(installation, machine, made.kernels.get()));
-  made.ports[address::clock] = std::make_unique<ClockPort>();
-  made.ports[address::library] =
-      std::make_unique<LibraryPort>(blobs, *made.kernels);
-  made.ports[address::files] = std::make_unique<FilesPort>(run.folder(), blobs);
-  made.ports[address::llm] = std::make_unique<LlmPort>(
+      make_workshop(installation, machine, production.kernels.get()));
+  production.ports[address::clock] = std::make_unique<ClockPort>();
+  production.ports[address::library] =
+      std::make_unique<LibraryPort>(blobs, *production.kernels);
+  production.ports[address::files] =
+      std::make_unique<FilesPort>(run.folder(), blobs);
+  production.ports[address::llm] = std::make_unique<LlmPort>(
       blobs, LlmPort::Options{std::move(llm.endpoints), run.llm_replies(),
                               std::move(llm.cache), llm.limit});
   const std::vector<RunDevice> devices = devices_of(start);
   // The whole is composed where most is free, which is the first of all.
-  const auto first = std::ranges::min_element(devices, {}, &RunDevice::place);
-  made.ports[address::build] =
-      std::make_unique<BuildPort>(blobs, *made.cache, machine.cores);
+  const auto first =
+      std::ranges::min_element(devices, {}, &RunDevice::location);
+  production.ports[address::build] =
+      std::make_unique<BuildPort>(blobs, *production.cache, machine.cores);
   for (const RunDevice& device : devices) {
-    made.ports[address::at(address::capture, device.place)] =
+    production.ports[address::at(address::capture, device.location)] =
         std::make_unique<CapturePort>(blobs, installation, scratch.folder(),
-                                      options.memory_bytes, *made.kernels,
+                                      options.memory_bytes, *production.kernels,
                                       device.name, device.gpu.name);
     VerifyPort::Options verify;
     verify.installation = installation;
@@ -107,16 +109,16 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
     verify.untrusted_problem = is_problem_untrusted(start);
     verify.threads = machine.cores;
     verify.memory_bytes = options.memory_bytes;
-    auto verifying =
-        std::make_unique<VerifyPort>(blobs, *made.cache, std::move(verify));
+    auto verifying = std::make_unique<VerifyPort>(blobs, *production.cache,
+                                                  std::move(verify));
     // While the model is captured; on a processor that would only slow it.
-    if (!machine.gpus.empty() && device.place == first->place) {
+    if (!machine.gpus.empty() && device.location == first->location) {
       verifying->warm_up(start);
     }
-    made.ports[address::at(address::verify, device.place)] =
+    production.ports[address::at(address::verify, device.location)] =
         std::move(verifying);
   }
-  return made;
+  return production;
 }
 
 }  // namespace weft

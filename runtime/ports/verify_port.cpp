@@ -85,10 +85,10 @@ void VerifyPort::begin(const Message& request, std::stop_token cancelled,
                        Reply reply) {
   queue_->push([this, request, cancelled, reply = std::move(reply)] {
     if (cancelled.stop_requested()) return reply(cancelled_reply(request));
-    Message told = answer(request, cancelled);
+    Message message = answer(request, cancelled);
     // What ended before it could be stopped is an answer as any other.
-    const bool is_stopped = cancelled.stop_requested() && has_failed(told);
-    reply(is_stopped ? cancelled_reply(request) : std::move(told));
+    const bool is_stopped = cancelled.stop_requested() && has_failed(message);
+    reply(is_stopped ? cancelled_reply(request) : std::move(message));
   });
 }
 
@@ -100,7 +100,7 @@ void VerifyPort::warm_up(const RunStart& start) {
     (void)ask({{"verb", "prepare_model"},
                {"problem", file->string()},
                {"mode", options.mode},
-               {"seed", options.seed},
+               {"random_seed", options.random_seed},
                {"baselines", baselines(options.compile_baseline,
                                        options.autotune_baseline)}},
               options.capture_ms);
@@ -137,23 +137,23 @@ CheckReply VerifyPort::check(const CheckRequest& request,
   CheckReply reply;
   reply.effect = request.effect;
   auto fields = subject_fields(request.subject);
-  Result<json> told = std::move(fields);
-  if (told) {
-    json question = std::move(*told);
+  Result<json> answer = std::move(fields);
+  if (answer) {
+    json question = std::move(*answer);
     question["verb"] = verb_for(request.subject, "check");
-    question["seed"] = request.seed;
+    question["random_seed"] = request.random_seed;
     question["rules"] = request.rules;
     question["baselines"] = baselines(request.with_compile, false);
     question["limits"] = {{"wall_ms", request.call_ms},
                           {"memory_bytes", request.memory_bytes}};
-    told = ask(std::move(question), request.wall_ms, cancelled);
+    answer = ask(std::move(question), request.wall_ms, cancelled);
   }
   reply.wall_ms = watch.elapsed_ms();
-  if (told) {
-    reply.waited_ms = told->value("waited_ms", std::int64_t{0});
-    reply.verdict = verdict_from(told->value("verdict", json::object()));
+  if (answer) {
+    reply.waited_ms = answer->value("waited_ms", std::int64_t{0});
+    reply.verdict = verdict_from(answer->value("verdict", json::object()));
   } else {
-    reply.failure = to_failure(told.error());
+    reply.failure = to_failure(answer.error());
   }
   return reply;
 }
@@ -163,25 +163,25 @@ TimeReply VerifyPort::time(const TimeRequest& request,
   const Stopwatch watch;
   TimeReply reply;
   reply.effect = request.effect;
-  Result<json> told = subject_fields(request.subject);
-  if (told) {
-    json question = std::move(*told);
+  Result<json> answer = subject_fields(request.subject);
+  if (answer) {
+    json question = std::move(*answer);
     question["verb"] = verb_for(request.subject, "time");
-    question["seed"] = request.seed;
+    question["random_seed"] = request.random_seed;
     question["budget_ms"] = request.budget_ms;
     question["baselines"] =
         baselines(request.with_compile, request.with_autotune);
     question["limits"] = {{"wall_ms", request.call_ms},
                           {"memory_bytes", request.memory_bytes}};
-    told = ask(std::move(question), request.wall_ms, cancelled);
+    answer = ask(std::move(question), request.wall_ms, cancelled);
   }
   reply.wall_ms = watch.elapsed_ms();
-  if (!told) {
-    reply.failure = to_failure(told.error());
+  if (!answer) {
+    reply.failure = to_failure(answer.error());
     return reply;
   }
-  reply.waited_ms = told->value("waited_ms", std::int64_t{0});
-  const json timing = told->value("timing", json::object());
+  reply.waited_ms = answer->value("waited_ms", std::int64_t{0});
+  const json timing = answer->value("timing", json::object());
   reply.timing = timing_from(timing);
   reply.rejected = timing.value("rejected", "");
   if (reply.rejected.empty() && reply.timing.outputs_wrong > 0) {
@@ -199,13 +199,13 @@ ProbeReply VerifyPort::probe(const ProbeRequest& request) {
   const GpuList gpus = number ? list_gpus() : GpuList();
   if (number) reply.gpu = known_gpu(options_.installation, gpus, *number);
   // Measuring has a device alone: others would wait for what is known.
-  const auto told =
+  const auto answer =
       ask({{"verb", "probe"}, {"gpu", reply.gpu.empty()}}, request.wall_ms);
-  if (!told) {
-    reply.failure = to_failure(told.error());
+  if (!answer) {
+    reply.failure = to_failure(answer.error());
     return reply;
   }
-  const json machine = told->value("machine", json::object());
+  const json machine = answer->value("machine", json::object());
   reply.torch = machine.value("torch", "");
   reply.copy_gbps = machine.value("copy_gbps", 0.0);
   reply.threads = machine.value("threads", 0);
@@ -239,7 +239,7 @@ Result<json> VerifyPort::subject_fields(const Subject& subject) {
                {{"kind", subject.target}, {"library", kernel->file.string()}}}};
 }
 
-/// There already, as a rule: built at this place, or brought along.
+/// There already, as a rule: built at this location, or brought along.
 Result<KernelCache::Built> VerifyPort::built(const Subject& subject) {
   const auto source = blobs_.get(subject.source);
   if (!source) return std::unexpected(source.error());

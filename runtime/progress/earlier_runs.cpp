@@ -36,7 +36,7 @@ auto what_decides(const RunOptions& options) {
 }
 
 /// Journals of the run directories beside that one, the newest first.
-std::vector<fs::path> journals_beside(const fs::path& run) {
+std::vector<fs::path> sibling_journals(const fs::path& run) {
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
   std::error_code error;
   const fs::path own = fs::absolute(run).lexically_normal();
@@ -97,20 +97,20 @@ std::int64_t median(std::vector<std::int64_t> values) {
 
 }  // namespace
 
-bool is_like(const RunStart& one, const RunStart& other) {
-  return what_decides(one.options) == what_decides(other.options) &&
-         one.machine.name == other.machine.name &&
-         one.machine.cores == other.machine.cores &&
-         gpu_names(one.machine) == gpu_names(other.machine);
+bool is_like(const RunStart& run_start, const RunStart& other) {
+  return what_decides(run_start.options) == what_decides(other.options) &&
+         run_start.machine.name == other.machine.name &&
+         run_start.machine.cores == other.machine.cores &&
+         gpu_names(run_start.machine) == gpu_names(other.machine);
 }
 
 std::vector<EarlierRun> runs_like(const RunStart& start, const fs::path& run,
                                   std::stop_token stop) {
   std::vector<EarlierRun> runs;
-  for (const fs::path& journal : journals_beside(run)) {
+  for (const fs::path& journal : sibling_journals(run)) {
     if (stop.stop_requested()) return {};
-    const auto one = read_run(journal, start, stop);
-    if (one) runs.push_back(*one);
+    const auto current = read_run(journal, start, stop);
+    if (current) runs.push_back(*current);
     if (runs.size() == kRunsMax) break;
   }
   std::ranges::stable_partition(runs, &EarlierRun::is_same_problem);

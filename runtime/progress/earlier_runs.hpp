@@ -22,7 +22,7 @@ struct EarlierRun {
 /// Whether times of one tell something of the other's: target, machine, and
 /// all settings that decide how much is tried and timed. The problem may be
 /// another one.
-bool is_like(const RunStart& one, const RunStart& other);
+bool is_like(const RunStart& run_start, const RunStart& other);
 
 /// Runs beside `run` that went through all stages, the newest first: 16 at
 /// most, out of the 64 newest, none whose journal is above 64 MiB. Runs of the

@@ -97,7 +97,7 @@ std::string command_text(const RunStart& start) {
   words.flag(size_flags(options), options.dynamic_batch);
   words.add("--seeds", joined(options.seeds, ","), joined(usual.seeds, ","));
   words.add("--variants", options.variants_max, usual.variants_max);
-  words.add("--seed", static_cast<std::int64_t>(options.seed), 1);
+  words.add("--random-seed", static_cast<std::int64_t>(options.random_seed), 1);
   if (options.known_kernels.empty()) {
     words.flag("--no-library", true);
   } else {

@@ -51,7 +51,7 @@ class Boxes {
     }
   }
 
-  json made() {
+  json to_json() {
     for (const Node& node : plan_.model.nodes) take(node);
     take_outputs();
     json edges = json::array();
@@ -174,7 +174,7 @@ std::string type_text(const Node& node) {
 }
 
 json model_view(const Plan& plan, std::size_t nodes_max) {
-  return Boxes(plan, nodes_max).made();
+  return Boxes(plan, nodes_max).to_json();
 }
 
 double operation_count(const Graph& graph) {

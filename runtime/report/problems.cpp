@@ -44,9 +44,9 @@ void of_run(const json& view, Problems& problems) {
         {0, "the composed module", text_of(verdict, "reason"), ""});
   }
   const json near =
-      verdict.is_object() ? verdict.value("near_eager", json()) : json();
+      verdict.is_object() ? verdict.value("kernelbench", json()) : json();
   const std::string outcome = text_of(near, "outcome");
-  if (!outcome.empty() && outcome != "near") {
+  if (!outcome.empty() && outcome != "within") {
     problems.push_back(
         {1, "KernelBench's rule: " + outcome, text_of(near, "reason"), ""});
   }
@@ -85,7 +85,7 @@ void of_subgraphs(const json& view, Problems& problems) {
     const std::string what = text_of(subgraph, "type") + ": " + outcome;
     if (outcome == "wrong" || outcome == "failed") {
       problems.push_back({0, what, text_of(subgraph, "reason"), id});
-    } else if (outcome == "lost") {
+    } else if (outcome == "not_faster") {
       problems.push_back({2, what, text_of(subgraph, "reason"), id});
     }
     of_sources(subgraph, problems);

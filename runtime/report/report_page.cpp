@@ -59,19 +59,19 @@ std::string page_script() {
   return script;
 }
 
-/// The frame with what goes into its places, each once and in this order. What
-/// was put in is not looked at again: a journal may say "@DATA@".
+/// The frame with what goes into its locations, each once and in this order.
+/// What was put in is not looked at again: a journal may say "@DATA@".
 std::string framed(std::string_view connect, const std::string& data,
                    const std::string& packs) {
   const std::string script = page_script();
   const std::string style = embedded::runtime_report_page_style;
   std::string_view rest = embedded::runtime_report_page_frame;
   std::string out;
-  const auto put = [&](std::string_view place, std::string_view text) {
-    const auto at = rest.find(place);
+  const auto put = [&](std::string_view marker, std::string_view text) {
+    const auto at = rest.find(marker);
     out += rest.substr(0, at);
     out += text;
-    rest.remove_prefix(at + place.size());
+    rest.remove_prefix(at + marker.size());
   };
   put("@SCRIPT_HASH@", policy_hash(script));
   put("@STYLE_HASH@", policy_hash(style));

@@ -43,7 +43,7 @@ class Gathering {
     take_run(envelope, *message);
   }
 
-  json made() const;
+  json to_json() const;
 
  private:
   void take_run(const Envelope& envelope, const Message& message);
@@ -97,7 +97,7 @@ void Gathering::take_run(const Envelope& envelope, const Message& message) {
   } else if (const auto* m = std::get_if<CaptureReply>(&message)) {
     capture_ = {{"failure", m->failure.message},
                 {"wall_ms", m->wall_ms},
-                {"kept", m->kept}};
+                {"from_library", m->from_library}};
   } else if (const auto* m = std::get_if<Dispatch>(&message)) {
     take_plan(m->plan);
   } else if (std::holds_alternative<ProbeReply>(message)) {
@@ -132,7 +132,7 @@ json Gathering::left_out() const {
           {"unknown_events", unknown_}};
 }
 
-json Gathering::made() const {
+json Gathering::to_json() const {
   json view = {{"format", 1},
                {"problem", start_ ? json(start_->problem_name) : json()},
                {"problem_text", start_ ? start_->problem : ""},
@@ -151,7 +151,7 @@ json Gathering::made() const {
                {"calls", calls_.calls()},
                {"spent", calls_.spent()},
                {"files", files_},
-               {"timeline", timeline_.made(begun_us_, last_us_)},
+               {"timeline", timeline_.to_json(begun_us_, last_us_)},
                {"left_out", left_out()}};
   view["problems"] = problems_of(view);
   return view;
@@ -166,7 +166,7 @@ Result<json> run_view(const Journal& journal, const ViewLimits& limits) {
     return true;
   });
   if (!read) return std::unexpected(read.error());
-  return gathering.made();
+  return gathering.to_json();
 }
 
 }  // namespace weft

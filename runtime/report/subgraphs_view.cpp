@@ -104,7 +104,7 @@ void SubgraphsView::take_result(const Envelope& envelope,
   (*view)["event"] = envelope.seq;
   (*view)["built"] = result.built;
   (*view)["log"] = result.build_log;
-  (*view)["place"] = result.place;
+  (*view)["location"] = result.location;
   (*view)["verdict"] = fields.value("verdict", json());
   (*view)["failure"] = result.failure.message;
   (*view)["state"] = result.failure ? "failed" : result.verdict.kind;
@@ -120,7 +120,7 @@ void SubgraphsView::take_end(const Envelope& envelope,
   view["reason"] = done.reason;
   view["best"] = done.best.seed.id;
   view["seeds"] = done.seeds;
-  view["right"] = done.right;
+  view["correct"] = done.correct;
   view["llm"] = fields_of(envelope).value("llm", json());
   view["ended_us"] = envelope.at_us;
 }

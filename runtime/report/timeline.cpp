@@ -92,17 +92,17 @@ void Timeline::take_lease(const Envelope& envelope, const Message& message) {
         "wait", "", m->group, "call of " + m->provider, envelope.at_us};
     return;
   }
-  const auto end = [&](std::uint64_t ticket, const Place& place,
+  const auto end = [&](std::uint64_t ticket, const Location& location,
                        std::string failure) {
     auto node = waits_.extract({envelope.dst, ticket});
     if (node.empty()) return;
-    node.mapped().place = place;
+    node.mapped().location = location;
     if (envelope.at_us - node.mapped().at_us >= kShortestWaitUs) {
       close(node.mapped(), envelope.at_us, std::move(failure));
     }
   };
   if (const auto* m = std::get_if<LeaseGranted>(&message)) {
-    end(m->ticket, m->place, "");
+    end(m->ticket, m->location, "");
   } else if (const auto* m = std::get_if<LeaseDenied>(&message)) {
     end(m->ticket, "", "denied");
   } else if (const auto* m = std::get_if<LlmCallDenied>(&message)) {
@@ -118,7 +118,7 @@ void Timeline::take(const Envelope& envelope, const Message& message) {
       const auto group = groups_.find({envelope.src, m->effect});
       if (group != groups_.end()) subgraph = group->second;
     }
-    requests_[envelope.seq] = {kind, place_of(envelope.dst),
+    requests_[envelope.seq] = {kind, location_of(envelope.dst),
                                std::move(subgraph), label_of(envelope, message),
                                envelope.at_us};
     return;
@@ -134,20 +134,21 @@ void Timeline::take(const Envelope& envelope, const Message& message) {
   take_lease(envelope, message);
 }
 
-json Timeline::made(std::int64_t origin_us, std::int64_t now_us) const {
+json Timeline::to_json(std::int64_t origin_us, std::int64_t now_us) const {
   std::vector<Span> all = spans_;
   for (const auto& [seq, open] : requests_)
     all.push_back({open, now_us, "open"});
   for (const auto& [who, open] : waits_) all.push_back({open, now_us, "open"});
   std::ranges::stable_sort(all, {}, [](const Span& s) { return s.what.at_us; });
-  std::map<std::string, std::size_t> places = {{"", 0}};
+  std::map<std::string, std::size_t> lanes = {{"", 0}};
   json names = json::array({"head"});
   json spans = json::array();
   for (const Span& span : all) {
-    const auto [place, is_new] =
-        places.try_emplace(span.what.place, places.size());
-    if (is_new) names.push_back(span.what.place);
-    spans.push_back({span.what.kind, place->second, span.what.at_us - origin_us,
+    const auto [location, is_new] =
+        lanes.try_emplace(span.what.location, lanes.size());
+    if (is_new) names.push_back(span.what.location);
+    spans.push_back({span.what.kind, location->second,
+                     span.what.at_us - origin_us,
                      std::max<std::int64_t>(0, span.until_us - span.what.at_us),
                      span.what.subgraph, span.what.label, span.failure});
   }
@@ -155,7 +156,7 @@ json Timeline::made(std::int64_t origin_us, std::int64_t now_us) const {
   for (const auto& [kind, sum] : kinds_) {
     kinds[kind] = {{"count", sum.first}, {"us", sum.second}};
   }
-  return {{"places", names},
+  return {{"locations", names},
           {"kinds", kinds},
           {"spans", spans},
           {"left_out", left_out_}};

@@ -19,16 +19,16 @@ class Timeline {
 
   void take(const Envelope& envelope, const Message& message);
 
-  /// {places: [name], kinds: {kind: {count, us}}, spans: [[kind, place,
+  /// {locations: [name], kinds: {kind: {count, us}}, spans: [[kind, location,
   /// start_us, length_us, subgraph, label, failure]], left_out}; times from
   /// `origin_us`, spans by their start. What has no answer yet lasts until
   /// `now_us`, and its failure is "open".
-  nlohmann::json made(std::int64_t origin_us, std::int64_t now_us) const;
+  nlohmann::json to_json(std::int64_t origin_us, std::int64_t now_us) const;
 
  private:
   struct Open {
     std::string kind;
-    std::string place;
+    std::string location;
     std::string subgraph;
     std::string label;
     std::int64_t at_us = 0;

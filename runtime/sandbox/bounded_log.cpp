@@ -50,7 +50,7 @@ struct BoundedLog::State {
   std::thread thread;
 
   ~State() {
-    for (int* one : {&file, &reader, &writer, &stop}) close_one(*one);
+    for (int* entry : {&file, &reader, &writer, &stop}) close_one(*entry);
   }
 
   void take(std::string_view bytes) {
@@ -127,8 +127,9 @@ BoundedLog::BoundedLog(std::unique_ptr<State> state)
     : state_(std::move(state)) {}
 
 BoundedLog::~BoundedLog() {
-  const std::uint64_t one = 1;
-  write_all(state_->stop, {reinterpret_cast<const char*>(&one), sizeof one});
+  const std::uint64_t increment = 1;
+  write_all(state_->stop,
+            {reinterpret_cast<const char*>(&increment), sizeof increment});
   state_->thread.join();
 }
 

@@ -33,10 +33,10 @@ class Library {
  public:
   explicit Library(const std::string& name)
       : handle_(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (!handle_) complaint_ = dlerror();
+    if (!handle_) error_text_ = dlerror();
   }
   explicit operator bool() const { return handle_ != nullptr; }
-  const std::string& complaint() const { return complaint_; }
+  const std::string& error_text() const { return error_text_; }
   void* find(const char* name) const { return dlsym(handle_, name); }
 
   /// The library's own status, zero when all is well; not zero, too, where it
@@ -49,7 +49,7 @@ class Library {
 
  private:
   void* handle_ = nullptr;
-  std::string complaint_;
+  std::string error_text_;
 };
 
 std::int64_t attribute(const Library& cuda, int which, int device) {
@@ -137,7 +137,7 @@ GpuList list_gpus(const GpuLibraries& libraries) {
   GpuList list;
   const Library cuda(libraries.cuda);
   if (!cuda) {
-    list.why_none = "no NVIDIA driver (" + cuda.complaint() + ")";
+    list.why_none = "no NVIDIA driver (" + cuda.error_text() + ")";
     return list;
   }
   int count = 0;

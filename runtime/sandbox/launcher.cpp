@@ -60,8 +60,8 @@ bool read_some(int fd, std::string& text, std::size_t limit) {
   char buffer[65536];
   const ssize_t size = read(fd, buffer, sizeof buffer);
   if (size < 0) return errno == EINTR;
-  const auto room = limit - std::min(limit, text.size());
-  text.append(buffer, std::min(room, static_cast<std::size_t>(size)));
+  const auto capacity = limit - std::min(limit, text.size());
+  text.append(buffer, std::min(capacity, static_cast<std::size_t>(size)));
   return size > 0;
 }
 

@@ -10,8 +10,9 @@
 namespace weft {
 namespace {
 
-bool contains(const std::vector<Place>& places, const Place& place) {
-  return std::ranges::find(places, place) != places.end();
+bool contains(const std::vector<Location>& locations,
+              const Location& location) {
+  return std::ranges::find(locations, location) != locations.end();
 }
 
 }  // namespace
@@ -38,15 +39,15 @@ std::string Invariants::take_subgraph(const Message& message) {
   if (const auto* m = std::get_if<OptimizeSubgraph>(&message)) {
     verdicts_.try_emplace(m->subgraph, 0);
   } else if (const auto* m = std::get_if<VerifySeed>(&message)) {
-    at_work_[m->subgraph] = m->place;
+    at_work_[m->subgraph] = m->location;
   } else if (const auto* m = std::get_if<SubgraphDone>(&message)) {
     if (++verdicts_[m->subgraph] > 1) {
       return "subgraph " + m->subgraph + " has two verdicts";
     }
-    if (m->best.timed && m->best.place != at_work_[m->subgraph]) {
+    if (m->best.timed && m->best.location != at_work_[m->subgraph]) {
       return "the best kernel of " + m->subgraph + " was timed at " +
-             place_name(m->best.place) + ", the others at " +
-             place_name(at_work_[m->subgraph]);
+             location_name(m->best.location) + ", the others at " +
+             location_name(at_work_[m->subgraph]);
     }
   }
   return "";
@@ -62,19 +63,19 @@ std::string Invariants::take_lease(const Envelope& envelope,
   } else if (const auto* m = std::get_if<LeaseGranted>(&message)) {
     const Ticket ticket{envelope.dst, m->ticket};
     if (llm_.may_ask(ticket.first, ticket.second)) return "";
-    return grant(ticket, m->place, envelope.cause);
+    return grant(ticket, m->location, envelope.cause);
   } else if (const auto* m = std::get_if<LeaseReleased>(&message)) {
     const auto asked = leases_.find({envelope.src, m->ticket});
-    if (asked != leases_.end() && !asked->second.held) {
+    if (asked != leases_.end() && !asked->second.retained) {
       asked->second.withdrawn = envelope.seq;
     }
     give_back({envelope.src, m->ticket});
   } else if (const auto* m = std::get_if<LeaseExpired>(&message)) {
-    if (!m->held) give_back({envelope.dst, m->ticket});
+    if (!m->retained) give_back({envelope.dst, m->ticket});
   } else if (const auto* m = std::get_if<LeaseLost>(&message)) {
     give_back({envelope.dst, m->ticket});
-    if (left_places_.contains(m->place)) {
-      return place_name(m->place) + " left, and counts as lost";
+    if (gone_locations_.contains(m->location)) {
+      return location_name(m->location) + " left, and counts as lost";
     }
   }
   return "";
@@ -97,13 +98,13 @@ std::string Invariants::take_effect(const Envelope& envelope,
   if (lease == granted_.end()) {
     return envelope.src + " asks " + envelope.dst + " without a lease";
   }
-  const Place& place = lease->second.place;
-  if (place != place_of(envelope.dst)) {
-    return envelope.src + " has a lease at " + place_name(place) +
+  const Location& location = lease->second.location;
+  if (location != location_of(envelope.dst)) {
+    return envelope.src + " has a lease at " + location_name(location) +
            ", and asks " + envelope.dst;
   }
   if (std::holds_alternative<TimeRequest>(message) && !lease->second.is_whole) {
-    return "a kernel is timed beside others at " + place_name(place);
+    return "a kernel is timed beside others at " + location_name(location);
   }
   return "";
 }
@@ -112,14 +113,14 @@ void Invariants::offer(std::uint64_t heard) {
   while (!offers_.empty() && offers_.begin()->first <= heard) {
     const Capacities offer = offers_.extract(offers_.begin()).mapped();
     std::erase_if(capacity_, [&](const auto& item) {
-      return item.first.second == offer.place;
+      return item.first.second == offer.location;
     });
-    left_places_.erase(offer.place);
+    gone_locations_.erase(offer.location);
     for (const auto& [name, units] : offer.units) {
       if (units > 0) {
-        capacity_[{name, offer.place}] = units;
-      } else if (left_places_.insert(offer.place).second) {
-        give_back_all(offer.place);
+        capacity_[{name, offer.location}] = units;
+      } else if (gone_locations_.insert(offer.location).second) {
+        give_back_all(offer.location);
       }
     }
   }
@@ -128,8 +129,8 @@ void Invariants::offer(std::uint64_t heard) {
 std::string Invariants::asked(const Ticket& ticket,
                               const LeaseRequest& request) {
   const auto went_down =
-      std::ranges::count_if(request.avoid, [&](const Place& place) {
-        return !left_.contains({ticket.first, place});
+      std::ranges::count_if(request.avoid, [&](const Location& location) {
+        return !left_.contains({ticket.first, location});
       });
   if (went_down > 1) {
     return "work of " + ticket.first +
@@ -146,19 +147,19 @@ void Invariants::handed_back(const Envelope& envelope, const Message& message) {
   std::visit(
       [&](const auto& reply) {
         if constexpr (requires { reply.failure.code; }) {
-          if (reply.failure.code != "lost") return;
-          left_.insert({envelope.dst, place_of(envelope.src)});
+          if (reply.failure.code != "node_lost") return;
+          left_.insert({envelope.dst, location_of(envelope.src)});
         }
       },
       message);
 }
 
-std::string Invariants::grant(const Ticket& ticket, const Place& place,
+std::string Invariants::grant(const Ticket& ticket, const Location& location,
                               std::uint64_t cause) {
   const auto found = leases_.find(ticket);
   if (found == leases_.end()) return "a lease is granted that nobody asked for";
   Lease& lease = found->second;
-  if (lease.held) return "a lease is granted twice";
+  if (lease.retained) return "a lease is granted twice";
   if (lease.withdrawn > 0) {
     if (cause > lease.withdrawn) return "a withdrawn lease is granted";
     // They crossed: the broker has what it granted back already.
@@ -166,57 +167,59 @@ std::string Invariants::grant(const Ticket& ticket, const Place& place,
     return "";
   }
   const LeaseRequest& request = lease.request;
-  const Pool pool{request.resource, place};
+  const Pool pool{request.resource, location};
   if (!capacity_.contains(pool)) {
     return "a lease of " + request.resource + " is granted at " +
-           place_name(place) + ", which offers none";
+           location_name(location) + ", which offers none";
   }
-  const bool may = request.places.empty() || contains(request.places, place);
-  if (!may || contains(request.avoid, place)) {
-    return "a lease is granted at " + place_name(place) +
+  const bool may =
+      request.locations.empty() || contains(request.locations, location);
+  if (!may || contains(request.avoid, location)) {
+    return "a lease is granted at " + location_name(location) +
            ", where it was not asked for";
   }
-  lease.held = true;
-  lease.place = place;
+  lease.retained = true;
+  lease.location = location;
   lease.units = std::min(request.units, capacity_[pool]);
   lease.is_whole = lease.units == capacity_[pool];
-  const Pool memory{gpu_memory, place};
+  const Pool memory{gpu_memory, location};
   if (capacity_.contains(memory)) {
     lease.memory = std::min(request.memory_bytes, capacity_[memory]);
   }
   granted_[ticket] = lease;
-  std::string problem = use(request.resource, place, lease.units);
+  std::string problem = use(request.resource, location, lease.units);
   if (problem.empty() && lease.memory > 0) {
-    problem = use(gpu_memory, place, lease.memory);
+    problem = use(gpu_memory, location, lease.memory);
   }
   return problem;
 }
 
-std::string Invariants::use(const std::string& resource, const Place& place,
-                            std::int64_t units) {
-  const Pool pool{resource, place};
+std::string Invariants::use(const std::string& resource,
+                            const Location& location, std::int64_t units) {
+  const Pool pool{resource, location};
   used_[pool] += units;
   if (used_[pool] <= capacity_[pool]) return "";
   return std::to_string(used_[pool]) + " units of " + resource + " at " +
-         place_name(place) + " are leased, there are " +
+         location_name(location) + " are leased, there are " +
          std::to_string(capacity_[pool]);
 }
 
-/// Nobody is told: who holds one hears from its port that the place left.
-void Invariants::give_back_all(const Place& place) {
-  std::vector<Ticket> held;
+/// Nobody is told: who holds one hears from its port that the location left.
+void Invariants::give_back_all(const Location& location) {
+  std::vector<Ticket> retained;
   for (const auto& [ticket, lease] : leases_) {
-    if (lease.held && lease.place == place) held.push_back(ticket);
+    if (lease.retained && lease.location == location)
+      retained.push_back(ticket);
   }
-  for (const Ticket& ticket : held) give_back(ticket);
+  for (const Ticket& ticket : retained) give_back(ticket);
 }
 
 void Invariants::give_back(const Ticket& ticket) {
   const auto found = leases_.find(ticket);
-  if (found == leases_.end() || !found->second.held) return;
+  if (found == leases_.end() || !found->second.retained) return;
   const Lease& lease = found->second;
-  used_[{lease.request.resource, lease.place}] -= lease.units;
-  used_[{gpu_memory, lease.place}] -= lease.memory;
+  used_[{lease.request.resource, lease.location}] -= lease.units;
+  used_[{gpu_memory, lease.location}] -= lease.memory;
   leases_.erase(found);
 }
 

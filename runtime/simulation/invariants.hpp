@@ -1,5 +1,5 @@
 // What must hold in every run, checked from the journal alone: each request is
-// answered at most once; leases stay within what their place offers, and are
+// answered at most once; leases stay within what their location offers, and are
 // granted where they may be; an effect happens under a lease of its asker's, at
 // the place of the lease; what is stopped was begun; work that two places went
 // down with is not taken to a third (those that left do not count); a
@@ -30,14 +30,14 @@ class Invariants {
 
  private:
   using Ticket = std::pair<Address, std::uint64_t>;
-  using Pool = std::pair<std::string, Place>;  // resource, place
+  using Pool = std::pair<std::string, Location>;  // resource, location
   struct Lease {
     LeaseRequest request;
-    Place place;
+    Location location;
     std::int64_t units = 0;
     std::int64_t memory = 0;
     bool is_whole = false;  ///< all that the place offers
-    bool held = false;
+    bool retained = false;
     std::uint64_t withdrawn = 0;  ///< event that did it while it was waited for
   };
   std::string take_lease(const Envelope& envelope, const Message& message);
@@ -45,13 +45,13 @@ class Invariants {
   std::string take_subgraph(const Message& message);
   std::string asked(const Ticket& ticket, const LeaseRequest& request);
   void handed_back(const Envelope& envelope, const Message& message);
-  std::string grant(const Ticket& ticket, const Place& place,
+  std::string grant(const Ticket& ticket, const Location& location,
                     std::uint64_t cause);
-  std::string use(const std::string& resource, const Place& place,
+  std::string use(const std::string& resource, const Location& location,
                   std::int64_t units);
   void give_back(const Ticket& ticket);
   void offer(std::uint64_t heard);
-  void give_back_all(const Place& place);
+  void give_back_all(const Location& location);
 
   std::set<std::uint64_t> answered_;
   /// By the event that told the broker: it knows them once it has heard it.
@@ -61,10 +61,11 @@ class Invariants {
   std::map<Ticket, Lease> leases_;
   std::map<Ticket, Lease> granted_;  ///< those that are over, too
   std::set<std::tuple<Address, Address, std::uint64_t>> begun_;
-  std::set<std::pair<Address, Place>> left_;  ///< whose work, and where it was
-  std::set<Place> left_places_;               ///< that offer nothing any more
-  std::map<std::string, int> verdicts_;       ///< by subgraph
-  std::map<std::string, Place> at_work_;      ///< by subgraph
+  std::set<std::pair<Address, Location>>
+      left_;                                 ///< whose work, and where it was
+  std::set<Location> gone_locations_;        ///< that offer nothing any more
+  std::map<std::string, int> verdicts_;      ///< by subgraph
+  std::map<std::string, Location> at_work_;  ///< by subgraph
   int finished_ = 0;
   LlmInvariants llm_;
 };

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "actors/llm_seeds.hpp"
+#include "actors/llm/seeds.hpp"
 #include "actors/role.hpp"
 
 namespace weft {
@@ -29,11 +29,13 @@ std::string LlmInvariants::take(const Envelope& envelope,
 std::string LlmInvariants::take_agents(const Envelope& envelope,
                                        const Message& message) {
   if (const auto* m = std::get_if<OptimizeSubgraph>(&message)) {
-    last_places_[envelope.dst] = m->places.empty() ? "" : m->places.back();
+    last_locations_[envelope.dst] =
+        m->locations.empty() ? "" : m->locations.back();
   } else if (const auto* m = std::get_if<SeedResult>(&message)) {
-    const auto last = last_places_.find(envelope.dst);
-    const bool is_gone = last != last_places_.end() &&
-                         m->failure.code == "lost" && m->place == last->second;
+    const auto last = last_locations_.find(envelope.dst);
+    const bool is_gone = last != last_locations_.end() &&
+                         m->failure.code == "node_lost" &&
+                         m->location == last->second;
     if (is_gone) heard_gone_.try_emplace(envelope.dst, envelope.seq);
   } else if (std::holds_alternative<RefineRequest>(message)) {
     const auto gone = heard_gone_.find(envelope.src);
@@ -59,8 +61,8 @@ std::string LlmInvariants::take_call(const Envelope& envelope,
                                      const Message& message) {
   if (const auto* m = std::get_if<LlmAllowance>(&message)) {
     options_ = m->options;
-    for (const LlmProvider& one : options_.providers) {
-      providers_[one.name].what = one;
+    for (const LlmProvider& provider : options_.providers) {
+      providers_[provider.name].what = provider;
     }
   } else if (const auto* m = std::get_if<LlmCallRequest>(&message)) {
     waiting_[{envelope.src, m->ticket}] = {
@@ -72,16 +74,16 @@ std::string LlmInvariants::take_call(const Envelope& envelope,
     const Ticket ticket{envelope.dst, m->ticket};
     if (waiting_.contains(ticket)) return grant(ticket, envelope);
   } else if (const auto* m = std::get_if<LeaseExpired>(&message)) {
-    const auto call = held_.find({envelope.dst, m->ticket});
-    if (call == held_.end()) return "";
+    const auto call = leases_.find({envelope.dst, m->ticket});
+    if (call == leases_.end()) return "";
     const LlmCallRequest request = call->second.request;
     settle(call->first, request.tokens, request.micro_usd, false);
   } else if (const auto* m = std::get_if<LlmCallSettled>(&message)) {
     const Ticket ticket{envelope.src, m->ticket};
     // Given up before it was allowed: a grant may be on its way all the same.
     if (waiting_.erase(ticket) > 0) granted_[ticket] = true;
-    const auto call = held_.find(ticket);
-    if (call == held_.end()) return "";
+    const auto call = leases_.find(ticket);
+    if (call == leases_.end()) return "";
     const LlmCallRequest& request = call->second.request;
     if (m->tokens > request.tokens || m->micro_usd > request.micro_usd) {
       return "a call costs more than was reserved for it";
@@ -96,9 +98,9 @@ std::string LlmInvariants::take_call(const Envelope& envelope,
     if (call == granted_.end()) return "";  // told by who knows all effects
     if (call->second) return "a call is made twice";
     call->second = true;
-    const auto held = held_.find(call->first);
-    if (held == held_.end()) return "";
-    return is_wanted(held->second.request.group, envelope.cause);
+    const auto lease = leases_.find(call->first);
+    if (lease == leases_.end()) return "";
+    return is_wanted(lease->second.request.group, envelope.cause);
   }
   return "";
 }
@@ -122,7 +124,7 @@ std::string LlmInvariants::grant(const Ticket& ticket,
     return over("the calls at once of " + request.provider, provider.used,
                 provider.what.limits.calls_at_once);
   }
-  held_[ticket] = call;
+  leases_[ticket] = call;
   for (Spent* spent : {&run_, &groups_[request.group]}) {
     spent->reserved_tokens += request.tokens;
     spent->reserved_micro_usd += request.micro_usd;
@@ -138,8 +140,8 @@ std::string LlmInvariants::within_rates(Provider& provider,
                                         std::int64_t now_us) {
   const LlmLimits& limits = provider.what.limits;
   provider.minute.push_back({now_us, call.request.tokens, ticket});
-  std::erase_if(provider.minute, [&](const Minute& one) {
-    return one.at_us + kMinuteUs + 1000 * limits.grace_ms <= now_us;
+  std::erase_if(provider.minute, [&](const Minute& minute) {
+    return minute.at_us + kMinuteUs + 1000 * limits.grace_ms <= now_us;
   });
   const auto count = static_cast<std::int64_t>(provider.minute.size());
   if (limits.requests_per_minute > 0 && count > limits.requests_per_minute) {
@@ -147,7 +149,7 @@ std::string LlmInvariants::within_rates(Provider& provider,
                 limits.requests_per_minute);
   }
   std::int64_t tokens = 0;
-  for (const Minute& one : provider.minute) tokens += one.tokens;
+  for (const Minute& minute : provider.minute) tokens += minute.tokens;
   if (limits.tokens_per_minute > 0 && tokens > limits.tokens_per_minute) {
     return over("the tokens a minute of " + provider.what.name, tokens,
                 limits.tokens_per_minute);
@@ -171,9 +173,9 @@ std::string LlmInvariants::within_budgets(const LlmCallRequest& request) {
        options_.subgraph_tokens},
       {"a subgraph's budget of money", own.micro_usd + own.reserved_micro_usd,
        options_.subgraph_micro_usd}};
-  for (const Limit& one : limits) {
-    if (one.limit >= 0 && one.have > one.limit) {
-      return over(one.what, one.have, one.limit);
+  for (const Limit& entry : limits) {
+    if (entry.limit >= 0 && entry.have > entry.limit) {
+      return over(entry.what, entry.have, entry.limit);
     }
   }
   return "";
@@ -191,7 +193,7 @@ std::string LlmInvariants::in_turn(const Call& call) const {
 
 void LlmInvariants::settle(const Ticket& ticket, std::int64_t tokens,
                            std::int64_t micro_usd, bool free) {
-  const LlmCallRequest request = held_.extract(ticket).mapped().request;
+  const LlmCallRequest request = leases_.extract(ticket).mapped().request;
   for (Spent* spent : {&run_, &groups_[request.group]}) {
     spent->reserved_tokens -= request.tokens;
     spent->reserved_micro_usd -= request.micro_usd;

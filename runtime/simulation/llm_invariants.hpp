@@ -3,7 +3,7 @@
 // each subgraph hold whenever a call is allowed, with all that those under way
 // can cost at most; a provider's pause is kept; a call is made once, and only
 // when it is allowed; who asked long before others does not wait behind them;
-// an agent that has heard that its last place is gone asks no model; and for
+// an agent that has heard that its last location is gone asks no model; and for
 // one that has stopped its calls, none is asked for or made.
 #pragma once
 
@@ -78,14 +78,14 @@ class LlmInvariants {
   std::vector<std::int64_t> times_;  ///< of all events
   std::map<std::string, Provider> providers_;
   std::map<Ticket, Call> waiting_;
-  std::map<Ticket, Call> held_;
+  std::map<Ticket, Call> leases_;
   /// Whether the port has been asked, or must not be any more.
   std::map<Ticket, bool> granted_;
   Spent run_;
   std::map<std::string, Spent> groups_;
   /// By agent: where its kernels can be judged last, and the events that told
   /// it that this is gone, and the model's role that it wants nothing more.
-  std::map<Address, Place> last_places_;
+  std::map<Address, Location> last_locations_;
   std::map<Address, std::uint64_t> heard_gone_;
   std::map<Address, std::uint64_t> stopped_;
 };

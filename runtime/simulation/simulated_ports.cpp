@@ -10,7 +10,7 @@ namespace {
 
 const TensorType rows = {DType::f32, {8, 16}, {16, 1}};
 
-Node made(NodeKind kind, std::string name, std::string target) {
+Node node_of_kind(NodeKind kind, std::string name, std::string target) {
   Node node;
   node.kind = kind;
   node.name = std::move(name);
@@ -21,12 +21,12 @@ Node made(NodeKind kind, std::string name, std::string target) {
 
 Arg node_ref(const std::string& name) { return Arg{NodeRef{name}}; }
 
-Times made_up_times(Random& random) {
+Times simulated_times(Random& random) {
   const double median = 100 + static_cast<double>(pick(random, 900));
   return {median, median * 0.9, median * 1.1, 10};
 }
 
-Verdict made_up_verdict(Random& random) {
+Verdict simulated_verdict(Random& random) {
   static const char* const kinds[] = {"wrong", "crashed", "timed_out",
                                       "cheated", "out_of_memory"};
   Verdict verdict;
@@ -42,48 +42,51 @@ Verdict made_up_verdict(Random& random) {
   return verdict;
 }
 
-NearEager made_up_nearness(const CheckRequest& request, Random& random) {
-  if (std::ranges::find(request.rules, rule::near_eager) ==
+KernelBenchVerdict simulated_kernelbench(const CheckRequest& request,
+                                         Random& random) {
+  if (std::ranges::find(request.rules, rule::kernelbench) ==
       request.rules.end()) {
     return {};
   }
-  NearEager found;
+  KernelBenchVerdict found;
   found.draws = 5;
-  found.outcome = happens(random, 500) ? near_outcome::near : near_outcome::far;
+  found.outcome = happens(random, 500) ? kernelbench_outcome::within
+                                       : kernelbench_outcome::outside;
   if (request.with_compile) {
-    found.compiled = happens(random, 800) ? near_outcome::near : "failed";
+    found.compiled =
+        happens(random, 800) ? kernelbench_outcome::within : "failed";
   }
   return found;
 }
 
-Timing made_up_timing(Random& random, bool with_compile) {
+Timing simulated_timing(Random& random, bool with_compile) {
   Timing timing;
-  timing.candidate = made_up_times(random);
-  timing.eager = made_up_times(random);
+  timing.candidate = simulated_times(random);
+  timing.eager = simulated_times(random);
   const double ratio = timing.eager.median_us / timing.candidate.median_us;
   timing.over_eager = {ratio, 0.95 * ratio, 1.05 * ratio};
-  if (with_compile) timing.compile = made_up_times(random);
+  if (with_compile) timing.compile = simulated_times(random);
   timing.outputs_checked = 3;
   timing.bytes_floor = 1024;
   timing.built = {{"made_up", {{"registers", 32}, {"local_bytes", 8}}}};
   return timing;
 }
 
-KnownKernel made_up_kernel(Blobs& blobs, Random& random) {
+KnownKernel simulated_kernel(Blobs& blobs, Random& random) {
   KnownKernel kernel;
   if (happens(random, 400)) return kernel;
   kernel.source = blobs.put("a kernel of an earlier run");
   kernel.target = "cpu";
   kernel.variant = "made up";
   kernel.origin = "compiler";
-  kernel.candidate = made_up_times(random);
+  kernel.candidate = simulated_times(random);
   kernel.over_eager = {2, 1.9, 2.1};
   return kernel;
 }
 
 /// A kernel that may be none, tokens that may not be told.
-LlmReply made_up_reply(const LlmRequest& request, Blobs& blobs,
-                       Random& random) {
+LlmReply simulated_reply(const LlmRequest& request, Blobs& blobs,
+                         Random& random) {
   LlmReply reply;
   reply.effect = request.effect;
   reply.model = "made-up";
@@ -141,14 +144,14 @@ struct Answer {
     return reply;
   }
   Message operator()(const CheckRequest& m) {
-    CheckReply reply{m.effect, {}, made_up_verdict(random), 40};
-    reply.verdict.near_eager = made_up_nearness(m, random);
+    CheckReply reply{m.effect, {}, simulated_verdict(random), 40};
+    reply.verdict.kernelbench = simulated_kernelbench(m, random);
     return reply;
   }
   Message operator()(const TimeRequest& m) {
     TimeReply reply;
     reply.effect = m.effect;
-    reply.timing = made_up_timing(random, m.with_compile);
+    reply.timing = simulated_timing(random, m.with_compile);
     if (happens(random, 30)) reply.rejected = "made up";
     return reply;
   }
@@ -156,13 +159,13 @@ struct Answer {
     return ProbeReply{m.effect, {}, "2.13.0", 10.0, 2, {}};
   }
   Message operator()(const FindKernelRequest& m) {
-    return FindKernelReply{m.effect, {}, made_up_kernel(blobs, random)};
+    return FindKernelReply{m.effect, {}, simulated_kernel(blobs, random)};
   }
   Message operator()(const KeepKernelRequest& m) {
     return KeepKernelReply{m.effect, {}};
   }
   Message operator()(const LlmRequest& m) {
-    return made_up_reply(m, blobs, random);
+    return simulated_reply(m, blobs, random);
   }
   Message operator()(const TimerRequest& m) { return TimerFired{m.effect}; }
 
@@ -179,21 +182,22 @@ LlmOptions simulated_models(Random& random) {
   options.name = "m0";
   const auto count = 1 + pick(random, 3);
   for (std::int64_t i = 0; i < count; ++i) {
-    LlmProvider one;
-    one.name = "m" + std::to_string(i);
-    one.model = "made-up";
-    one.max_output_tokens = 500 + pick(random, 4'000);
-    one.limits.calls_at_once = static_cast<int>(1 + pick(random, 5));
-    one.limits.requests_per_minute = pick(random, 2) * (1 + pick(random, 20));
+    LlmProvider llm_provider;
+    llm_provider.name = "m" + std::to_string(i);
+    llm_provider.model = "made-up";
+    llm_provider.max_output_tokens = 500 + pick(random, 4'000);
+    llm_provider.limits.calls_at_once = static_cast<int>(1 + pick(random, 5));
+    llm_provider.limits.requests_per_minute =
+        pick(random, 2) * (1 + pick(random, 20));
     // Room for some calls, or for fewer than one.
-    one.limits.tokens_per_minute =
+    llm_provider.limits.tokens_per_minute =
         pick(random, 2) * (5'000 + pick(random, 60'000));
-    one.limits.grace_ms = 1'500;
-    one.prices.input = 1'000'000 * (1 + pick(random, 5));
-    one.prices.output = 1'000'000 * (1 + pick(random, 20));
-    one.native_samples = happens(random, 500);
-    one.wall_ms = 60'000 + pick(random, 540'000);
-    options.providers.push_back(one);
+    llm_provider.limits.grace_ms = 1'500;
+    llm_provider.prices.input = 1'000'000 * (1 + pick(random, 5));
+    llm_provider.prices.output = 1'000'000 * (1 + pick(random, 20));
+    llm_provider.native_samples = happens(random, 500);
+    llm_provider.wall_ms = 60'000 + pick(random, 540'000);
+    options.providers.push_back(llm_provider);
   }
   options.rounds = static_cast<int>(pick(random, 4));
   options.samples = static_cast<int>(1 + pick(random, 3));
@@ -249,8 +253,8 @@ std::string simulated_graph(Random& random) {
   static const char* const operators[] = {
       "aten.relu.default", "aten.tanh.default", "aten.exp.default"};
   Graph graph;
-  graph.nodes.push_back(made(NodeKind::input, "x", "x"));
-  Node weight = made(NodeKind::parameter, "weight", "weight");
+  graph.nodes.push_back(node_of_kind(NodeKind::input, "x", "x"));
+  Node weight = node_of_kind(NodeKind::parameter, "weight", "weight");
   weight.values = {TensorType{DType::f32, {16, 16}, {16, 1}}};
   graph.nodes.push_back(weight);
   std::string last = "x";
@@ -258,15 +262,16 @@ std::string simulated_graph(Random& random) {
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     const auto depth = pick(random, 4);
     for (std::int64_t i = 0; i < depth; ++i) {
-      Node node = made(NodeKind::call,
+      Node node =
+          node_of_kind(NodeKind::call,
                        "op" + std::to_string(stage) + "_" + std::to_string(i),
                        operators[pick(random, 3)]);
       node.args.push_back(node_ref(last));
       last = node.name;
       graph.nodes.push_back(std::move(node));
     }
-    Node product =
-        made(NodeKind::call, "mm" + std::to_string(stage), "aten.mm.default");
+    Node product = node_of_kind(NodeKind::call, "mm" + std::to_string(stage),
+                                "aten.mm.default");
     product.args.push_back(node_ref(last));
     product.args.push_back(node_ref("weight"));
     last = product.name;
@@ -281,9 +286,9 @@ Message simulated_answer(const Message& request, Blobs& blobs, Random& random) {
 }
 
 Message simulated_failure(const Message& request, Random& random) {
-  static const char* const codes[] = {"failed",  "failed",      "failed",
-                                      "missing", "wrong_input", "overloaded",
-                                      "no_room"};
+  static const char* const codes[] = {"failed",   "failed",      "failed",
+                                      "missing",  "wrong_input", "overloaded",
+                                      "disk_full"};
   return failed_reply(request, {codes[pick(random, 7)], "made up",
                                 pick(random, 2) * pick(random, 60'000)});
 }

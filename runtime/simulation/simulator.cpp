@@ -49,12 +49,12 @@ class Simulator {
 
  private:
   void begin();
-  void go_on(const SimulatedPast& past);
-  RunStart made_up_start();
-  void add_places();
-  void change_place();
-  void hand_back(const Place& place);
-  void tell(const Capacities& place);
+  void go_on(const SimulatedOrigin& recorded_run);
+  RunStart simulated_start();
+  void add_locations();
+  void change_location();
+  void hand_back(const Location& location);
+  void inform(const Capacities& location);
   void cancel(const Envelope& word, const CancelEffect& effect);
   bool step();
   bool advance_clock();
@@ -77,15 +77,15 @@ class Simulator {
   std::int64_t now_us_ = 0;
   bool finished_ = false;
 
-  /// What a place offers while it is there. Its own: a crash of the head leaves
-  /// it as it is.
+  /// What a location offers while it is there. Its own: a crash of the head
+  /// leaves it as it is.
   struct Offer {
     Capacities capacities;
     bool is_there = true;
     bool has_changed = false;  ///< since the run began
   };
   RunStart start_;
-  std::vector<Offer> places_;
+  std::vector<Offer> locations_;
   std::map<std::uint64_t, LlmReply> model_answers_;  // by request: on disk
 
   // The head's memory: gone in a crash. Ordered maps: the run must depend on
@@ -100,7 +100,7 @@ class Simulator {
   EffectLedger ledger_;
 };
 
-RunStart Simulator::made_up_start() {
+RunStart Simulator::simulated_start() {
   RunStart start;
   start.problem_name = "simulated.py";
   start.problem = blobs_.put(
@@ -145,9 +145,9 @@ RunStart Simulator::made_up_start() {
 
 void Simulator::begin() {
   if (start_.problem.empty()) {
-    start_ = made_up_start();
+    start_ = simulated_start();
     end_.devices = static_cast<int>(start_.machine.gpus.size());
-    if (start_.vocabulary > 1) add_places();
+    if (start_.vocabulary > 1) add_locations();
   }
   posted_[address::user].push_back(
       to_envelopes(address::user, 0, {{address::extractor, start_}}));
@@ -155,61 +155,61 @@ void Simulator::begin() {
 
 /// The head's devices, which the extractor tells of, and a node or two that
 /// tell of themselves.
-void Simulator::add_places() {
+void Simulator::add_locations() {
   for (const Gpu& gpu : start_.machine.gpus) {
     Capacities device;
-    device.place = place_of_gpu(gpu);
+    device.location = location_of_gpu(gpu);
     device.units = {{"gpu", kGpuUnits}, {gpu_memory, gpu.memory_bytes}};
     device.gpu = gpu;
-    places_.push_back({device});
+    locations_.push_back({device});
   }
   const auto nodes = pick(random_, 3);
   for (std::int64_t i = 0; i < nodes; ++i) {
     const std::string name = "n" + std::to_string(i);
-    places_.push_back(
+    locations_.push_back(
         {Capacities{{{"cpu", 1 + pick(random_, 4)}}, 10'000, name}, false});
     if (start_.machine.gpus.empty()) continue;
-    Offer device = places_.front();
-    device.capacities.place = name + "/GPU-of-" + name;
+    Offer device = locations_.front();
+    device.capacities.location = name + "/GPU-of-" + name;
     device.is_there = false;
-    places_.push_back(device);
+    locations_.push_back(device);
   }
 }
 
-/// With a place that goes, some of what it works on goes unanswered; the rest
-/// had left it before.
-void Simulator::change_place() {
-  if (places_.empty()) return;
-  Offer& offer = places_[static_cast<std::size_t>(
-      pick(random_, static_cast<std::int64_t>(places_.size())))];
+/// With a location that goes, some of what it works on goes unanswered; the
+/// rest had left it before.
+void Simulator::change_location() {
+  if (locations_.empty()) return;
+  Offer& offer = locations_[static_cast<std::size_t>(
+      pick(random_, static_cast<std::int64_t>(locations_.size())))];
   offer.is_there = !offer.is_there;
   offer.has_changed = true;
-  tell(offer.is_there ? offer.capacities
-                      : Capacities{{}, 10'000, offer.capacities.place});
+  inform(offer.is_there ? offer.capacities
+                        : Capacities{{}, 10'000, offer.capacities.location});
   if (offer.is_there) return;
   if (happens(random_, options_.faults.politely)) {
-    ++end_.places_left;
-    return hand_back(offer.capacities.place);
+    ++end_.locations_left;
+    return hand_back(offer.capacities.location);
   }
-  ++end_.places_lost;
+  ++end_.locations_lost;
   std::erase_if(answers_, [&](const auto& item) {
-    const Place place = place_of(item.second.first.dst);
-    return place == offer.capacities.place && happens(random_, 800);
+    const Location location = location_of(item.second.first.dst);
+    return location == offer.capacities.location && happens(random_, 800);
   });
 }
 
 /// Whoever waits for an answer from there is told that there will be none, and
 /// sometimes that it went for want of room.
-void Simulator::hand_back(const Place& place) {
+void Simulator::hand_back(const Location& location) {
   std::map<std::uint64_t, Envelope> open;
   std::erase_if(answers_, [&](const auto& item) {
     const Envelope& request = item.second.first;
-    if (place_of(request.dst) != place) return false;
+    if (location_of(request.dst) != location) return false;
     open[request.seq] = request;
     return true;
   });
   const char* const code =
-      happens(random_, options_.faults.full) ? "no_room" : "lost";
+      happens(random_, options_.faults.full) ? "disk_full" : "node_lost";
   for (const auto& [seq, request] : open) {
     const auto asked = decode(request.type, request.body);
     if (!asked) return broken(asked.error().message);
@@ -218,15 +218,15 @@ void Simulator::hand_back(const Place& place) {
   }
 }
 
-void Simulator::tell(const Capacities& place) {
-  const Address node = address::node(node_of(place.place));
-  posted_[node].push_back(to_envelopes(node, 0, {{address::broker, place}}));
+void Simulator::inform(const Capacities& location) {
+  const Address node = address::node(node_of(location.location));
+  posted_[node].push_back(to_envelopes(node, 0, {{address::broker, location}}));
 }
 
-/// As a head does that resumes. No place is known that would come or go.
-void Simulator::go_on(const SimulatedPast& past) {
-  blobs_.all() = past.blobs;
-  for (const Envelope& envelope : past.journal) {
+/// As a head does that resumes. No location is known that would come or go.
+void Simulator::go_on(const SimulatedOrigin& recorded_run) {
+  blobs_.all() = recorded_run.blobs;
+  for (const Envelope& envelope : recorded_run.journal) {
     end_.journal.push_back(envelope);
     now_us_ = envelope.at_us;
     broken(invariants_.take(envelope));
@@ -242,8 +242,8 @@ void Simulator::go_on(const SimulatedPast& past) {
 }
 
 SimulationEnd Simulator::run() {
-  if (options_.past) {
-    go_on(*options_.past);
+  if (options_.recorded_run) {
+    go_on(*options_.recorded_run);
   } else {
     begin();
   }
@@ -283,7 +283,8 @@ bool Simulator::step() {
   } else {
     handle_next(who);
   }
-  if (!finished_ && happens(random_, options_.faults.place)) change_place();
+  if (!finished_ && happens(random_, options_.faults.location))
+    change_location();
   if (!finished_ && happens(random_, options_.faults.crash)) crash_and_resume();
   return true;
 }
@@ -332,8 +333,8 @@ void Simulator::handle_next(const Address& address) {
   if (!message) return broken(message.error().message);
   Context context(blobs_, envelope.at_us);
   role->receive(envelope.src, *message, context);
-  auto said = to_envelopes(address, envelope.seq, context.take_outbox());
-  if (!said.empty()) posted_[address].push_back(std::move(said));
+  auto envelopes = to_envelopes(address, envelope.seq, context.take_outbox());
+  if (!envelopes.empty()) posted_[address].push_back(std::move(envelopes));
 }
 
 void Simulator::ask_port(const Envelope& request) {
@@ -371,7 +372,7 @@ void Simulator::ask_model(const Envelope& request, const LlmRequest& call) {
     if (known->second.http_status == 0 || happens(random_, 500)) {
       known->second = LlmReply{};
       known->second.effect = call.effect;
-      known->second.failure = {"lost", "the head died", 0};
+      known->second.failure = {"node_lost", "the head died", 0};
       known->second.billed_maybe = true;
     }
     answers_.emplace(now_us_, std::pair{request, Message{known->second}});
@@ -427,29 +428,31 @@ void Simulator::crash_and_resume() {
 }
 
 void Simulator::resume() {
-  Replay past(blobs_, options_.make_role);
+  Replay recorded_run(blobs_, options_.make_role);
   for (const Envelope& envelope : end_.journal) {
-    if (!past.feed(envelope)) {
-      return broken("resume: " + why_not(past));
+    if (!recorded_run.feed(envelope)) {
+      return broken("resume: " + why_not(recorded_run));
     }
   }
   if (end_.journal.empty()) return begin();
-  roles_ = past.take_roles();
+  roles_ = recorded_run.take_roles();
   std::set<std::uint64_t> open;
-  for (const auto& [seq, request] : past.open_requests()) open.insert(seq);
+  for (const auto& [seq, request] : recorded_run.open_requests())
+    open.insert(seq);
   ledger_ = EffectLedger(std::move(open));
-  for (Envelope& envelope : past.take_missing()) {
+  for (Envelope& envelope : recorded_run.take_missing()) {
     posted_[envelope.src].push_back({std::move(envelope)});
   }
   if (!finished_) {
-    for (const auto& [seq, request] : past.open_requests()) ask_port(request);
-    for (const Envelope& cancel : past.cancels()) ask_port(cancel);
+    for (const auto& [seq, request] : recorded_run.open_requests())
+      ask_port(request);
+    for (const Envelope& cancel : recorded_run.cancels()) ask_port(cancel);
   }
   // Nodes join the new head, and say what they have.
-  for (const Offer& offer : places_) {
+  for (const Offer& offer : locations_) {
     if (!offer.has_changed) continue;
-    tell(offer.is_there ? offer.capacities
-                        : Capacities{{}, 10'000, offer.capacities.place});
+    inform(offer.is_there ? offer.capacities
+                          : Capacities{{}, 10'000, offer.capacities.location});
   }
 }
 

@@ -16,13 +16,14 @@
 
 namespace weft {
 
-/// Chances out of 1,000, for each reply of a port (crash, place: each event).
+/// Chances out of 1,000, for each reply of a port (crash, location: each
+/// event).
 struct Faults {
   int lost = 20;
   int doubled = 30;
   int failed = 30;
   int crash = 2;
-  int place = 2;          ///< a place goes, or comes back
+  int location = 2;       ///< a location goes, or comes back
   int politely = 500;     ///< it goes, and hands back what it works on
   int full = 300;         ///< that is for want of room on its disk
   int cancel_late = 500;  ///< what is stopped answers when it likes
@@ -33,7 +34,7 @@ struct Faults {
 using SimulatedBlobs = std::map<std::string, std::string, std::less<>>;
 
 /// What an earlier run, or a fork of one, left behind.
-struct SimulatedPast {
+struct SimulatedOrigin {
   std::vector<Envelope> journal;
   SimulatedBlobs blobs;
 };
@@ -46,15 +47,15 @@ struct SimulationOptions {
   /// Beside the library and the compiler.
   std::vector<std::string> more_sources;
   /// The run goes on from here; nullptr: it begins.
-  const SimulatedPast* past = nullptr;
+  const SimulatedOrigin* recorded_run = nullptr;
 };
 
 struct SimulationEnd {
   std::string problem;  ///< empty: every invariant held
   std::uint64_t events = 0;
   int crashes = 0;
-  int places_lost = 0;
-  int places_left = 0;
+  int locations_lost = 0;
+  int locations_left = 0;
   int cancels = 0;
   int devices = 0;  ///< of the head
   int llm_calls = 0;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/broker.hpp"
-#include "actors/errands.hpp"
+#include "actors/pending_effects.hpp"
 #include "runtime/bus/head_protocol.hpp"
 #include "runtime/bus/node_protocol.hpp"
 #include "runtime/host/effect_ledger.hpp"
@@ -97,7 +97,7 @@ class Swarm {
   void drain_head();
   void perform(head_action::Send& send);
   void perform(head_action::Joined& joined);
-  void perform(head_action::Lost& lost);
+  void perform(head_action::NodeGone& nodes_lost);
   void perform(head_action::Answered& answered);
   void perform(head_action::Dropped& dropped);
   void perform(head_action::Late&) { ++end_.late; }
@@ -107,11 +107,11 @@ class Swarm {
 
   // Its roles
   void post(const Address& from, std::uint64_t cause,
-            const std::vector<Outgoing>& said);
+            const std::vector<Outgoing>& sent);
   void deliver(Envelope envelope);
   void ask_port(const Envelope& request, const Message& message);
   void hear(const Message& message);
-  void tell_broker(const std::string& node, int slots, bool left = false);
+  void inform_broker(const std::string& node, int slots, bool left = false);
 
   SwarmOptions options_;
   Random random_;
@@ -131,7 +131,7 @@ class Swarm {
 
   NoBlobs blobs_;
   Broker broker_;
-  Errands errands_;
+  PendingEffects effects_;
   Invariants invariants_;
   EffectLedger ledger_;
   std::uint64_t seq_ = 0;
@@ -142,7 +142,7 @@ class Swarm {
 
 void Swarm::begin() {
   make_head();
-  // The head works, too: there is always a place.
+  // The head works, too: there is always a location.
   post(asker, 0,
        {{address::broker, Capacities{{{"cpu", 1}}, 1'000'000, "", 5'000}}});
   for (int i = 0; i < options_.nodes; ++i) {
@@ -158,7 +158,7 @@ void Swarm::begin() {
       Context context(blobs_, now_ms_ * 1000);
       LeaseTerms terms;
       terms.ttl_ms = 120'000;
-      errands_.start(address::build, BuildRequest{}, terms, context);
+      effects_.start(address::build, BuildRequest{}, terms, context);
       post(asker, 0, context.take_outbox());
     });
   }
@@ -192,7 +192,8 @@ SwarmEnd Swarm::run() {
   end_.events = seq_;
   end_.resent = before_.resent + head_->counters().resent;
   if (end_.problem.empty() && !open_.empty()) {
-    // What was lost with a place may be answered late, but is asked of nobody.
+    // What was lost with a location may be answered late, but is asked of
+    // nobody.
     broken("work is done, and the head waits for answers");
   }
   if (end_.problem.empty() && broker_.in_use("cpu") != 0) {
@@ -287,7 +288,7 @@ void Swarm::at_node(std::size_t i, std::function<void(NodeProtocol&)> what) {
 void Swarm::drain(std::size_t i) {
   if (!machines_[i].process) return;
   for (NodeAction& action : machines_[i].process->take_actions()) {
-    std::visit([&](auto& one) { perform(i, one); }, action);
+    std::visit([&](auto& item) { perform(i, item); }, action);
   }
 }
 
@@ -393,7 +394,7 @@ void Swarm::check_credits() {
 
 void Swarm::drain_head() {
   for (HeadAction& action : head_->take_actions()) {
-    std::visit([this](auto& one) { perform(one); }, action);
+    std::visit([this](auto& item) { perform(item); }, action);
   }
 }
 
@@ -419,25 +420,25 @@ void Swarm::perform(head_action::Send& send) {
 void Swarm::perform(head_action::Joined& joined) {
   const std::string& name = joined.hello.name;
   const bool goes_on = present_.contains(name) && joined.knows_run;
-  if (present_.contains(name) && !goes_on) tell_broker(name, 0);
+  if (present_.contains(name) && !goes_on) inform_broker(name, 0);
   present_[name] = kOverstated * joined.hello.slots.at("cpu");
   ++end_.joined;
-  if (!goes_on) tell_broker(name, present_[name]);
+  if (!goes_on) inform_broker(name, present_[name]);
 }
 
-void Swarm::perform(head_action::Lost& lost) {
-  for (const NodeRequest& request : lost.requests) {
-    if (open_.erase(request.id) == 0 || !lost.politely) continue;
-    const bool may_be_why = lost.lacked_room && request.was_sent;
+void Swarm::perform(head_action::NodeGone& nodes_lost) {
+  for (const NodeRequest& request : nodes_lost.requests) {
+    if (open_.erase(request.id) == 0 || !nodes_lost.politely) continue;
+    const bool may_be_why = nodes_lost.disk_full && request.was_sent;
     if (may_be_why) ++end_.full;
-    const std::string code = may_be_why ? "no_room" : "lost";
-    post(address::at(address::build, lost.node), request.id,
+    const std::string code = may_be_why ? "disk_full" : "node_lost";
+    post(address::at(address::build, nodes_lost.node), request.id,
          {{asker, failed_reply(asked_.at(request.id), {code, "it left"})}});
   }
-  if (!present_.contains(lost.node)) return;
-  ++(lost.politely ? end_.left : end_.lost);
-  present_.erase(lost.node);
-  tell_broker(lost.node, 0, lost.politely);
+  if (!present_.contains(nodes_lost.node)) return;
+  ++(nodes_lost.politely ? end_.left : end_.nodes_lost);
+  present_.erase(nodes_lost.node);
+  inform_broker(nodes_lost.node, 0, nodes_lost.politely);
 }
 
 void Swarm::perform(head_action::Answered& answered) {
@@ -464,16 +465,16 @@ void Swarm::perform(head_action::Dropped& dropped) {
 
 // Its roles
 
-void Swarm::tell_broker(const std::string& node, int slots, bool left) {
-  Capacities told;
-  told.place = node;
-  if (slots > 0 || left) told.units = {{"cpu", slots}};
-  post(address::node(node), 0, {{address::broker, told}});
+void Swarm::inform_broker(const std::string& node, int slots, bool left) {
+  Capacities capacities;
+  capacities.location = node;
+  if (slots > 0 || left) capacities.units = {{"cpu", slots}};
+  post(address::node(node), 0, {{address::broker, capacities}});
 }
 
 void Swarm::post(const Address& from, std::uint64_t cause,
-                 const std::vector<Outgoing>& said) {
-  for (Envelope& envelope : to_envelopes(from, cause, said)) {
+                 const std::vector<Outgoing>& sent) {
+  for (Envelope& envelope : to_envelopes(from, cause, sent)) {
     posted_.push_back(std::move(envelope));
   }
   if (is_delivering_) return;
@@ -509,7 +510,7 @@ void Swarm::ask_port(const Envelope& request, const Message& message) {
   if (const auto* timer = std::get_if<TimerRequest>(&message)) {
     return answer_later(timer->after_ms, TimerFired{timer->effect});
   }
-  const std::string node = node_of(place_of(request.dst));
+  const std::string node = node_of(location_of(request.dst));
   if (const auto* cancel = std::get_if<CancelEffect>(&message)) {
     for (const auto& [id, open] : open_) {
       if (effect_of(asked_.at(id)) != cancel->effect) continue;
@@ -537,13 +538,14 @@ void Swarm::ask_port(const Envelope& request, const Message& message) {
 
 void Swarm::hear(const Message& message) {
   Context context(blobs_, now_ms_ * 1000);
-  const auto end = errands_.receive(message, context);
+  const auto end = effects_.receive(message, context);
   post(asker, seq_, context.take_outbox());
   if (!end) return;
   ++ended_;
   if (!end->failure) {
     ++end_.answered;
-  } else if (end->failure.code == "lost" || end->failure.code == "no_room") {
+  } else if (end->failure.code == "node_lost" ||
+             end->failure.code == "disk_full") {
     ++end_.given_up;
   } else {
     broken("a piece of work ends with: " + end->failure.message);

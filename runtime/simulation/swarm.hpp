@@ -25,12 +25,12 @@ struct SwarmOptions {
 struct SwarmEnd {
   std::string problem;  ///< empty: all held
   std::uint64_t events = 0;
-  int answered = 0;  ///< pieces
-  int given_up = 0;  ///< pieces that two places went down with
-  int joined = 0;    ///< nodes told to the broker
-  int lost = 0;      ///< nodes, by silence or by another process
-  int left = 0;      ///< nodes, by their word
-  int full = 0;      ///< pieces that a node may have left for, its disk full
+  int answered = 0;    ///< pieces
+  int given_up = 0;    ///< pieces that two locations went down with
+  int joined = 0;      ///< nodes told to the broker
+  int nodes_lost = 0;  ///< nodes, by silence or by another process
+  int left = 0;        ///< nodes, by their word
+  int full = 0;        ///< pieces that a node may have left for, its disk full
   std::uint64_t late = 0;
   std::uint64_t resent = 0;
   std::int64_t took_ms = 0;

@@ -74,7 +74,7 @@ std::optional<StoredKernel> stored_in(const Statement& row) {
   kernel.over_eager = speedup_at(row, 8);
   kernel.over_compile = speedup_at(row, 11);
   kernel.floor_share = row.real(14);
-  kernel.outdone = split(row.bytes(15));
+  kernel.superseded = split(row.bytes(15));
   return stored;
 }
 
@@ -125,12 +125,12 @@ Result<void> insert(Database& database, const std::string& id,
       "used_us = excluded.used_us, bytes = excluded.bytes");
   if (!query) return std::unexpected(query.error());
   const KnownKernel& kernel = stored.kernel;
-  const std::string outdone = joined(kernel.outdone);
+  const std::string superseded = joined(kernel.superseded);
   const std::string_view texts[] = {
       id,          key.signature, key.target,     key.device,   key.policy,
       stored.text, kernel.target, kernel.variant, kernel.origin};
-  const int places[] = {1, 2, 3, 4, 5, 7, 8, 9, 10};
-  for (int i = 0; i < 9; ++i) query->bind_text(places[i], texts[i]);
+  const int columns[] = {1, 2, 3, 4, 5, 7, 8, 9, 10};
+  for (int i = 0; i < 9; ++i) query->bind_text(columns[i], texts[i]);
   query->bind(6, key.format);
   const Times& times = kernel.candidate;
   query->bind_real(11, times.median_us);
@@ -142,11 +142,11 @@ Result<void> insert(Database& database, const std::string& id,
                           kernel.over_compile.low, kernel.over_compile.high,
                           kernel.floor_share};
   for (int i = 0; i < 7; ++i) query->bind_real(15 + i, reals[i]);
-  query->bind_text(22, outdone);
+  query->bind_text(22, superseded);
   query->bind(23, now_us);
   query->bind(
       24, static_cast<std::int64_t>(stored.text.size() + key.signature.size() +
-                                    outdone.size()));
+                                    superseded.size()));
   return query->run();
 }
 
@@ -261,7 +261,7 @@ Result<std::vector<LibraryEntry>> Library::entries() const {
       entry.key.device = query->bytes(18);
       entry.key.policy = query->bytes(19);
       entry.key.format = static_cast<int>(query->integer(20));
-      entry.kept_us = query->integer(21);
+      entry.stored_us = query->integer(21);
       entry.uses = query->integer(22);
     }
   };
@@ -314,7 +314,7 @@ Result<void> Library::keep(const KernelKey& key, std::string_view judged,
   return done;
 }
 
-Result<std::optional<std::string>> Library::find_made(
+Result<std::optional<std::string>> Library::find_artefact(
     std::string_view key) const {
   const auto work = [&]() -> Result<std::optional<std::string>> {
     auto database = open();
@@ -347,8 +347,8 @@ Result<std::optional<std::string>> Library::find_made(
   return found;
 }
 
-Result<void> Library::keep_made(std::string_view key,
-                                std::string_view bytes) const {
+Result<void> Library::store_artefact(std::string_view key,
+                                     std::string_view bytes) const {
   const auto work = [&]() -> Result<void> {
     auto database = open();
     if (!database) return std::unexpected(database.error());

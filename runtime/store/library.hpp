@@ -32,8 +32,8 @@ struct StoredKernel {
 struct LibraryEntry {
   KernelKey key;
   StoredKernel stored;
-  std::int64_t kept_us = 0;  ///< since 1970: when it was verified and timed
-  std::int64_t uses = 0;     ///< that it was verified anew
+  std::int64_t stored_us = 0;  ///< since 1970: when it was verified and timed
+  std::int64_t uses = 0;       ///< that it was verified anew
 };
 
 /// Above these, what was not used for longest goes.
@@ -68,8 +68,9 @@ class Library {
 
   /// What was made from all that `key` names. nullopt too when its bytes are
   /// not those that were kept.
-  Result<std::optional<std::string>> find_made(std::string_view key) const;
-  Result<void> keep_made(std::string_view key, std::string_view bytes) const;
+  Result<std::optional<std::string>> find_artefact(std::string_view key) const;
+  Result<void> store_artefact(std::string_view key,
+                              std::string_view bytes) const;
 
  private:
   Result<Database> open() const;

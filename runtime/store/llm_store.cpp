@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string packed(const KeptAnswer& answer) {
+std::string packed(const StoredAnswer& answer) {
   msgpack::sbuffer buffer;
   msgpack::pack(buffer, answer);
   return {buffer.data(), buffer.size()};
@@ -19,9 +19,9 @@ std::string packed(const KeptAnswer& answer) {
 
 /// Nothing for bytes that are no answer: a call that is made again costs less
 /// than a run that ends.
-std::optional<KeptAnswer> unpacked(std::string_view bytes) {
+std::optional<StoredAnswer> unpacked(std::string_view bytes) {
   try {
-    return msgpack::unpack(bytes.data(), bytes.size()).get().as<KeptAnswer>();
+    return msgpack::unpack(bytes.data(), bytes.size()).get().as<StoredAnswer>();
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -106,7 +106,7 @@ Result<void> LlmReplies::forget_asked(const std::string& request) {
 }
 
 Result<void> LlmReplies::keep(const std::string& request,
-                              const KeptAnswer& answer) {
+                              const StoredAnswer& answer) {
   auto query = database_.prepare(
       "UPDATE call SET answer = ?2, good = ?3 WHERE request = ?1");
   if (!query) return std::unexpected(query.error());
@@ -134,8 +134,8 @@ Result<LlmCache> LlmCache::open(const fs::path& file, std::int64_t bytes_max) {
   return LlmCache(std::move(*database), bytes_max);
 }
 
-Result<std::optional<KeptAnswer>> LlmCache::find(const std::string& prompt,
-                                                 int ordinal) {
+Result<std::optional<StoredAnswer>> LlmCache::find(const std::string& prompt,
+                                                   int ordinal) {
   auto query = database_.prepare(
       "SELECT answer FROM answer WHERE prompt = ? AND ordinal = ?");
   if (!query) return std::unexpected(query.error());
@@ -148,7 +148,7 @@ Result<std::optional<KeptAnswer>> LlmCache::find(const std::string& prompt,
 }
 
 Result<void> LlmCache::add(const std::string& prompt,
-                           const KeptAnswer& answer) {
+                           const StoredAnswer& answer) {
   // In one statement, so that two runs do not give the same number.
   auto query = database_.prepare(
       "INSERT INTO answer(prompt, ordinal, bytes, answer) VALUES(?1, "

@@ -16,11 +16,11 @@ namespace weft {
 
 /// A reply with its texts themselves, where the message has blobs: those are
 /// durable only with the journal's next event.
-struct KeptAnswer {
+struct StoredAnswer {
   LlmReply reply;
   std::vector<std::string> texts;
   WEFT_FIELDS(reply, texts)
-  bool operator==(const KeptAnswer&) const = default;
+  bool operator==(const StoredAnswer&) const = default;
 };
 
 class LlmReplies {
@@ -30,7 +30,7 @@ class LlmReplies {
 
   struct Call {
     bool asked = false;  ///< by this process or one before
-    std::optional<KeptAnswer> answer;
+    std::optional<StoredAnswer> answer;
   };
   /// `request` and `prompt` are content hashes, of the one call and of what it
   /// asks.
@@ -41,7 +41,7 @@ class LlmReplies {
                           const std::string& prompt);
   /// It never left: who asks again may do so.
   Result<void> forget_asked(const std::string& request);
-  Result<void> keep(const std::string& request, const KeptAnswer& answer);
+  Result<void> keep(const std::string& request, const StoredAnswer& answer);
 
   /// How many good answers this run has had to that prompt.
   Result<int> answered(const std::string& prompt);
@@ -60,9 +60,9 @@ class LlmCache {
                                std::int64_t bytes_max = kBytesMax);
 
   /// The answer of that number, from 0, among those to the prompt.
-  Result<std::optional<KeptAnswer>> find(const std::string& prompt,
-                                         int ordinal);
-  Result<void> add(const std::string& prompt, const KeptAnswer& answer);
+  Result<std::optional<StoredAnswer>> find(const std::string& prompt,
+                                           int ordinal);
+  Result<void> add(const std::string& prompt, const StoredAnswer& answer);
 
  private:
   LlmCache(Database database, std::int64_t bytes_max)

@@ -30,7 +30,7 @@ const char* const lock_name = "owner.lock";
 /// Inputs and outputs of a model, in float32, a few times over.
 constexpr unsigned long long kMemoryFreeMin = 2ull << 30;
 
-bool has_room(const fs::path& folder) {
+bool has_free_space(const fs::path& folder) {
   struct statvfs about{};
   if (statvfs(folder.c_str(), &about) != 0) return false;
   if (access(folder.c_str(), W_OK) != 0) return false;
@@ -86,9 +86,9 @@ Result<RunDirectory> RunDirectory::create(const fs::path& folder) {
   }
   // Its path is told to processes as JSON.
   const std::string path = fs::absolute(folder).string();
-  if (const std::string told = repaired_utf8(path); told != path) {
+  if (const std::string shown = repaired_utf8(path); shown != path) {
     return fail(ErrorCode::wrong_input,
-                "the name of " + told + " is not UTF-8: choose another");
+                "the name of " + shown + " is not UTF-8: choose another");
   }
   std::error_code error;
   if (fs::exists(folder / "journal.db", error)) {
@@ -109,18 +109,19 @@ Result<RunDirectory> RunDirectory::create(const fs::path& folder) {
 Result<RunDirectory> RunDirectory::open(const fs::path& folder) {
   std::error_code error;
   const bool is_journal = fs::is_regular_file(folder, error);
-  const fs::path place = is_journal ? folder.parent_path() : folder;
-  if (!fs::exists(place / "journal.db", error)) {
+  const fs::path scratch_parent = is_journal ? folder.parent_path() : folder;
+  if (!fs::exists(scratch_parent / "journal.db", error)) {
     return fail(ErrorCode::wrong_input,
                 folder.string() + " is no run directory: it has no journal.db");
   }
   return RunDirectory(
-      fs::absolute(place.empty() ? "." : place).lexically_normal());
+      fs::absolute(scratch_parent.empty() ? "." : scratch_parent)
+          .lexically_normal());
 }
 
 Result<Scratch> Scratch::make(const RunDirectory& run) {
   const fs::path parent =
-      has_room(memory_folder) ? memory_folder : run.folder();
+      has_free_space(memory_folder) ? memory_folder : run.folder();
   sweep(parent);
   const fs::path folder =
       parent / (scratch_prefix + std::to_string(getpid()) + scratch_suffix);

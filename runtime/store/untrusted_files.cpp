@@ -48,11 +48,13 @@ std::unexpected<Error> cannot_remove(const std::string& name) {
 /// The folder, opened for reading once its owner, who is this user or whom
 /// root outranks, may list and change it. No link is followed.
 Fd open_writable(int parent, const std::string& name) {
-  const Fd place(openat(parent, name.c_str(),
-                        O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const Fd opened_folder(openat(parent, name.c_str(),
+                                O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat about{};
-  if (!place || fstat(place.number(), &about) != 0) return Fd(-1);
-  const std::string path = "/proc/self/fd/" + std::to_string(place.number());
+  if (!opened_folder || fstat(opened_folder.number(), &about) != 0)
+    return Fd(-1);
+  const std::string path =
+      "/proc/self/fd/" + std::to_string(opened_folder.number());
   if ((about.st_mode & S_IRWXU) != S_IRWXU) chmod(path.c_str(), S_IRWXU);
   return Fd(open(path.c_str(), kOpenFolder));
 }

@@ -57,13 +57,13 @@ bool is_admitted(const Access& access, std::string_view cookies,
   }
   while (!cookies.empty()) {
     const auto end = cookies.find(';');
-    std::string_view one = cookies.substr(0, end);
+    std::string_view name = cookies.substr(0, end);
     cookies = end == std::string_view::npos ? "" : cookies.substr(end + 1);
-    while (one.starts_with(' ')) one.remove_prefix(1);
-    const auto equals = one.find('=');
-    if (one.substr(0, equals) != kTokenCookie) continue;
+    while (name.starts_with(' ')) name.remove_prefix(1);
+    const auto equals = name.find('=');
+    if (name.substr(0, equals) != kTokenCookie) continue;
     if (equals == std::string_view::npos) continue;
-    if (is_token(access, one.substr(equals + 1))) return true;
+    if (is_token(access, name.substr(equals + 1))) return true;
   }
   return false;
 }

@@ -27,34 +27,37 @@ json heads_of(const std::vector<Envelope>& envelopes) {
 
 }  // namespace
 
-json run_answer(const Shelf::Run& run) {
-  const Tally& tally = run.tally;
-  json about = {
-      {"id", run.entry.id},          {"folder", run.entry.folder.string()},
-      {"events", tally.events},      {"first_us", tally.first_us},
-      {"last_us", tally.last_us},    {"subgraphs", tally.subgraphs},
-      {"outcomes", tally.outcomes},  {"verdicts", tally.verdicts},
-      {"micro_usd", tally.micro_usd}};
-  if (tally.start) {
-    about["problem"] = tally.start->problem_name;
-    about["target"] = tally.start->options.target;
+json run_answer(const RunIndex::Run& run) {
+  const RunCounters& run_counters = run.run_counters;
+  json about = {{"id", run.entry.id},
+                {"folder", run.entry.folder.string()},
+                {"events", run_counters.events},
+                {"first_us", run_counters.first_us},
+                {"last_us", run_counters.last_us},
+                {"subgraphs", run_counters.subgraphs},
+                {"outcomes", run_counters.outcomes},
+                {"verdicts", run_counters.verdicts},
+                {"micro_usd", run_counters.micro_usd}};
+  if (run_counters.start) {
+    about["problem"] = run_counters.start->problem_name;
+    about["target"] = run_counters.start->options.target;
   }
-  about["finished"] = tally.finished.has_value();
-  if (tally.finished) {
-    about["exit_code"] = tally.finished->exit_code;
-    about["summary"] = tally.finished->summary;
+  about["finished"] = run_counters.finished.has_value();
+  if (run_counters.finished) {
+    about["exit_code"] = run_counters.finished->exit_code;
+    about["summary"] = run_counters.finished->summary;
   }
   const auto origin = run.journal.meta("origin");
   if (origin) about["origin"] = json::parse(*origin, nullptr, false);
   return about;
 }
 
-json RunList::answer(Shelf& shelf) {
-  const auto entries = shelf.list();
+json RunList::answer(RunIndex& run_index) {
+  const auto entries = run_index.list();
   const std::lock_guard lock(mutex_);
   std::map<std::string, Known> now;
   json runs = json::array();
-  for (const Shelf::Entry& entry : entries) {
+  for (const RunIndex::Entry& entry : entries) {
     if (runs.size() >= kLookedIntoMax) break;
     auto known = known_.find(entry.id);
     if (known != known_.end() && known->second.changed == entry.changed) {
@@ -63,8 +66,8 @@ json RunList::answer(Shelf& shelf) {
       continue;
     }
     json about;
-    const auto used =
-        shelf.with(entry.id, [&](Shelf::Run& run) { about = run_answer(run); });
+    const auto used = run_index.with(
+        entry.id, [&](RunIndex::Run& run) { about = run_answer(run); });
     if (!used) {
       about = {{"id", entry.id},
                {"folder", entry.folder.string()},
@@ -78,23 +81,24 @@ json RunList::answer(Shelf& shelf) {
   return {{"runs", std::move(runs)}, {"more", more}};
 }
 
-Result<json> moment_answer(Shelf::Run& run, std::uint64_t at) {
-  const auto moment = run.past.moment(at);
+Result<json> moment_answer(RunIndex::Run& run, std::uint64_t at) {
+  const auto moment = run.journal_reader.moment(at);
   if (!moment) return std::unexpected(moment.error());
-  const auto causes = run.past.causes(at, kCausesMax);
+  const auto causes = run.journal_reader.causes(at, kCausesMax);
   if (!causes) return std::unexpected(causes.error());
-  const auto said = run.past.consequences(at, kConsequencesMax);
-  if (!said) return std::unexpected(said.error());
-  json answer = {{"last", run.tally.events},
+  const auto consequences =
+      run.journal_reader.consequences(at, kConsequencesMax);
+  if (!consequences) return std::unexpected(consequences.error());
+  json answer = {{"last", run.run_counters.events},
                  {"event", head_of(moment->event)},
                  {"body", fields_of(moment->event)},
                  {"causes", heads_of(*causes)},
-                 {"said", heads_of(*said)},
+                 {"said", heads_of(*consequences)},
                  {"roles", moment->roles},
                  {"unanswered", heads_of(moment->unanswered)}};
   // Before it was told of anything it has no state; and this weft's may decide
   // otherwise than the one that made the run.
-  const auto broker = run.past.state(address::broker, at);
+  const auto broker = run.journal_reader.state(address::broker, at);
   answer["broker"] = broker ? (*broker)["state"] : json();
   if (!broker) answer["broker_unknown"] = broker.error().message;
   return answer;

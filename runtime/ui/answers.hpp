@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "runtime/ui/shelf.hpp"
+#include "runtime/ui/run_index.hpp"
 
 namespace weft {
 
@@ -17,7 +17,7 @@ namespace weft {
 class RunList {
  public:
   /// {"runs": [...], "more": how many are not looked into}.
-  nlohmann::json answer(Shelf& shelf);
+  nlohmann::json answer(RunIndex& run_index);
 
  private:
   struct Known {
@@ -29,10 +29,10 @@ class RunList {
 };
 
 /// What is known of a run in a few words.
-nlohmann::json run_answer(const Shelf::Run& run);
+nlohmann::json run_answer(const RunIndex::Run& run);
 
 /// What stands once event `at` is delivered: the event, what led to it and what
 /// came of it, the roles, the requests without a reply, and the broker's state.
-Result<nlohmann::json> moment_answer(Shelf::Run& run, std::uint64_t at);
+Result<nlohmann::json> moment_answer(RunIndex::Run& run, std::uint64_t at);
 
 }  // namespace weft

@@ -141,12 +141,12 @@ void LimitedServer::end() {
     ends_ = true;
   }
   ready_.notify_all();
-  const std::uint64_t one = 1;
-  (void)!write(wake_, &one, sizeof one);
+  const std::uint64_t increment = 1;
+  (void)!write(wake_, &increment, sizeof increment);
   threads_.clear();  // which waits for them
   const std::lock_guard lock(mutex_);
-  for (const Connection& one : arrivals_) close(one.socket);
-  for (const Connection& one : requests_) close(one.socket);
+  for (const Connection& arrival : arrivals_) close(arrival.socket);
+  for (const Connection& request : requests_) close(request.socket);
   arrivals_.clear();
   requests_.clear();
 }
@@ -161,13 +161,13 @@ void LimitedServer::admit(Connection connection) {
     const std::lock_guard lock(mutex_);
     arrivals_.push_back(std::move(connection));
   }
-  const std::uint64_t one = 1;
-  (void)!write(wake_, &one, sizeof one);
+  const std::uint64_t increment = 1;
+  (void)!write(wake_, &increment, sizeof increment);
 }
 
 void LimitedServer::take_arrivals(std::vector<Connection>& waiting) {
   const std::lock_guard lock(mutex_);
-  for (Connection& one : arrivals_) waiting.push_back(std::move(one));
+  for (Connection& arrival : arrivals_) waiting.push_back(std::move(arrival));
   arrivals_.clear();
   while (waiting.size() > limits_.waiting_max) {
     close(waiting.front().socket);
@@ -185,20 +185,21 @@ void LimitedServer::watch() {
     }
     std::vector<pollfd> events = {{wake_, POLLIN, 0}};
     int wait_ms = 60'000;
-    for (const Connection& one : waiting) {
-      events.push_back({one.socket, POLLIN, 0});
-      wait_ms = std::min(wait_ms, left_ms(one.deadline));
+    for (const Connection& connection : waiting) {
+      events.push_back({connection.socket, POLLIN, 0});
+      wait_ms = std::min(wait_ms, left_ms(connection.deadline));
     }
     poll(events.data(), events.size(), wait_ms);
     std::vector<Connection> still;
     for (std::size_t i = 0; i < waiting.size(); ++i) {
-      Connection& one = waiting[i];
-      const bool is_heard = events[i + 1].revents != 0 || !one.bytes.empty();
-      if (is_heard && !hear(one)) continue;
-      if (left_ms(one.deadline) == 0) {
-        close(one.socket);
+      Connection& connection = waiting[i];
+      const bool is_heard =
+          events[i + 1].revents != 0 || !connection.bytes.empty();
+      if (is_heard && !hear(connection)) continue;
+      if (left_ms(connection.deadline) == 0) {
+        close(connection.socket);
       } else {
-        still.push_back(std::move(one));
+        still.push_back(std::move(connection));
       }
     }
     waiting = std::move(still);
@@ -206,7 +207,7 @@ void LimitedServer::watch() {
     (void)!read(wake_, &ignored, sizeof ignored);
     take_arrivals(waiting);
   }
-  for (const Connection& one : waiting) close(one.socket);
+  for (const Connection& connection : waiting) close(connection.socket);
 }
 
 bool LimitedServer::hear(Connection& connection) {

@@ -74,47 +74,49 @@ void Metrics::sample_all(const char* name, const std::string& labels,
   }
 }
 
-void Metrics::add(Shelf::Run& run) {
+void Metrics::add(RunIndex::Run& run) {
   const std::string labels =
       label("run", run.entry.folder.filename().string()) + "," +
       label("id", run.entry.id);
-  const Tally& tally = run.tally;
-  sample("weft_run_events", labels, static_cast<double>(tally.events));
+  const RunCounters& run_counters = run.run_counters;
+  sample("weft_run_events", labels, static_cast<double>(run_counters.events));
   sample("weft_run_last_event_timestamp_seconds", labels,
-         static_cast<double>(tally.last_us) * kMicro);
-  sample("weft_run_finished", labels, tally.finished ? 1 : 0);
-  if (tally.finished) {
-    sample("weft_run_exit_code", labels, tally.finished->exit_code);
+         static_cast<double>(run_counters.last_us) * kMicro);
+  sample("weft_run_finished", labels, run_counters.finished ? 1 : 0);
+  if (run_counters.finished) {
+    sample("weft_run_exit_code", labels, run_counters.finished->exit_code);
   }
   sample("weft_subgraphs_started", labels,
-         static_cast<double>(tally.subgraphs));
-  sample_all("weft_subgraphs_done", labels, "outcome", tally.outcomes);
-  sample_all("weft_verdicts_total", labels, "verdict", tally.verdicts);
-  sample("weft_stale_replies_total", labels, static_cast<double>(tally.stale));
-  sample_all("weft_requests_open", labels, "port", tally.open);
-  for (const auto& [port, all] : tally.answers) {
+         static_cast<double>(run_counters.subgraphs));
+  sample_all("weft_subgraphs_done", labels, "outcome", run_counters.outcomes);
+  sample_all("weft_verdicts_total", labels, "verdict", run_counters.verdicts);
+  sample("weft_stale_replies_total", labels,
+         static_cast<double>(run_counters.stale));
+  sample_all("weft_requests_open", labels, "port", run_counters.open);
+  for (const auto& [port, all] : run_counters.answers) {
     const std::string both = labels + "," + label("port", port);
     sample("weft_request_seconds", both,
            static_cast<double>(all.sum_us) * kMicro, "_sum");
     sample("weft_request_seconds", both, static_cast<double>(all.count),
            "_count");
   }
-  sample_all("weft_llm_tokens_total", labels, "kind", tally.tokens);
+  sample_all("weft_llm_tokens_total", labels, "kind", run_counters.tokens);
   sample("weft_llm_cost_usd_total", labels,
-         static_cast<double>(tally.micro_usd) * kMicro);
-  if (tally.events > 0) add_broker(run, labels);
+         static_cast<double>(run_counters.micro_usd) * kMicro);
+  if (run_counters.events > 0) add_broker(run, labels);
 }
 
 /// Pools and queues; none before the broker was told of any.
-void Metrics::add_broker(Shelf::Run& run, const std::string& labels) {
-  const auto broker = run.past.state(address::broker, run.tally.events);
+void Metrics::add_broker(RunIndex::Run& run, const std::string& labels) {
+  const auto broker =
+      run.journal_reader.state(address::broker, run.run_counters.events);
   if (!broker) return;
   const json& state = (*broker)["state"];
   for (const json& pool : state.at("pools")) {
     const std::string of =
         labels + "," +
         label("resource", pool.at("resource").get<std::string>()) + "," +
-        label("place", pool.at("place").get<std::string>());
+        label("location", pool.at("location").get<std::string>());
     sample("weft_lease_capacity_units", of, pool.at("capacity").get<double>());
     sample("weft_lease_used_units", of, pool.at("used").get<double>());
   }

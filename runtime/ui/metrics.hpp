@@ -5,14 +5,14 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/ui/shelf.hpp"
+#include "runtime/ui/run_index.hpp"
 
 namespace weft {
 
 class Metrics {
  public:
   /// All of the run's samples, as they are now.
-  void add(Shelf::Run& run);
+  void add(RunIndex::Run& run);
 
   std::string text() const;
 
@@ -22,7 +22,7 @@ class Metrics {
   template <class Map>
   void sample_all(const char* name, const std::string& labels,
                   const char* label_name, const Map& map);
-  void add_broker(Shelf::Run& run, const std::string& labels);
+  void add_broker(RunIndex::Run& run, const std::string& labels);
 
   std::map<std::string, std::string> samples_;  ///< by family
 };

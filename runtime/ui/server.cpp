@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "embedded/runtime/ui/page/past.html"
-#include "embedded/runtime/ui/page/past_script.js"
+#include "embedded/runtime/ui/page/events.html"
+#include "embedded/runtime/ui/page/events_script.js"
 #include "embedded/runtime/ui/page/runs.html"
 #include "embedded/runtime/ui/page/runs_script.js"
 #include "embedded/runtime/ui/page/style.css"
@@ -18,7 +18,7 @@
 #include "runtime/ui/connections.hpp"
 #include "runtime/ui/content_policy.hpp"
 #include "runtime/ui/metrics.hpp"
-#include "runtime/ui/shelf.hpp"
+#include "runtime/ui/run_index.hpp"
 
 namespace weft {
 namespace {
@@ -27,7 +27,7 @@ using httplib::Request;
 using httplib::Response;
 using nlohmann::json;
 
-constexpr std::size_t kMetricsRunsMax = Shelf::kOpenMax;
+constexpr std::size_t kMetricsRunsMax = RunIndex::kOpenMax;
 
 void answer(Response& response, const json& value) {
   response.set_content(
@@ -68,20 +68,20 @@ Result<std::uint64_t> number_in(const Request& request, const char* name,
 
 struct PageServer::State {
   explicit State(const Options& options)
-      : access(options.access), shelf(options.place) {}
+      : access(options.access), run_index(options.root) {}
 
   void limit();
   void guard();
   void route();
 
   /// Answers with what `make` makes of a run, whose id is in the address.
-  using Make = std::function<Result<json>(Shelf::Run&, const Request&)>;
+  using Make = std::function<Result<json>(RunIndex::Run&, const Request&)>;
   void get_json(const std::string& what, Make make);
   void get_page(const std::string& address, std::string html);
   void metrics(Response& response);
 
   Access access;
-  Shelf shelf;
+  RunIndex run_index;
   RunList runs;
   LimitedServer server;
   int port = 0;
@@ -146,26 +146,27 @@ void PageServer::State::get_page(const std::string& address, std::string html) {
 }
 
 void PageServer::State::get_json(const std::string& what, Make make) {
-  server.Get("/run/([0-9a-f]+)/" + what, [this, make = std::move(make)](
-                                             const Request& request,
-                                             Response& response) {
-    Result<json> made;
-    const auto used = shelf.with(request.matches[1], [&](Shelf::Run& run) {
-      made = make(run, request);
-    });
-    if (!used) return refuse(response, used.error());
-    if (!made) return refuse(response, made.error());
-    answer(response, *made);
-  });
+  server.Get("/run/([0-9a-f]+)/" + what,
+             [this, make = std::move(make)](const Request& request,
+                                            Response& response) {
+               Result<json> result;
+               const auto used = run_index.with(
+                   request.matches[1],
+                   [&](RunIndex::Run& run) { result = make(run, request); });
+               if (!used) return refuse(response, used.error());
+               if (!result) return refuse(response, result.error());
+               answer(response, *result);
+             });
 }
 
 /// Of the newest runs alone: each is opened for it.
 void PageServer::State::metrics(Response& response) {
   Metrics metrics;
   std::size_t count = 0;
-  for (const Shelf::Entry& entry : shelf.list()) {
+  for (const RunIndex::Entry& entry : run_index.list()) {
     if (++count > kMetricsRunsMax) break;
-    (void)shelf.with(entry.id, [&](Shelf::Run& run) { metrics.add(run); });
+    (void)run_index.with(entry.id,
+                         [&](RunIndex::Run& run) { metrics.add(run); });
   }
   response.set_content(metrics.text(), "text/plain; version=0.0.4");
 }
@@ -173,7 +174,7 @@ void PageServer::State::metrics(Response& response) {
 void PageServer::State::route() {
   get_page("/", embedded::runtime_ui_page_runs);
   get_page("/run/[0-9a-f]+/", live_page());
-  get_page("/run/[0-9a-f]+/past", embedded::runtime_ui_page_past);
+  get_page("/run/[0-9a-f]+/events", embedded::runtime_ui_page_events);
   const auto text = [this](const char* address, const char* bytes,
                            const char* type) {
     server.Get(address, [=](const Request&, Response& response) {
@@ -181,36 +182,38 @@ void PageServer::State::route() {
     });
   };
   text("/runs.js", embedded::runtime_ui_page_runs_script, "text/javascript");
-  text("/past.js", embedded::runtime_ui_page_past_script, "text/javascript");
+  text("/events.js", embedded::runtime_ui_page_events_script,
+       "text/javascript");
   text("/style.css", embedded::runtime_ui_page_style, "text/css");
   // Browsers ask for it unasked, and tell of an error where there is none.
   server.Get("/favicon.ico",
              [](const Request&, Response& response) { response.status = 204; });
   server.Get("/runs.json", [this](const Request&, Response& response) {
-    answer(response, runs.answer(shelf));
+    answer(response, runs.answer(run_index));
   });
   server.Get("/metrics",
              [this](const Request&, Response& response) { metrics(response); });
-  get_json("view.json", [](Shelf::Run& run, const Request&) {
+  get_json("view.json", [](RunIndex::Run& run, const Request&) {
     return run_view(run.journal);
   });
-  get_json("about.json", [](Shelf::Run& run, const Request&) -> Result<json> {
-    return run_answer(run);
-  });
-  get_json("moment.json", [](Shelf::Run& run, const Request& request) {
-    const auto at = number_in(request, "at", run.tally.events);
+  get_json("about.json",
+           [](RunIndex::Run& run, const Request&) -> Result<json> {
+             return run_answer(run);
+           });
+  get_json("moment.json", [](RunIndex::Run& run, const Request& request) {
+    const auto at = number_in(request, "at", run.run_counters.events);
     return at ? moment_answer(run, *at) : std::unexpected(at.error());
   });
-  get_json("state.json", [](Shelf::Run& run, const Request& request) {
-    const auto at = number_in(request, "at", run.tally.events);
+  get_json("state.json", [](RunIndex::Run& run, const Request& request) {
+    const auto at = number_in(request, "at", run.run_counters.events);
     if (!at) return Result<json>(std::unexpected(at.error()));
-    return run.past.state(request.get_param_value("role"), *at);
+    return run.journal_reader.state(request.get_param_value("role"), *at);
   });
   server.Get("/run/([0-9a-f]+)/text/([0-9a-f]{64})",
              [this](const Request& request, Response& response) {
                Result<std::string> bytes;
                const auto used =
-                   shelf.with(request.matches[1], [&](Shelf::Run& run) {
+                   run_index.with(request.matches[1], [&](RunIndex::Run& run) {
                      bytes = run.journal.get_blob(request.matches[2].str());
                    });
                if (!used) return refuse(response, used.error());

@@ -16,7 +16,7 @@ namespace weft {
 class PageServer {
  public:
   struct Options {
-    std::filesystem::path place;  ///< a run, or a folder of runs
+    std::filesystem::path root;  ///< a run, or a folder of runs
     Access access;
     int port = 0;  ///< 0: any that is free
   };

@@ -1,6 +1,6 @@
 #include "actors/broker.hpp"
 
-#include "tests/actors/bench.hpp"
+#include "tests/actors/role_fixture.hpp"
 
 using namespace weft;
 
@@ -11,8 +11,8 @@ LeaseRequest ask(std::uint64_t ticket, int units, std::string group = "g",
   return {ticket, "cpu", units, std::move(group), ttl_ms};
 }
 
-struct BrokerBench : Bench<Broker> {
-  explicit BrokerBench(int cores = 2, int queue_max = 100) {
+struct BrokerFixture : RoleFixture<Broker> {
+  explicit BrokerFixture(int cores = 2, int queue_max = 100) {
     give("extractor", Capacities{{{"cpu", cores}}, queue_max});
   }
   std::vector<std::pair<Address, std::uint64_t>> granted(
@@ -30,21 +30,21 @@ using Grants = std::vector<std::pair<Address, std::uint64_t>>;
 }  // namespace
 
 TEST_CASE("a lease is granted at once while units are free") {
-  BrokerBench broker;
+  BrokerFixture broker;
   CHECK(broker.granted(broker.give("a", ask(1, 1))) == Grants{{"a", 1}});
   CHECK(broker.granted(broker.give("b", ask(1, 1))) == Grants{{"b", 1}});
   CHECK(broker.role.in_use("cpu") == 2);
 }
 
 TEST_CASE("a request waits until units come back") {
-  BrokerBench broker;
+  BrokerFixture broker;
   broker.give("a", ask(1, 2));
   CHECK(broker.granted(broker.give("b", ask(1, 1))).empty());
   CHECK(broker.granted(broker.give("a", LeaseReleased{1})) == Grants{{"b", 1}});
 }
 
 TEST_CASE("a request for all units is clipped and not overtaken") {
-  BrokerBench broker;
+  BrokerFixture broker;
   broker.give("a", ask(1, 1));
   CHECK(broker.granted(broker.give("b", ask(1, 1'000'000))).empty());
   CHECK(broker.granted(broker.give("c", ask(1, 1))).empty());
@@ -54,7 +54,7 @@ TEST_CASE("a request for all units is clipped and not overtaken") {
 }
 
 TEST_CASE("who waits for many units is not overtaken by whose turn it was") {
-  BrokerBench broker;
+  BrokerFixture broker;
   broker.give("a", ask(1, 1, "a"));
   CHECK(broker.granted(broker.give("b", ask(1, 2, "b"))).empty());
   CHECK(broker.granted(broker.give("a", ask(2, 1, "a"))).empty());
@@ -62,7 +62,7 @@ TEST_CASE("who waits for many units is not overtaken by whose turn it was") {
 }
 
 TEST_CASE("turns of a few requests go round the groups") {
-  BrokerBench broker(1);
+  BrokerFixture broker(1);
   broker.give("holder", ask(9, 1));
   for (std::uint64_t i = 1; i <= 6; ++i) broker.give("many", ask(i, 1, "many"));
   broker.give("few", ask(1, 1, "few"));
@@ -86,26 +86,26 @@ TEST_CASE("turns of a few requests go round the groups") {
 }
 
 TEST_CASE("a lease that is not given back expires, and its units return") {
-  BrokerBench broker(1);
+  BrokerFixture broker(1);
   const auto sent = broker.give("dead", ask(7, 1));
-  const auto timer = one<TimerRequest>(sent);
+  const auto timer = single<TimerRequest>(sent);
   CHECK(timer.after_ms == 1000);
   broker.give("next", ask(1, 1));
   const auto after = broker.give(address::clock, TimerFired{timer.effect});
-  CHECK(one<LeaseExpired>(after).ticket == 7);
+  CHECK(single<LeaseExpired>(after).ticket == 7);
   CHECK(broker.granted(after) == Grants{{"next", 1}});
 }
 
 TEST_CASE("a timer that fires after the release changes nothing") {
-  BrokerBench broker(1);
-  const auto timer = one<TimerRequest>(broker.give("a", ask(1, 1)));
+  BrokerFixture broker(1);
+  const auto timer = single<TimerRequest>(broker.give("a", ask(1, 1)));
   broker.give("a", LeaseReleased{1});
   CHECK(broker.give(address::clock, TimerFired{timer.effect}).empty());
 }
 
 TEST_CASE("a release that comes after the expiry gives nothing back twice") {
-  BrokerBench broker(1);
-  const auto timer = one<TimerRequest>(broker.give("a", ask(1, 1)));
+  BrokerFixture broker(1);
+  const auto timer = single<TimerRequest>(broker.give("a", ask(1, 1)));
   broker.give(address::clock, TimerFired{timer.effect});
   broker.give("b", ask(1, 1));
   CHECK(broker.give("a", LeaseReleased{1}).empty());
@@ -113,23 +113,23 @@ TEST_CASE("a release that comes after the expiry gives nothing back twice") {
 }
 
 TEST_CASE("a full queue denies, and says so") {
-  BrokerBench broker(1, 1);
+  BrokerFixture broker(1, 1);
   broker.give("a", ask(1, 1));
   broker.give("b", ask(1, 1));
-  const auto denied = one<LeaseDenied>(broker.give("c", ask(5, 1)));
+  const auto denied = single<LeaseDenied>(broker.give("c", ask(5, 1)));
   CHECK(denied.ticket == 5);
   CHECK(denied.reason.find("full") != std::string::npos);
 }
 
 TEST_CASE("an unknown resource is denied") {
-  BrokerBench broker;
+  BrokerFixture broker;
   const auto denied =
-      one<LeaseDenied>(broker.give("a", LeaseRequest{1, "moon", 1, "", 10}));
+      single<LeaseDenied>(broker.give("a", LeaseRequest{1, "moon", 1, "", 10}));
   CHECK(denied.reason.find("moon") != std::string::npos);
 }
 
 TEST_CASE("what waits can be given up, and what waits behind it comes next") {
-  BrokerBench broker(2);
+  BrokerFixture broker(2);
   broker.give("a", ask(1, 1));
   broker.give("b", ask(1, 2));
   CHECK(broker.granted(broker.give("c", ask(1, 1))).empty());
@@ -141,41 +141,41 @@ TEST_CASE("what waits can be given up, and what waits behind it comes next") {
 namespace {
 
 /// A head with a grace time, and two devices of 100 bytes.
-struct PlaceBench : Bench<Broker> {
-  PlaceBench() {
+struct LocationFixture : RoleFixture<Broker> {
+  LocationFixture() {
     Capacities head{{{"cpu", 2}, {"disk", 1}}};
     head.grace_ms = 500;
     give("extractor", head);
     device("/GPU-a");
     device("/GPU-b");
   }
-  std::vector<Outgoing> device(const Place& place) {
+  std::vector<Outgoing> device(const Location& location) {
     Capacities offer{{{"gpu", 1}, {"gpu_memory", 100}}};
-    offer.place = place;
+    offer.location = location;
     return give("extractor", offer);
   }
-  std::vector<Outgoing> gone(const Place& place) {
+  std::vector<Outgoing> gone(const Location& location) {
     Capacities offer;
-    offer.place = place;
+    offer.location = location;
     return give("node/n1", offer);
   }
-  LeaseRequest gpu(std::uint64_t ticket, std::vector<Place> places = {},
+  LeaseRequest gpu(std::uint64_t ticket, std::vector<Location> locations = {},
                    std::string group = "g") {
     LeaseRequest request{ticket, "gpu", 1, std::move(group), 1000};
-    request.places = std::move(places);
+    request.locations = std::move(locations);
     return request;
   }
   /// Where it is granted; "nowhere" else.
-  Place granted(const std::vector<Outgoing>& sent) {
+  Location granted(const std::vector<Outgoing>& sent) {
     const auto grants = only<LeaseGranted>(sent);
-    return grants.size() == 1 ? grants.front().second.place : "nowhere";
+    return grants.size() == 1 ? grants.front().second.location : "nowhere";
   }
 };
 
 }  // namespace
 
 TEST_CASE("each device has one lease, and whoever needs one gets any") {
-  PlaceBench broker;
+  LocationFixture broker;
   CHECK(broker.granted(broker.give("a", broker.gpu(1))) == "/GPU-a");
   CHECK(broker.granted(broker.give("b", broker.gpu(1))) == "/GPU-b");
   CHECK(broker.granted(broker.give("c", broker.gpu(1))) == "nowhere");
@@ -183,23 +183,23 @@ TEST_CASE("each device has one lease, and whoever needs one gets any") {
 }
 
 TEST_CASE("who waits for one device keeps nobody from another") {
-  PlaceBench broker;
+  LocationFixture broker;
   broker.give("a", broker.gpu(1, {"/GPU-a"}, "a"));
   const auto waits = broker.give("b", broker.gpu(1, {"/GPU-a"}, "b"));
   CHECK(broker.granted(waits) == "nowhere");
-  CHECK(one<Progress>(waits).stage == "waits");
-  CHECK(one<Progress>(waits).text == "for gpu at GPU-a");
+  CHECK(single<Progress>(waits).stage == "waits");
+  CHECK(single<Progress>(waits).text == "for gpu at GPU-a");
   CHECK(broker.granted(broker.give("c", broker.gpu(1, {}, "c"))) == "/GPU-b");
   broker.now_us = 2'500'000;
   const auto sent = broker.give("a", LeaseReleased{1});
   CHECK(broker.granted(sent) == "/GPU-a");
-  CHECK(one<Progress>(sent).text == "2.5 s for gpu at GPU-a");
+  CHECK(single<Progress>(sent).text == "2.5 s for gpu at GPU-a");
 }
 
 TEST_CASE("memory is leased beside the device, and clipped to what there is") {
-  PlaceBench broker;
+  LocationFixture broker;
   Capacities shared{{{"gpu", 4}, {"gpu_memory", 100}}};
-  shared.place = "/GPU-c";
+  shared.location = "/GPU-c";
   broker.give("extractor", shared);
   auto request = broker.gpu(1, {"/GPU-c"});
   request.memory_bytes = 60;
@@ -214,14 +214,14 @@ TEST_CASE("memory is leased beside the device, and clipped to what there is") {
 }
 
 TEST_CASE("an expired lease's units wait for its holder, but not for ever") {
-  PlaceBench broker;
+  LocationFixture broker;
   const auto timer =
-      one<TimerRequest>(broker.give("a", broker.gpu(1, {"/GPU-a"})));
+      single<TimerRequest>(broker.give("a", broker.gpu(1, {"/GPU-a"})));
   broker.give("b", broker.gpu(1, {"/GPU-a"}));
   const auto expired = broker.give(address::clock, TimerFired{timer.effect});
-  CHECK(one<LeaseExpired>(expired).held);
+  CHECK(single<LeaseExpired>(expired).retained);
   CHECK(broker.granted(expired) == "nowhere");
-  const auto grace = one<TimerRequest>(expired);
+  const auto grace = single<TimerRequest>(expired);
   CHECK(grace.after_ms == 500);
 
   SUBCASE("given back, they are the next one's") {
@@ -230,22 +230,23 @@ TEST_CASE("an expired lease's units wait for its holder, but not for ever") {
   }
   SUBCASE("not given back, they are so after the grace time") {
     const auto over = broker.give(address::clock, TimerFired{grace.effect});
-    CHECK(!one<LeaseExpired>(over).held);
+    CHECK(!single<LeaseExpired>(over).retained);
     CHECK(broker.granted(over) == "/GPU-a");
   }
 }
 
 TEST_CASE(
     "with a place that goes, its leases are lost and hopeless waits end") {
-  PlaceBench broker;
+  LocationFixture broker;
   broker.give("a", broker.gpu(1, {"/GPU-a"}));
   broker.give("b", broker.gpu(2, {"/GPU-a"}));
   const auto sent = broker.gone("/GPU-a");
-  CHECK(one<LeaseLost>(sent).ticket == 1);
-  CHECK(one<LeaseLost>(sent).place == "/GPU-a");
-  CHECK(one<LeaseDenied>(sent).ticket == 2);
-  CHECK(one<LeaseDenied>(sent).lost);
-  CHECK(one<LeaseDenied>(broker.give("c", broker.gpu(1, {"/GPU-a"}))).lost);
+  CHECK(single<LeaseLost>(sent).ticket == 1);
+  CHECK(single<LeaseLost>(sent).location == "/GPU-a");
+  CHECK(single<LeaseDenied>(sent).ticket == 2);
+  CHECK(single<LeaseDenied>(sent).location_lost);
+  CHECK(single<LeaseDenied>(broker.give("c", broker.gpu(1, {"/GPU-a"})))
+            .location_lost);
   // Late words of the lost lease change nothing.
   CHECK(broker.give("a", LeaseReleased{1}).empty());
   broker.device("/GPU-a");
@@ -254,13 +255,13 @@ TEST_CASE(
 }
 
 TEST_CASE("a place that leaves takes its leases with it, and nobody's work") {
-  PlaceBench broker;
+  LocationFixture broker;
   broker.give("a", broker.gpu(1, {"/GPU-a"}));
   Capacities left{{{"gpu", 0}, {"gpu_memory", 0}}};
-  left.place = "/GPU-a";
+  left.location = "/GPU-a";
   const auto sent = broker.give("node/n1", left);
   CHECK(only<LeaseLost>(sent).empty());  // its port says so
-  CHECK(one<Capacities>(sent).units.empty());
+  CHECK(single<Capacities>(sent).units.empty());
   CHECK(broker.role.in_use("gpu", "/GPU-a") == 0);
   broker.device("/GPU-a");
   CHECK(broker.give("a", LeaseReleased{1}).empty());
@@ -269,14 +270,14 @@ TEST_CASE("a place that leaves takes its leases with it, and nobody's work") {
 }
 
 TEST_CASE("a place to avoid is not granted") {
-  PlaceBench broker;
+  LocationFixture broker;
   auto request = broker.gpu(1);
   request.avoid = {"/GPU-a"};
   CHECK(broker.granted(broker.give("a", request)) == "/GPU-b");
 }
 
 TEST_CASE("higher priorities go first, within a group and among groups") {
-  PlaceBench broker;
+  LocationFixture broker;
   broker.give("a", broker.gpu(1, {"/GPU-a"}));
   broker.give("low", broker.gpu(1, {"/GPU-a"}, "one"));
   auto high = broker.gpu(1, {"/GPU-a"}, "one");
@@ -296,12 +297,12 @@ TEST_CASE("higher priorities go first, within a group and among groups") {
 }
 
 TEST_CASE("what came first and is worth less waits for what is worth more") {
-  PlaceBench broker;
+  LocationFixture broker;
   broker.give("holder", broker.gpu(1, {"/GPU-a"}));
-  for (const std::int64_t worth : {10, 30}) {
-    auto request = broker.gpu(1, {"/GPU-a"}, std::to_string(worth));
-    request.worth = worth;
-    broker.give(std::to_string(worth), request);
+  for (const std::int64_t expected_gain : {10, 30}) {
+    auto request = broker.gpu(1, {"/GPU-a"}, std::to_string(expected_gain));
+    request.expected_gain = expected_gain;
+    broker.give(std::to_string(expected_gain), request);
   }
   const auto next = only<LeaseGranted>(broker.give("holder", LeaseReleased{1}));
   REQUIRE(next.size() == 1);
@@ -309,14 +310,14 @@ TEST_CASE("what came first and is worth less waits for what is worth more") {
 }
 
 TEST_CASE("of one priority, what is worth more goes first") {
-  PlaceBench broker;
+  LocationFixture broker;
   broker.give("holder", broker.gpu(1, {"/GPU-a"}));
   broker.give("next", broker.gpu(1, {"/GPU-a"}, "first"));
   const auto ask = [&](const Address& who, const std::string& group,
-                       std::int64_t worth, int priority = 0) {
+                       std::int64_t expected_gain, int priority = 0) {
     auto request = broker.gpu(1, {"/GPU-a"}, group);
     request.ticket = 2;
-    request.worth = worth;
+    request.expected_gain = expected_gain;
     request.priority = priority;
     broker.give(who, request);
   };
@@ -338,8 +339,8 @@ TEST_CASE("of one priority, what is worth more goes first") {
 }
 
 TEST_CASE("who deals out the subgraphs hears of devices and nodes") {
-  PlaceBench broker;
-  const auto told = only<Capacities>(broker.device("/GPU-c"));
-  REQUIRE(told.size() == 1);
-  CHECK(told.front().first == address::dispatcher);
+  LocationFixture broker;
+  const auto answer = only<Capacities>(broker.device("/GPU-c"));
+  REQUIRE(answer.size() == 1);
+  CHECK(answer.front().first == address::dispatcher);
 }

@@ -1,14 +1,14 @@
 // The composer where a model is cut in several ways, or a call of the library's
 // stands in for several of the model's: which module is taken.
-#include "tests/actors/composer_bench.hpp"
+#include "tests/actors/composer_fixture.hpp"
 
 using namespace weft;
 
 namespace {
 
 /// A model that is cut in two ways: of both pieces, or of the second alone.
-struct TwoWaysBench : ComposerBench {
-  explicit TwoWaysBench(bool for_sizes = false) {
+struct TwoPartitionsFixture : ComposerFixture {
+  explicit TwoPartitionsFixture(bool for_sizes = false) {
     if (for_sizes) {
       plan.model.symbolic_shapes.sizes = {64};
       for (std::size_t i = 0; i < plan.model.nodes.size(); ++i) {
@@ -39,7 +39,7 @@ struct TwoWaysBench : ComposerBench {
 
 TEST_CASE("of two cuts the one whose module is faster is taken") {
   for (const double second : {3.0, 1.5}) {
-    TwoWaysBench composer;
+    TwoPartitionsFixture composer;
     CHECK(composer.holds(composer.composed(), 0));
     composer.checked(true);
     composer.timed(2.0);
@@ -57,14 +57,14 @@ TEST_CASE("of two cuts the one whose module is faster is taken") {
 
 TEST_CASE("of two cuts for any batch each is right at all that are judged") {
   const std::size_t judged = 1 + judged_sizes({64}).size();
-  TwoWaysBench composer(true);
+  TwoPartitionsFixture composer(true);
   for (const double speed : {2.0, 3.0}) {
     for (std::size_t i = 0; i < judged; ++i) composer.checked(true);
     composer.timed(speed);
   }
   composer.probed();
   CHECK(composer.report().contains("Taken: second"));
-  TwoWaysBench other(true);
+  TwoPartitionsFixture other(true);
   for (std::size_t i = 0; i < judged; ++i) other.checked(true);
   other.timed(2.0);
   other.checked(true);
@@ -74,7 +74,7 @@ TEST_CASE("of two cuts for any batch each is right at all that are judged") {
 }
 
 TEST_CASE("a cut whose module is wrong leaves the other") {
-  TwoWaysBench composer;
+  TwoPartitionsFixture composer;
   composer.checked(true);
   composer.timed(2.0);
   composer.checked(false);
@@ -84,7 +84,7 @@ TEST_CASE("a cut whose module is wrong leaves the other") {
 }
 
 TEST_CASE("a cut that cannot be checked or timed leaves the other") {
-  TwoWaysBench composer;
+  TwoPartitionsFixture composer;
   composer.fails<CheckRequest, CheckReply>("out of memory");
   composer.checked(true);
   composer.timed(2.0);
@@ -94,7 +94,7 @@ TEST_CASE("a cut that cannot be checked or timed leaves the other") {
 }
 
 TEST_CASE("where both cuts are slower the framework's forward stays") {
-  TwoWaysBench composer;
+  TwoPartitionsFixture composer;
   for (int cut = 0; cut < 2; ++cut) {
     composer.checked(true);
     composer.timed(0.5);
@@ -108,20 +108,20 @@ namespace {
 
 /// A model that is cut as it is written, and with one call that stands in for
 /// several. The kernels, which both cuts have, won or lost.
-struct StandInBench : ComposerBench {
-  explicit StandInBench(const std::string& outcome,
-                        const std::string& accept = "weft") {
+struct StandInFixture : ComposerFixture {
+  explicit StandInFixture(const std::string& outcome,
+                          const std::string& accept = "weft") {
     Plan written = plan;
     written.label = "as written";
-    Plan one = plan;
-    one.label = "in one call";
-    for (Node& node : one.model.nodes) {
+    Plan single = plan;
+    single.label = "in one call";
+    for (Node& node : single.model.nodes) {
       if (!node.target.starts_with("aten.mm")) continue;
       node.target = "aten.scaled_dot_product_attention.default";
       node.source = "p.py:7";
-      one.fused_attention_calls = {node.name};
+      single.fused_attention_calls = {node.name};
     }
-    written.others = {one};
+    written.others = {current};
     Compose compose{blobs.put(plan_to_json(written)), small_run(blobs), {}};
     compose.run.options.accept = accept;
     for (const Subgraph& subgraph : plan.subgraphs) {
@@ -139,7 +139,7 @@ struct StandInBench : ComposerBench {
 }  // namespace
 
 TEST_CASE("a cut with a stand-in is composed and timed without a kernel, too") {
-  StandInBench composer("lost");
+  StandInFixture composer("not_faster");
   CHECK(composer.stands_in(composer.composed()));
   CHECK(composer.composed().contains("class ModelNew"));
   composer.checked(true);
@@ -156,7 +156,7 @@ TEST_CASE("a cut with a stand-in is composed and timed without a kernel, too") {
 
 TEST_CASE(
     "a stand-in that is wrong without a kernel, too, leaves the model's") {
-  StandInBench composer("lost");
+  StandInFixture composer("not_faster");
   composer.checked(false);
   CHECK_FALSE(composer.stands_in(composer.composed()));
   composer.checked(true);
@@ -168,7 +168,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a stand-in that is slower leaves the model's") {
-  StandInBench composer("lost");
+  StandInFixture composer("not_faster");
   composer.checked(true);
   composer.timed(0.5);
   composer.timed(0.5);
@@ -176,7 +176,7 @@ TEST_CASE("a stand-in that is slower leaves the model's") {
 }
 
 TEST_CASE("of a stand-in's cut kernels go before the stand-in does") {
-  StandInBench composer("won");
+  StandInFixture composer("won");
   CHECK_FALSE(composer.stands_in(composer.composed()));
   composer.checked(true);
   composer.timed(2.0);
@@ -193,11 +193,11 @@ TEST_CASE("of a stand-in's cut kernels go before the stand-in does") {
 }
 
 TEST_CASE("by the near rule alone a cut that is far leaves one that is near") {
-  StandInBench composer("won", "near-eager");
-  composer.checked(true, "near");
+  StandInFixture composer("won", "kernelbench");
+  composer.checked(true, "within");
   composer.timed(2.0);
   CHECK(composer.stands_in(composer.composed()));
-  composer.checked(true, "far");
+  composer.checked(true, "outside");
   composer.probed();
   const std::string module =
       *composer.blobs.get(composer.files().files[3].blob);
@@ -207,33 +207,33 @@ TEST_CASE("by the near rule alone a cut that is far leaves one that is near") {
 }
 
 TEST_CASE("the first that can be near to eager is the stand-in") {
-  for (const bool is_near : {true, false}) {
-    StandInBench composer("lost", "both");
-    composer.checked(true, "far", "near");
+  for (const bool passes_kernelbench : {true, false}) {
+    StandInFixture composer("not_faster", "both");
+    composer.checked(true, "outside", "within");
     composer.timed(2.0);
     // Nothing lies between it and the framework's own forward.
     CHECK_FALSE(composer.stands_in(composer.composed()));
-    composer.checked(true, is_near ? "near" : "far");
-    if (!is_near) continue;
+    composer.checked(true, passes_kernelbench ? "within" : "outside");
+    if (!passes_kernelbench) continue;
     composer.timed(1.0);
     composer.probed();
     CHECK(composer.files().files.size() == 5);
   }
-  StandInBench composer("won", "both");
-  composer.checked(true, "near", "near");
+  StandInFixture composer("won", "both");
+  composer.checked(true, "within", "within");
   composer.timed(2.0);
-  composer.checked(true, "far", "near");
+  composer.checked(true, "outside", "within");
   composer.timed(3.0);
   // Of the stand-in and two kernels, the stand-in alone.
   CHECK(composer.stands_in(composer.composed()));
   CHECK_FALSE(composer.holds(composer.composed(), 0));
-  composer.checked(true, "near");
+  composer.checked(true, "within");
   CHECK(composer.stands_in(composer.composed()));
   CHECK(composer.holds(composer.composed(), 0));
-  composer.checked(true, "far");
+  composer.checked(true, "outside");
   // Both rules, and then the time.
   CHECK(composer.stands_in(composer.composed()));
-  composer.checked(true, "near");
+  composer.checked(true, "within");
   composer.timed(1.5);
   composer.probed();
   const std::string near = *composer.blobs.get(composer.files().files[4].blob);

@@ -1,4 +1,4 @@
-#include "tests/actors/composer_bench.hpp"
+#include "tests/actors/composer_fixture.hpp"
 
 using namespace weft;
 
@@ -13,7 +13,7 @@ std::vector<std::string> paths_of(const WriteFilesRequest& files) {
 }  // namespace
 
 TEST_CASE("the winners are composed, verified, timed and reported") {
-  ComposerBench composer;
+  ComposerFixture composer;
   CHECK(composer.holds(composer.composed(), 0));
   CHECK(composer.holds(composer.composed(), 1));
   composer.checked(true);
@@ -26,7 +26,7 @@ TEST_CASE("the winners are composed, verified, timed and reported") {
 }
 
 TEST_CASE("a wrong composition drops the kernel nearest to its tolerance") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(false);
   CHECK(composer.holds(composer.composed(), 0));
   CHECK(!composer.holds(composer.composed(), 1));
@@ -37,7 +37,7 @@ TEST_CASE("a wrong composition drops the kernel nearest to its tolerance") {
 }
 
 TEST_CASE("a composition that was slower once is timed again") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(true);
   composer.timed(0.5);
   composer.timed(2.0);
@@ -48,7 +48,7 @@ TEST_CASE("a composition that was slower once is timed again") {
 }
 
 TEST_CASE("one that was slower and cannot be timed again gives way") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(true);
   composer.timed(0.5);
   composer.fails<TimeRequest, TimeReply>("out of memory");
@@ -56,7 +56,7 @@ TEST_CASE("one that was slower and cannot be timed again gives way") {
 }
 
 TEST_CASE("one slower twice gives way to the framework's forward") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(true);
   composer.timed(0.5);
   composer.timed(0.5);
@@ -72,7 +72,7 @@ TEST_CASE("one slower twice gives way to the framework's forward") {
 TEST_CASE(
     "a second timing confirms that a composition is slower, noise or not") {
   for (const bool is_old : {false, true}) {
-    ComposerBench composer("cpu", "won", "weft", 0, !is_old);
+    ComposerFixture composer("cpu", "won", "weft", 0, !is_old);
     composer.checked(true);
     composer.timed(0.9);
     composer.timed(0.9, "", 0.2);
@@ -86,14 +86,14 @@ TEST_CASE(
 }
 
 TEST_CASE("a composition that cheats in a timed call is not accepted") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(true);
   composer.timed(9.0, "wrong in a timed call");
   CHECK(!composer.holds(composer.composed(), 1));
 }
 
 TEST_CASE("when not even the bare model passes, the run is not verified") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(false);
   composer.checked(false);
   composer.checked(false);
@@ -103,15 +103,15 @@ TEST_CASE("when not even the bare model passes, the run is not verified") {
 }
 
 TEST_CASE("an oracle that dies is asked once more, then the run ends") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.fails<CheckRequest, CheckReply>("the oracle died");
-  const auto finished = one<RunFinished>(composer.sent);
+  const auto finished = single<RunFinished>(composer.sent);
   CHECK(finished.exit_code == 1);
   CHECK(finished.summary.find("oracle died") != std::string::npos);
 }
 
 TEST_CASE("what is right and cannot be timed is reported so") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(true);
   composer.fails<TimeRequest, TimeReply>("the baseline failed");
   const std::string report =
@@ -121,7 +121,7 @@ TEST_CASE("what is right and cannot be timed is reported so") {
 }
 
 TEST_CASE("a report is written even when the machine cannot be probed") {
-  ComposerBench composer;
+  ComposerFixture composer;
   composer.checked(true);
   composer.timed(2.0);
   composer.fails<ProbeRequest, ProbeReply>("no");
@@ -129,7 +129,7 @@ TEST_CASE("a report is written even when the machine cannot be probed") {
 }
 
 TEST_CASE("proven kernels are composed and verified, and nothing is timed") {
-  ComposerBench composer("triton", "proven");
+  ComposerFixture composer("triton", "proven");
   CHECK(composer.holds(composer.composed(), 0));
   composer.checked(true);
   CHECK(only<TimeRequest>(composer.sent).empty());
@@ -140,21 +140,21 @@ TEST_CASE("proven kernels are composed and verified, and nothing is timed") {
 }
 
 TEST_CASE("a module far from eager is composed again where both rules count") {
-  ComposerBench composer("cpu", "won", "both");
-  const auto first = one<CheckRequest>(composer.sent);
-  CHECK(first.rules == std::vector<std::string>{"weft", "near-eager"});
+  ComposerFixture composer("cpu", "won", "both");
+  const auto first = single<CheckRequest>(composer.sent);
+  CHECK(first.rules == std::vector<std::string>{"weft", "kernelbench"});
   CHECK(first.with_compile);
-  composer.checked(true, "far", "near");
+  composer.checked(true, "outside", "within");
   composer.timed(2.0);
   // With one kernel, the nearer one: is that near?
-  const auto sought = one<CheckRequest>(composer.sent);
-  CHECK(sought.rules == std::vector<std::string>{"near-eager"});
+  const auto sought = single<CheckRequest>(composer.sent);
+  CHECK(sought.rules == std::vector<std::string>{"kernelbench"});
   CHECK(composer.holds(composer.composed(), 0));
   CHECK(!composer.holds(composer.composed(), 1));
-  composer.checked(true, "near");
+  composer.checked(true, "within");
   CHECK(composer.holds(composer.composed(), 0));  // checked by both rules now
-  CHECK(one<CheckRequest>(composer.sent).rules == first.rules);
-  composer.checked(true, "near");
+  CHECK(single<CheckRequest>(composer.sent).rules == first.rules);
+  composer.checked(true, "within");
   composer.timed(1.5);
   composer.probed();
   const auto files = composer.files();
@@ -172,12 +172,12 @@ TEST_CASE("a module far from eager is composed again where both rules count") {
 }
 
 TEST_CASE("where no kernel is near to eager the framework's forward is") {
-  ComposerBench composer("cpu", "won", "both");
-  composer.checked(true, "far", "near");
+  ComposerFixture composer("cpu", "won", "both");
+  composer.checked(true, "outside", "within");
   composer.timed(2.0);
-  composer.checked(true, "far");
+  composer.checked(true, "outside");
   CHECK(!composer.holds(composer.composed(), 0));
-  composer.checked(true, "near");
+  composer.checked(true, "within");
   composer.timed(1.0);
   composer.probed();
   CHECK(composer.files().files.size() == 5);
@@ -189,12 +189,12 @@ TEST_CASE("no second module is made where none is wanted or could be") {
     const char *accept, *near, *compiled;
   };
   for (const auto& [accept, near, compiled] :
-       {Case{"weft", "far", "near"}, Case{"both", "near", "near"},
-        Case{"both", "far", "far"}, Case{"both", "failed", "failed"},
+       {Case{"weft", "outside", "within"}, Case{"both", "within", "within"},
+        Case{"both", "outside", "outside"}, Case{"both", "failed", "failed"},
         Case{"both", "", ""}}) {
     CAPTURE(accept);
     CAPTURE(near);
-    ComposerBench composer("cpu", "won", accept);
+    ComposerFixture composer("cpu", "won", accept);
     composer.checked(true, near, compiled);
     composer.timed(2.0);
     composer.probed();
@@ -204,10 +204,10 @@ TEST_CASE("no second module is made where none is wanted or could be") {
 }
 
 TEST_CASE("by the near rule alone there is one module, and it is near") {
-  ComposerBench composer("cpu", "won", "near-eager");
-  composer.checked(true, "far", "far");
-  composer.checked(true, "near");  // it is sought before anything is timed
-  composer.checked(true, "near");
+  ComposerFixture composer("cpu", "won", "kernelbench");
+  composer.checked(true, "outside", "outside");
+  composer.checked(true, "within");  // it is sought before anything is timed
+  composer.checked(true, "within");
   composer.timed(1.5);
   composer.probed();
   const auto files = composer.files();
@@ -220,10 +220,10 @@ TEST_CASE("by the near rule alone there is one module, and it is near") {
 }
 
 TEST_CASE("by the near rule alone what is far is not verified") {
-  ComposerBench composer("cpu", "won", "near-eager");
-  composer.checked(true, "far", "near");
-  composer.checked(true, "far");
-  composer.checked(true, "far");  // not even Model's own forward
+  ComposerFixture composer("cpu", "won", "kernelbench");
+  composer.checked(true, "outside", "within");
+  composer.checked(true, "outside");
+  composer.checked(true, "outside");  // not even Model's own forward
   composer.probed();
   const auto finished = composer.finish();
   CHECK(finished.exit_code == 1);
@@ -231,36 +231,36 @@ TEST_CASE("by the near rule alone what is far is not verified") {
 }
 
 TEST_CASE("a near module that cannot be timed gives way to Model's forward") {
-  ComposerBench composer("cpu", "won", "both");
-  composer.checked(true, "far", "near");
+  ComposerFixture composer("cpu", "won", "both");
+  composer.checked(true, "outside", "within");
   composer.timed(2.0);
-  composer.checked(true, "near");
-  composer.checked(true, "near");
+  composer.checked(true, "within");
+  composer.checked(true, "within");
   composer.fails<TimeRequest, TimeReply>("out of memory");
   CHECK(!composer.holds(composer.composed(), 0));
-  composer.checked(true, "near");
+  composer.checked(true, "within");
   composer.timed(1.0);
   composer.probed();
   CHECK(composer.finish().exit_code == 0);
 }
 
 TEST_CASE("a near module slower than eager twice gives way, too") {
-  ComposerBench composer("cpu", "won", "both");
-  composer.checked(true, "far", "near");
+  ComposerFixture composer("cpu", "won", "both");
+  composer.checked(true, "outside", "within");
   composer.timed(2.0);
-  composer.checked(true, "near");
-  composer.checked(true, "near");
+  composer.checked(true, "within");
+  composer.checked(true, "within");
   composer.timed(0.5);
   composer.timed(0.5);
   CHECK(!composer.holds(composer.composed(), 0));
-  composer.checked(true, "near");
+  composer.checked(true, "within");
   composer.timed(0.5);
   composer.probed();
   CHECK(composer.finish().exit_code == 0);
 }
 
 TEST_CASE("when the run's time is over the whole is checked, and not timed") {
-  ComposerBench composer("cpu", "won", "weft", 1);
+  ComposerFixture composer("cpu", "won", "weft", 1);
   composer.now_us = 2;
   composer.checked(true);
   CHECK(composer.blobs.get(composer.files().files[0].blob)
@@ -271,7 +271,7 @@ TEST_CASE("when the run's time is over the whole is checked, and not timed") {
 }
 
 TEST_CASE("when the run's time is over a wrong whole loses all kernels") {
-  ComposerBench composer("cpu", "won", "weft", 1);
+  ComposerFixture composer("cpu", "won", "weft", 1);
   composer.now_us = 2;
   composer.checked(false);
   CHECK(!composer.holds(composer.composed(), 0));
@@ -280,18 +280,18 @@ TEST_CASE("when the run's time is over a wrong whole loses all kernels") {
 }
 
 TEST_CASE("when the run's time is over no near module is looked for long") {
-  ComposerBench composer("cpu", "won", "near-eager", 1);
+  ComposerFixture composer("cpu", "won", "kernelbench", 1);
   composer.now_us = 2;
-  composer.checked(true, "far", "near");
+  composer.checked(true, "outside", "within");
   CHECK(!composer.holds(composer.composed(), 0));
-  composer.checked(true, "near");  // nor is the machine asked about
+  composer.checked(true, "within");  // nor is the machine asked about
   CHECK(composer.finish().exit_code == 0);
 }
 
 TEST_CASE("a timing has no more time than the run, and no torch.compile") {
-  ComposerBench composer("cpu", "won", "weft", 50'000'000);
+  ComposerFixture composer("cpu", "won", "weft", 50'000'000);
   composer.checked(true);
-  const auto timing = one<TimeRequest>(composer.sent);
+  const auto timing = single<TimeRequest>(composer.sent);
   CHECK(timing.wall_ms == 50'000);
   CHECK(!timing.with_compile);
 }

@@ -2,7 +2,7 @@
 // verified as a whole by then is delivered.
 #include "actors/dispatcher.hpp"
 #include "actors/extractor.hpp"
-#include "tests/actors/composer_bench.hpp"
+#include "tests/actors/composer_fixture.hpp"
 
 using namespace weft;
 
@@ -11,30 +11,31 @@ namespace {
 constexpr std::int64_t kSecondUs = 1'000'000;
 
 /// 20 s of the budget are left when the module is composed.
-struct LateBench : ComposerBench {
-  LateBench() : ComposerBench("cpu", "won", "weft", 20 * kSecondUs) {
-    timer = one<TimerRequest>(sent);
+struct LateFixture : ComposerFixture {
+  LateFixture() : ComposerFixture("cpu", "won", "weft", 20 * kSecondUs) {
+    timer = single<TimerRequest>(sent);
   }
   /// The files that are written then.
   std::vector<Outgoing> is_over() {
     now_us = 22 * kSecondUs;
     return say(address::clock, TimerFired{timer.effect});
   }
-  std::string report(const std::vector<Outgoing>& said) {
-    for (const FileToWrite& file : one<WriteFilesRequest>(said).files) {
+  std::string report(const std::vector<Outgoing>& output) {
+    for (const FileToWrite& file : single<WriteFilesRequest>(output).files) {
       if (file.path == "report.md") return *blobs.get(file.blob);
     }
     return "";
   }
-  RunFinished ended(const std::vector<Outgoing>& said) {
-    const auto effect = one<WriteFilesRequest>(said).effect;
-    return one<RunFinished>(say(address::files, WriteFilesReply{effect, {}}));
+  RunFinished ended(const std::vector<Outgoing>& output) {
+    const auto effect = single<WriteFilesRequest>(output).effect;
+    return single<RunFinished>(
+        say(address::files, WriteFilesReply{effect, {}}));
   }
   TimerRequest timer;
 };
 
-bool has_module(const std::vector<Outgoing>& said) {
-  const auto files = one<WriteFilesRequest>(said).files;
+bool has_module(const std::vector<Outgoing>& output) {
+  const auto files = single<WriteFilesRequest>(output).files;
   return std::ranges::any_of(files, [](const FileToWrite& file) {
     return file.path == "composed/model_new.py";
   });
@@ -43,14 +44,14 @@ bool has_module(const std::vector<Outgoing>& said) {
 }  // namespace
 
 TEST_CASE("a check that goes on when the time is over is dropped") {
-  LateBench composer;
+  LateFixture composer;
   CHECK(composer.timer.after_ms > 20'000);  // a check may be about to end
   CHECK(composer.timer.after_ms < 25'000);
-  const auto check = one<CheckRequest>(composer.sent);
-  const auto said = composer.is_over();
-  CHECK(only<CancelEffect>(said).size() == 1);
-  CHECK_FALSE(has_module(said));
-  const RunFinished finished = composer.ended(said);
+  const auto check = single<CheckRequest>(composer.sent);
+  const auto output = composer.is_over();
+  CHECK(only<CancelEffect>(output).size() == 1);
+  CHECK_FALSE(has_module(output));
+  const RunFinished finished = composer.ended(output);
   CHECK(finished.exit_code == 1);
   CHECK(finished.summary.contains("was over before a module was checked"));
   // Its answer comes too late to count.
@@ -61,38 +62,38 @@ TEST_CASE("a check that goes on when the time is over is dropped") {
 }
 
 TEST_CASE("a module that is right is delivered without its timing") {
-  LateBench composer;
+  LateFixture composer;
   composer.checked(true);
-  one<TimeRequest>(composer.sent);
-  const auto said = composer.is_over();
-  CHECK(has_module(said));
-  CHECK(composer.report(said).contains(kOutOfTime));
-  CHECK(composer.ended(said).exit_code == 0);
+  single<TimeRequest>(composer.sent);
+  const auto output = composer.is_over();
+  CHECK(has_module(output));
+  CHECK(composer.report(output).contains(kOutOfTime));
+  CHECK(composer.ended(output).exit_code == 0);
 }
 
 TEST_CASE("a module that is timed is whole when the machine is not yet known") {
-  LateBench composer;
+  LateFixture composer;
   composer.checked(true);
   composer.timed(2.0);
-  const auto said = composer.is_over();
-  CHECK(has_module(said));
-  CHECK_FALSE(composer.report(said).contains(kOutOfTime));
-  CHECK(composer.ended(said).exit_code == 0);
+  const auto output = composer.is_over();
+  CHECK(has_module(output));
+  CHECK_FALSE(composer.report(output).contains(kOutOfTime));
+  CHECK(composer.ended(output).exit_code == 0);
 }
 
 TEST_CASE("a slower module does not pass for the next one, which is checked") {
-  LateBench composer;
+  LateFixture composer;
   composer.checked(true);
   composer.timed(0.5);
   composer.timed(0.5);  // again, before it is believed
-  one<CheckRequest>(composer.sent);
-  const auto said = composer.is_over();
-  CHECK_FALSE(has_module(said));
-  CHECK(composer.ended(said).exit_code == 1);
+  single<CheckRequest>(composer.sent);
+  const auto output = composer.is_over();
+  CHECK_FALSE(has_module(output));
+  CHECK(composer.ended(output).exit_code == 1);
 }
 
 TEST_CASE("nothing is dropped where the files are being written") {
-  LateBench composer;
+  LateFixture composer;
   composer.checked(true);
   composer.timed(2.0);
   composer.probed();
@@ -100,22 +101,22 @@ TEST_CASE("nothing is dropped where the files are being written") {
   CHECK(composer.is_over().empty());
   const auto end =
       composer.say(address::files, WriteFilesReply{files.effect, {}});
-  CHECK(one<RunFinished>(end).exit_code == 0);
+  CHECK(single<RunFinished>(end).exit_code == 0);
 }
 
 TEST_CASE("a run whose time is over before there is a graph ends and says so") {
-  RunBench<Extractor> extractor;
+  RunFixture<Extractor> extractor;
   RunStart run = small_run(extractor.blobs);
   run.options.budget_ms = 5'000;
   const auto sent = extractor.say(address::user, run);
-  const auto timer = one<TimerRequest>(sent);
+  const auto timer = single<TimerRequest>(sent);
   CHECK(timer.after_ms == 5'000);
-  const auto finished =
-      one<RunFinished>(extractor.say(address::clock, TimerFired{timer.effect}));
+  const auto finished = single<RunFinished>(
+      extractor.say(address::clock, TimerFired{timer.effect}));
   CHECK(finished.exit_code == 1);
   CHECK(
       finished.summary.contains("5.0 s was over before small.py was captured"));
-  const auto capture = one<CaptureRequest>(sent);
+  const auto capture = single<CaptureRequest>(sent);
   const std::string graph =
       extractor.blobs.put(graph_to_json(two_piece_graph()));
   const auto late = extractor.say(address::capture,
@@ -124,18 +125,18 @@ TEST_CASE("a run whose time is over before there is a graph ends and says so") {
 }
 
 TEST_CASE("a graph that is there in time goes to the dispatcher once") {
-  RunBench<Extractor> extractor;
+  RunFixture<Extractor> extractor;
   RunStart run = small_run(extractor.blobs);
   run.options.budget_ms = 5'000;
   const auto sent = extractor.say(address::user, run);
   const std::string graph =
       extractor.blobs.put(graph_to_json(two_piece_graph()));
-  const auto files = one<WriteFilesRequest>(extractor.say(
+  const auto files = single<WriteFilesRequest>(extractor.say(
       address::capture,
-      CaptureReply{one<CaptureRequest>(sent).effect, {}, graph, 9}));
+      CaptureReply{single<CaptureRequest>(sent).effect, {}, graph, 9}));
   const auto handed =
       extractor.say(address::files, WriteFilesReply{files.effect, {}});
   CHECK(only<Dispatch>(handed).size() == 1);
-  const auto timer = one<TimerRequest>(sent);
+  const auto timer = single<TimerRequest>(sent);
   CHECK(extractor.say(address::clock, TimerFired{timer.effect}).empty());
 }

@@ -2,16 +2,16 @@
 
 #include "compiler/fusion/regroup.hpp"
 #include "compiler/targets.hpp"
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
 
 namespace {
 
-struct DispatcherBench : RunBench<Dispatcher> {
-  explicit DispatcherBench(const Graph& graph = two_piece_graph(),
-                           const std::vector<Gpu>& gpus = {},
-                           const std::map<std::string, double>& probed = {}) {
+struct DispatcherFixture : RunFixture<Dispatcher> {
+  explicit DispatcherFixture(const Graph& graph = two_piece_graph(),
+                             const std::vector<Gpu>& gpus = {},
+                             const std::map<std::string, double>& probed = {}) {
     plan = partition(graph, *find_target("cpu"));
     run = small_run(blobs);
     run.machine.gpus = gpus;
@@ -73,16 +73,16 @@ Graph one_piece_graph() {
 }  // namespace
 
 TEST_CASE("agents start so many at a time as --jobs says") {
-  DispatcherBench dispatcher;
+  DispatcherFixture dispatcher;
   REQUIRE(dispatcher.plan.subgraphs.size() == 2);
   CHECK(dispatcher.started.size() == 1);
-  dispatcher.done(dispatcher.started[0], "lost");
+  dispatcher.done(dispatcher.started[0], "not_faster");
   CHECK(dispatcher.started.size() == 2);
   CHECK(dispatcher.composed.empty());
 }
 
 TEST_CASE("each subgraph gets its problem, its reference and its test") {
-  DispatcherBench dispatcher;
+  DispatcherFixture dispatcher;
   const std::string folder = "kernels/" + dispatcher.started[0] + "/";
   for (const char* name :
        {"problem.txt", "reference.py", "test_kernel.py", "graph.json"}) {
@@ -95,7 +95,7 @@ TEST_CASE("each subgraph gets its problem, its reference and its test") {
 }
 
 TEST_CASE("the composer gets all verdicts in the plan's order") {
-  DispatcherBench dispatcher;
+  DispatcherFixture dispatcher;
   dispatcher.done(dispatcher.started[0], "won");
   dispatcher.done(dispatcher.started[1], "wrong");
   REQUIRE(dispatcher.composed.size() == 1);
@@ -106,7 +106,7 @@ TEST_CASE("the composer gets all verdicts in the plan's order") {
 }
 
 TEST_CASE("a doubled verdict counts once") {
-  DispatcherBench dispatcher;
+  DispatcherFixture dispatcher;
   dispatcher.done(dispatcher.started[0], "won");
   dispatcher.done(dispatcher.started[0], "wrong");
   CHECK(dispatcher.composed.empty());
@@ -116,13 +116,13 @@ TEST_CASE("a model without subgraphs goes to the composer at once") {
   const TensorType square = dense({64, 64});
   GraphBuilder builder;
   builder.input("x", square).call("y", "mm", {"x", "x"}, square).outputs({"y"});
-  DispatcherBench dispatcher(builder.graph);
+  DispatcherFixture dispatcher(builder.graph);
   REQUIRE(dispatcher.composed.size() == 1);
   CHECK(dispatcher.composed.front().results.empty());
 }
 
 TEST_CASE("a file that cannot be written ends the run") {
-  DispatcherBench dispatcher;
+  DispatcherFixture dispatcher;
   dispatcher.failure = {"missing", "no space"};
   dispatcher.done(dispatcher.started[0], "won");
   REQUIRE(dispatcher.finished.size() == 1);
@@ -130,24 +130,24 @@ TEST_CASE("a file that cannot be written ends the run") {
 }
 
 TEST_CASE("a piece that is the whole model is compiled once, as the model") {
-  DispatcherBench whole(one_piece_graph());
+  DispatcherFixture whole(one_piece_graph());
   CHECK(whole.compiles == std::vector{false});
-  CHECK(DispatcherBench().compiles.front());
+  CHECK(DispatcherFixture().compiles.front());
 }
 
 TEST_CASE("on a device it is timed for long once, as the model") {
   const RunOptions usual;
-  const std::vector<Gpu> one(1);
-  CHECK(DispatcherBench(one_piece_graph(), one).final_ms.front() ==
+  const std::vector<Gpu> gpus(1);
+  CHECK(DispatcherFixture(one_piece_graph(), gpus).final_ms.front() ==
         usual.timing_ms);
-  CHECK(DispatcherBench(one_piece_graph()).final_ms.front() ==
+  CHECK(DispatcherFixture(one_piece_graph()).final_ms.front() ==
         usual.final_timing_ms);
-  CHECK(DispatcherBench(two_piece_graph(), one).final_ms.front() ==
+  CHECK(DispatcherFixture(two_piece_graph(), gpus).final_ms.front() ==
         usual.final_timing_ms);
 }
 
 TEST_CASE("the subgraphs of all of a plan's cuts are worked on") {
-  DispatcherBench dispatcher;
+  DispatcherFixture dispatcher;
   Plan both = dispatcher.plan;
   both.others = {partition(one_piece_graph(), *find_target("cpu"))};
   dispatcher.role = Dispatcher();
@@ -168,11 +168,11 @@ namespace {
 
 /// Five calls in a row, each a piece of its own, with a language model that is
 /// asked for one kernel of neighbours.
-struct Chain : DispatcherBench {
+struct Chain : DispatcherFixture {
   /// `slow`: those whose kernel takes longer than its parts, by when they
   /// were asked for.
   explicit Chain(const std::set<std::size_t>& slow = {})
-      : DispatcherBench(graph()) {
+      : DispatcherFixture(graph()) {
     const auto apart = regroup(plan, {{"c0"}, {"c1"}, {"c2"}, {"c3"}, {"c4"}});
     REQUIRE(apart);
     run.options.llm.name = "mini";
@@ -229,15 +229,16 @@ TEST_CASE("an agent is told what was measured on the device that it gets") {
   Gpu own;
   own.name = "H200";
   own.uuid = "GPU-a";
-  DispatcherBench dispatcher(two_piece_graph(), {own}, {{"copy_gbps", 4'000}});
+  DispatcherFixture dispatcher(two_piece_graph(), {own},
+                               {{"copy_gbps", 4'000}});
   REQUIRE(dispatcher.works.size() == 1);
   CHECK(dispatcher.works[0].machine.gpu_numbers.at("copy_gbps") == 4'000);
   Capacities of_head, of_node;
-  of_head.place = "/GPU-a";
-  of_node.place = "n1/GPU-b";
-  for (Capacities* one : {&of_head, &of_node}) {
-    one->units = {{"gpu", 4}};
-    one->gpu = own;
+  of_head.location = "/GPU-a";
+  of_node.location = "n1/GPU-b";
+  for (Capacities* capacities : {&of_head, &of_node}) {
+    capacities->units = {{"gpu", 4}};
+    capacities->gpu = own;
   }
   of_node.gpu.uuid = "GPU-b";
   bool is_probed = true;
@@ -246,8 +247,8 @@ TEST_CASE("an agent is told what was measured on the device that it gets") {
   dispatcher.take(dispatcher.say(address::broker, of_head));
   dispatcher.take(dispatcher.say(address::broker, of_node));
   REQUIRE(dispatcher.works.size() == 2);
-  REQUIRE(!dispatcher.works[1].places.empty());
-  CHECK(dispatcher.works[1].places.front() == "n1/GPU-b");
+  REQUIRE(!dispatcher.works[1].locations.empty());
+  CHECK(dispatcher.works[1].locations.front() == "n1/GPU-b");
   CHECK(dispatcher.works[1].machine.gpus.front().uuid == "GPU-b");
   CHECK(dispatcher.works[1].machine.gpu_numbers.at("copy_gbps") ==
         (is_probed ? 3'000 : 4'000));

@@ -2,34 +2,34 @@
 
 #include "actors/best_known.hpp"
 #include "compiler/inductor_cut.hpp"
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
 
 namespace {
 
-struct ExtractorBench : RunBench<Extractor> {
+struct ExtractorFixture : RunFixture<Extractor> {
   CaptureRequest begin() {
     const auto sent = say(address::user, small_run(blobs));
-    CHECK(one<Capacities>(sent).units.at("cpu") == 2);
-    return one<CaptureRequest>(sent);
+    CHECK(single<Capacities>(sent).units.at("cpu") == 2);
+    return single<CaptureRequest>(sent);
   }
 };
 
 }  // namespace
 
 TEST_CASE("a captured graph is cut, written down and dispatched") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   const auto capture = extractor.begin();
   CHECK(capture.problem_name == "small.py");
   const std::string graph =
       extractor.blobs.put(graph_to_json(two_piece_graph()));
   const auto sent = extractor.say(address::capture,
                                   CaptureReply{capture.effect, {}, graph, 9});
-  const auto files = one<WriteFilesRequest>(sent);
+  const auto files = single<WriteFilesRequest>(sent);
   CHECK(files.files.front().path == "subgraphs.json");
   CHECK(only<Dispatch>(sent).empty());  // not before the file is there
-  const auto dispatch = one<Dispatch>(
+  const auto dispatch = single<Dispatch>(
       extractor.say(address::files, WriteFilesReply{files.effect, {}}));
   const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
   REQUIRE(plan.has_value());
@@ -39,7 +39,7 @@ TEST_CASE("a captured graph is cut, written down and dispatched") {
 TEST_CASE("Inductor's fusion of the whole is a cut where Inductor is asked") {
   for (const bool is_asked : {true, false}) {
     for (const bool is_old : {true, false}) {
-      ExtractorBench extractor;
+      ExtractorFixture extractor;
       RunStart start = small_run(extractor.blobs);
       if (!is_old) start.vocabulary = kBestKnownVocabulary;
       start.options.seeds = {"compiler"};
@@ -56,7 +56,7 @@ TEST_CASE("Inductor's fusion of the whole is a cut where Inductor is asked") {
 }
 
 TEST_CASE("one piece for weft's kernels and for Inductor is one cut") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   RunStart start = small_run(extractor.blobs);
   start.vocabulary = kBestKnownVocabulary;
   start.options.seeds = {"compiler", "inductor"};
@@ -71,9 +71,9 @@ TEST_CASE("one piece for weft's kernels and for Inductor is one cut") {
 }
 
 TEST_CASE("a problem that does not capture ends the run with its reason") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   const auto capture = extractor.begin();
-  const auto finished = one<RunFinished>(extractor.say(
+  const auto finished = single<RunFinished>(extractor.say(
       address::capture,
       CaptureReply{capture.effect, {"wrong_input", "line 3: no"}, "", 9}));
   CHECK(finished.exit_code == 2);
@@ -83,7 +83,7 @@ TEST_CASE("a problem that does not capture ends the run with its reason") {
 namespace {
 
 /// relu of a batch.
-std::string graph_at_batch(ExtractorBench& extractor, std::int64_t batch) {
+std::string graph_at_batch(ExtractorFixture& extractor, std::int64_t batch) {
   GraphBuilder builder;
   builder.input("x", dense({batch, 3}))
       .call("a", "relu", {"x"}, dense({batch, 3}))
@@ -92,25 +92,27 @@ std::string graph_at_batch(ExtractorBench& extractor, std::int64_t batch) {
   return extractor.blobs.put(graph_to_json(builder.graph));
 }
 
-RunStart any_batch(ExtractorBench& extractor) {
+RunStart any_batch(ExtractorFixture& extractor) {
   RunStart start = small_run(extractor.blobs);
   start.options.dynamic_batch = true;
   return start;
 }
 
 /// What the run says that ends with its first capture.
-RunFinished ended_by_capture(ExtractorBench& extractor, const RunStart& start) {
-  const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
-  return one<RunFinished>(extractor.say(
+RunFinished ended_by_capture(ExtractorFixture& extractor,
+                             const RunStart& start) {
+  const auto capture =
+      single<CaptureRequest>(extractor.say(address::user, start));
+  return single<RunFinished>(extractor.say(
       address::capture,
       CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
 }
 
 /// The capture at other batches.
-CaptureRequest other_captures(ExtractorBench& extractor) {
-  const auto capture =
-      one<CaptureRequest>(extractor.say(address::user, any_batch(extractor)));
-  return one<CaptureRequest>(extractor.say(
+CaptureRequest other_captures(ExtractorFixture& extractor) {
+  const auto capture = single<CaptureRequest>(
+      extractor.say(address::user, any_batch(extractor)));
+  return single<CaptureRequest>(extractor.say(
       address::capture,
       CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
 }
@@ -125,7 +127,7 @@ std::int64_t batch_in(const std::string& problem) {
 }  // namespace
 
 TEST_CASE("a run for any batch captures others, and its pieces grow") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   const auto capture = other_captures(extractor);
   REQUIRE(capture.others.size() == 3);
   const auto graph_of = [&](const std::string& problem) {
@@ -136,8 +138,8 @@ TEST_CASE("a run for any batch captures others, and its pieces grow") {
     reply.others.push_back(graph_of(other));
   }
   const auto files =
-      one<WriteFilesRequest>(extractor.say(address::capture, reply));
-  const auto dispatch = one<Dispatch>(
+      single<WriteFilesRequest>(extractor.say(address::capture, reply));
+  const auto dispatch = single<Dispatch>(
       extractor.say(address::files, WriteFilesReply{files.effect, {}}));
   const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
   REQUIRE(plan.has_value());
@@ -147,12 +149,12 @@ TEST_CASE("a run for any batch captures others, and its pieces grow") {
 
 TEST_CASE("any size can be of another dimension, or of another input") {
   for (const int input : {-1, 1}) {
-    ExtractorBench extractor;
+    ExtractorFixture extractor;
     RunStart start = any_batch(extractor);
     start.options.dynamic_input = input;
     start.options.dynamic_dim = 1;
     const auto capture =
-        one<CaptureRequest>(extractor.say(address::user, start));
+        single<CaptureRequest>(extractor.say(address::user, start));
     GraphBuilder builder;
     builder.input("x", dense({5, 8}))
         .input("y", dense({5, 12}))
@@ -165,10 +167,10 @@ TEST_CASE("any size can be of another dimension, or of another input") {
                      {},
                      extractor.blobs.put(graph_to_json(builder.graph)),
                      9});
-    CHECK(one<Progress>(sent).text.ends_with(input < 0 ? " 8" : " 12"));
+    CHECK(single<Progress>(sent).text.ends_with(input < 0 ? " 8" : " 12"));
     const std::string at = input < 0 ? "\nWEFT_PLACES = [(-1, 1)]\n"
                                      : "\nWEFT_PLACES = [(1, 1)]\n";
-    const auto request = one<CaptureRequest>(sent);
+    const auto request = single<CaptureRequest>(sent);
     CHECK(extractor.blobs.get(request.problem)->contains(at));
     for (const std::string& other : request.others) {
       CHECK(extractor.blobs.get(other)->contains(at));
@@ -177,10 +179,11 @@ TEST_CASE("any size can be of another dimension, or of another input") {
 }
 
 TEST_CASE("two dimensions are captured at pairs of primes") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   RunStart start = any_batch(extractor);
   start.options.dynamic_more = {{-1, 1}};
-  const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
+  const auto capture =
+      single<CaptureRequest>(extractor.say(address::user, start));
   GraphBuilder builder;
   builder.input("x", dense({5, 8, 3}))
       .call("a", "relu", {"x"}, dense({5, 8, 3}))
@@ -191,8 +194,8 @@ TEST_CASE("two dimensions are captured at pairs of primes") {
                    {},
                    extractor.blobs.put(graph_to_json(builder.graph)),
                    9});
-  CHECK(one<Progress>(sent).text.ends_with(" 5 and 8"));
-  const auto request = one<CaptureRequest>(sent);
+  CHECK(single<Progress>(sent).text.ends_with(" 5 and 8"));
+  const auto request = single<CaptureRequest>(sent);
   CHECK(request.others.size() == 6);
   const std::string text = *extractor.blobs.get(request.problem);
   CHECK(text.contains("\nWEFT_SIZES = [37, 41]\n"));
@@ -200,7 +203,7 @@ TEST_CASE("two dimensions are captured at pairs of primes") {
 }
 
 TEST_CASE("one dimension that is named in two ways is said") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   RunStart start = any_batch(extractor);
   start.options.dynamic_more = {{0, 0}};
   const auto finished = ended_by_capture(extractor, start);
@@ -210,7 +213,7 @@ TEST_CASE("one dimension that is named in two ways is said") {
 }
 
 TEST_CASE("a dimension that no input has is said with the flag") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   RunStart start = any_batch(extractor);
   start.options.dynamic_input = 2;
   start.options.dynamic_dim = 1;
@@ -222,14 +225,14 @@ TEST_CASE("a dimension that no input has is said with the flag") {
 TEST_CASE(
     "a capture that fails at another batch ends the run, and says where") {
   for (const std::size_t there : {0, 1, 2}) {
-    ExtractorBench extractor;
+    ExtractorFixture extractor;
     const auto capture = other_captures(extractor);
     CaptureReply reply{capture.effect, {"wrong_input", "a branch"}, "", 9};
     const std::string graph = graph_at_batch(extractor, 37);
     if (there > 0) reply.graph = graph;
     if (there > 1) reply.others = {graph};
     const auto finished =
-        one<RunFinished>(extractor.say(address::capture, reply));
+        single<RunFinished>(extractor.say(address::capture, reply));
     CHECK(finished.exit_code == 2);
     const std::string failed =
         there == 0 ? capture.problem : capture.others[there - 1];
@@ -241,9 +244,9 @@ TEST_CASE(
 }
 
 TEST_CASE("a capture that gives too few graphs ends the run") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   const auto capture = other_captures(extractor);
-  const auto finished = one<RunFinished>(extractor.say(
+  const auto finished = single<RunFinished>(extractor.say(
       address::capture,
       CaptureReply{capture.effect, {}, graph_at_batch(extractor, 37), 9}));
   CHECK(finished.exit_code == 1);
@@ -253,51 +256,51 @@ TEST_CASE("a capture that gives too few graphs ends the run") {
 TEST_CASE(
     "what has no code for any batch is said before anything is captured") {
   for (const bool is_target : {true, false}) {
-    ExtractorBench extractor;
+    ExtractorFixture extractor;
     RunStart start = any_batch(extractor);
     if (is_target) start.options.target = "cuda";
     if (!is_target) start.options.seeds = {"compiler", "llm"};
     const auto finished =
-        one<RunFinished>(extractor.say(address::user, std::move(start)));
+        single<RunFinished>(extractor.say(address::user, std::move(start)));
     CHECK(finished.exit_code == 2);
     CHECK(finished.summary.starts_with("--dynamic-batch "));
   }
 }
 
 TEST_CASE("a full disk ends the run as something missing") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   const auto capture = extractor.begin();
   const std::string graph =
       extractor.blobs.put(graph_to_json(two_piece_graph()));
-  const auto files = one<WriteFilesRequest>(extractor.say(
+  const auto files = single<WriteFilesRequest>(extractor.say(
       address::capture, CaptureReply{capture.effect, {}, graph, 9}));
-  const auto finished = one<RunFinished>(extractor.say(
+  const auto finished = single<RunFinished>(extractor.say(
       address::files, WriteFilesReply{files.effect, {"missing", "no space"}}));
   CHECK(finished.exit_code == 3);
 }
 
 TEST_CASE("a capture that never answers ends the run") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   const auto capture = extractor.begin();
-  const auto finished = one<RunFinished>(
+  const auto finished = single<RunFinished>(
       extractor.say(address::broker, LeaseExpired{capture.effect}));
   CHECK(finished.exit_code == 1);
 }
 
 TEST_CASE("a run's GPU is a resource of its own, and captures take it too") {
-  ExtractorBench extractor;
+  ExtractorFixture extractor;
   RunStart start = small_run(extractor.blobs);
   start.machine.gpus = {Gpu{}};
   const auto sent = extractor.give(address::user, start);
-  const auto units = one<Capacities>(sent).units;
+  const auto units = single<Capacities>(sent).units;
   CHECK(units.at("gpu") == 1);
   CHECK(units.at("cpu") == 2);
-  CHECK(one<LeaseRequest>(sent).resource == "gpu");
+  CHECK(single<LeaseRequest>(sent).resource == "gpu");
 }
 
 TEST_CASE("on a GPU what only timing can tell is cut in both ways") {
   for (const bool has_gpu : {true, false}) {
-    ExtractorBench extractor;
+    ExtractorFixture extractor;
     RunStart start = small_run(extractor.blobs);
     start.options.target = "triton";
     if (has_gpu) start.machine.gpus = {Gpu{}};

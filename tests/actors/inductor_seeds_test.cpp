@@ -1,7 +1,7 @@
 #include "actors/inductor_seeds.hpp"
 
 #include "compiler/python/inductor.hpp"
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
 
@@ -17,8 +17,9 @@ SeedsRequest request_for(const std::string& subgraph) {
 }  // namespace
 
 TEST_CASE("what Inductor makes of a subgraph is one seed") {
-  RunBench<InductorSeeds> role;
-  const auto build = one<BuildRequest>(role.say("agent/sg", request_for("sg")));
+  RunFixture<InductorSeeds> role;
+  const auto build =
+      single<BuildRequest>(role.say("agent/sg", request_for("sg")));
   CHECK(build.target == kInductorGraph);
   CHECK(build.source == "the graph");
   BuildReply built{build.effect, {}, "", 9};
@@ -37,30 +38,34 @@ TEST_CASE("what Inductor makes of a subgraph is one seed") {
 
 TEST_CASE(
     "what Inductor cannot compile is no seed, and is told with the reason") {
-  RunBench<InductorSeeds> role;
-  const auto build = one<BuildRequest>(role.say("agent/sg", request_for("sg")));
+  RunFixture<InductorSeeds> role;
+  const auto build =
+      single<BuildRequest>(role.say("agent/sg", request_for("sg")));
   const auto sent = role.say(
       address::build,
       BuildReply{build.effect, {"wrong_input", "it holds constants"}, "", 9});
-  const auto reply = one<SeedsReply>(sent);
+  const auto reply = single<SeedsReply>(sent);
   CHECK(reply.seeds.empty());
   CHECK(reply.failure.message == "it holds constants");
-  CHECK(one<Progress>(sent).text == "it holds constants");
+  CHECK(single<Progress>(sent).text == "it holds constants");
 }
 
 TEST_CASE("a build whose file did not come back gives no seed") {
-  RunBench<InductorSeeds> role;
-  const auto build = one<BuildRequest>(role.say("agent/sg", request_for("sg")));
-  const auto reply = one<SeedsReply>(
+  RunFixture<InductorSeeds> role;
+  const auto build =
+      single<BuildRequest>(role.say("agent/sg", request_for("sg")));
+  const auto reply = single<SeedsReply>(
       role.say(address::build, BuildReply{build.effect, {}, "", 9}));
   CHECK(reply.seeds.empty());
   CHECK(reply.failure);
 }
 
 TEST_CASE("each subgraph gets its own answer, in whatever order they come") {
-  RunBench<InductorSeeds> role;
-  const auto first = one<BuildRequest>(role.say("agent/a", request_for("a")));
-  const auto second = one<BuildRequest>(role.say("agent/b", request_for("b")));
+  RunFixture<InductorSeeds> role;
+  const auto first =
+      single<BuildRequest>(role.say("agent/a", request_for("a")));
+  const auto second =
+      single<BuildRequest>(role.say("agent/b", request_for("b")));
   for (const auto& [build, subgraph] :
        {std::pair{second, "b"}, std::pair{first, "a"}}) {
     BuildReply built{build.effect, {}, "", 9};
@@ -72,11 +77,12 @@ TEST_CASE("each subgraph gets its own answer, in whatever order they come") {
 }
 
 TEST_CASE("with limited time it compiles few at once, the dearest first") {
-  RunBench<InductorSeeds> role;
-  const auto ask = [&](const std::string& subgraph, std::int64_t worth) {
+  RunFixture<InductorSeeds> role;
+  const auto ask = [&](const std::string& subgraph,
+                       std::int64_t expected_gain) {
     SeedsRequest request = request_for(subgraph);
     request.work.options.jobs = 8;
-    request.work.worth = worth;
+    request.work.expected_gain = expected_gain;
     request.work.graph = subgraph;
     return only<BuildRequest>(role.say("agent/" + subgraph, request));
   };
@@ -92,8 +98,8 @@ TEST_CASE("with limited time it compiles few at once, the dearest first") {
   REQUIRE(next.size() == 1);
   CHECK(next.front().second.source == "e");
   const auto stopped = role.say("agent/e", StopSeed{"its time is over", true});
-  CHECK(one<CancelEffect>(stopped).effect == next.front().second.effect);
-  CHECK(one<BuildRequest>(stopped).source == "c");
+  CHECK(single<CancelEffect>(stopped).effect == next.front().second.effect);
+  CHECK(single<BuildRequest>(stopped).source == "c");
   CHECK(only<SeedsReply>(
             role.say(address::build,
                      BuildReply{
@@ -102,11 +108,11 @@ TEST_CASE("with limited time it compiles few at once, the dearest first") {
 }
 
 TEST_CASE("of a device, Inductor compiles at the subgraph's place") {
-  RunBench<InductorSeeds> role;
+  RunFixture<InductorSeeds> role;
   SeedsRequest request = request_for("sg");
-  request.work.places = {"n1/GPU-a"};
+  request.work.locations = {"n1/GPU-a"};
   request.work.machine.gpus = {Gpu{"a GPU", "sm_90"}};
   const auto sent = role.say("agent/sg", request);
-  CHECK(one<BuildRequest>(sent).arch == "sm_90");
-  CHECK(one<LeaseRequest>(sent).places == std::vector<Place>{"n1"});
+  CHECK(single<BuildRequest>(sent).arch == "sm_90");
+  CHECK(single<LeaseRequest>(sent).locations == std::vector<Location>{"n1"});
 }

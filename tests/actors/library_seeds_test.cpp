@@ -1,6 +1,6 @@
 #include "actors/library_seeds.hpp"
 
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
 
@@ -19,8 +19,9 @@ SeedsRequest request_for(const std::string& target = "cpu") {
 }  // namespace
 
 TEST_CASE("a kernel that the library knows is one seed, with what is known") {
-  RunBench<LibrarySeeds> role;
-  const auto find = one<FindKernelRequest>(role.say("agent/sg", request_for()));
+  RunFixture<LibrarySeeds> role;
+  const auto find =
+      single<FindKernelRequest>(role.say("agent/sg", request_for()));
   CHECK(find.key.target == "cpu");
   CHECK(find.key.policy == "strict");
   CHECK(find.key.device.contains("a processor"));
@@ -38,32 +39,33 @@ TEST_CASE("a kernel that the library knows is one seed, with what is known") {
 }
 
 TEST_CASE("what the library does not know gives no seed") {
-  RunBench<LibrarySeeds> role;
-  const auto find = one<FindKernelRequest>(role.say("agent/sg", request_for()));
-  const auto reply = one<SeedsReply>(
+  RunFixture<LibrarySeeds> role;
+  const auto find =
+      single<FindKernelRequest>(role.say("agent/sg", request_for()));
+  const auto reply = single<SeedsReply>(
       role.say(address::library, FindKernelReply{find.effect, {}, {}}));
   CHECK(reply.seeds.empty());
   CHECK_FALSE(reply.failure);
 }
 
 TEST_CASE("a library that cannot be used is noted once") {
-  RunBench<LibrarySeeds> role;
+  RunFixture<LibrarySeeds> role;
   std::size_t notes = 0;
   for (int i = 0; i < 2; ++i) {
     const auto find =
-        one<FindKernelRequest>(role.say("agent/sg", request_for()));
+        single<FindKernelRequest>(role.say("agent/sg", request_for()));
     const auto sent =
         role.say(address::library,
                  FindKernelReply{find.effect, {"failed", "it is damaged"}, {}});
-    CHECK(one<SeedsReply>(sent).failure.message == "it is damaged");
+    CHECK(single<SeedsReply>(sent).failure.message == "it is damaged");
     notes += only<Progress>(sent).size();
   }
   CHECK(notes == 1);
 }
 
 TEST_CASE("where nothing is timed the library is not asked") {
-  RunBench<LibrarySeeds> role;
+  RunFixture<LibrarySeeds> role;
   const auto sent = role.say("agent/sg", request_for("triton"));
   CHECK(only<FindKernelRequest>(sent).empty());
-  CHECK(one<SeedsReply>(sent).seeds.empty());
+  CHECK(single<SeedsReply>(sent).seeds.empty());
 }

@@ -1,6 +1,6 @@
-#include "actors/llm_measured.hpp"
-
 #include <doctest/doctest.h>
+
+#include "actors/llm/measured.hpp"
 
 namespace weft {
 namespace {

@@ -1,19 +1,18 @@
-#include "actors/llm_prompt.hpp"
-
 #include <doctest/doctest.h>
 
-#include "actors/llm_facts.hpp"
-#include "actors/llm_history.hpp"
-#include "actors/llm_templates.hpp"
+#include "actors/llm/facts.hpp"
+#include "actors/llm/history.hpp"
+#include "actors/llm/prompt.hpp"
+#include "actors/llm/templates.hpp"
 #include "compiler/graph/graph.hpp"
-#include "tests/actors/bench.hpp"
+#include "tests/actors/role_fixture.hpp"
 #include "tests/compiler/graph_builder.hpp"
 
 namespace weft {
 namespace {
 
 TEST_CASE("of a compiler's errors the first is told, with what failed") {
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
   SeedResult result;
   result.verdict.reason =
       "the candidate cannot be loaded\nk.cpp: In function 'run':\n"
@@ -28,7 +27,7 @@ TEST_CASE("of a compiler's errors the first is told, with what failed") {
 }
 
 TEST_CASE("of a wrong result the first elements are told, too") {
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
   SeedResult result;
   result.built = true;
   result.verdict.reason = "case 0 (normal): output y[3] is 1, expected 2";
@@ -85,7 +84,7 @@ TEST_CASE("a kernel's notes are the comments at its top") {
 }
 
 TEST_CASE("the best idea that failed is shown as a difference") {
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
   const auto with_source = [&](SeedResult result, const std::string& text) {
     result.seed.source = blobs.put(text);
     result.seed.target = "python";
@@ -107,7 +106,7 @@ TEST_CASE("the best idea that failed is shown as a difference") {
 }
 
 TEST_CASE("the user's template goes before the built-in one") {
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
   LlmOptions options;
   CHECK(template_text("first", options, blobs)->contains("{{unusable}}"));
   options.prompts = {{"first", blobs.put("mine: {{unusable}}")}};
@@ -118,11 +117,11 @@ TEST_CASE("the user's template goes before the built-in one") {
 }
 
 TEST_CASE("each built-in template has the words that it says, and no other") {
-  for (const LlmTemplate& one : llm_templates()) {
-    CAPTURE(one.name);
-    CHECK(unknown_words(one, one.text).empty());
-    for (const std::string_view word : one.words) {
-      CHECK(one.text.contains("{{" + std::string(word) + "}}"));
+  for (const LlmTemplate& llm_template : llm_templates()) {
+    CAPTURE(llm_template.name);
+    CHECK(unknown_words(llm_template, llm_template.text).empty());
+    for (const std::string_view word : llm_template.words) {
+      CHECK(llm_template.text.contains("{{" + std::string(word) + "}}"));
     }
   }
   CHECK(unknown_words(llm_templates().front(), "{{a}}") ==
@@ -137,7 +136,7 @@ TEST_CASE("a template's sections are chosen by their titles") {
 }
 
 TEST_CASE("each section of the idioms can be chosen") {
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
   for (const char* name : {"idioms_cpu", "idioms_gpu"}) {
     const auto text = template_text(name, {}, blobs);
     REQUIRE(text);
@@ -151,7 +150,7 @@ TEST_CASE("each section of the idioms can be chosen") {
 }
 
 /// A sum over rows, and what a run on a processor knows of it.
-RefineRequest row_sums(BenchBlobs& blobs) {
+RefineRequest row_sums(FixtureBlobs& blobs) {
   GraphBuilder builder;
   builder.input("x0", dense({4096, 8192}))
       .call("t0", "sum.dim_IntList", {"x0"}, dense({4096}), {});
@@ -171,14 +170,14 @@ RefineRequest row_sums(BenchBlobs& blobs) {
   return request;
 }
 
-std::string text_of(const SeedPrompt& prompt, BenchBlobs& blobs) {
+std::string text_of(const SeedPrompt& prompt, FixtureBlobs& blobs) {
   std::string text;
   for (const LlmPart& part : prompt.parts) text += *blobs.get(part.blob);
   return text;
 }
 
 TEST_CASE("a first prompt has the facts of device, task and checks") {
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
   const auto prompt = seed_prompt(row_sums(blobs), blobs);
   REQUIRE(prompt);
   const std::string text = text_of(*prompt, blobs);
@@ -199,7 +198,7 @@ TEST_CASE("a first prompt has the facts of device, task and checks") {
 }
 
 TEST_CASE("measurements are no part of what an answer is kept by") {
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
   RefineRequest request = row_sums(blobs);
   request.seed.id = "llm-0";
   request.seed.origin = "llm";
@@ -209,7 +208,7 @@ TEST_CASE("measurements are no part of what an answer is kept by") {
   request.result = tried("llm-0", 2);
   request.result.seed = request.seed;
   request.best = request.result;
-  const auto kept = [&](const SeedPrompt& prompt) {
+  const auto stored = [&](const SeedPrompt& prompt) {
     std::string text;
     for (const LlmPart& part : prompt.parts) {
       if (!part.varies) text += *blobs.get(part.blob);
@@ -225,12 +224,12 @@ TEST_CASE("measurements are no part of what an answer is kept by") {
   request.work.machine.cpu_numbers["copy_gbps"] = 31;
   const auto second = seed_prompt(request, blobs);
   REQUIRE(second);
-  CHECK(kept(*first) == kept(*second));
+  CHECK(stored(*first) == stored(*second));
   CHECK(text_of(*first, blobs) != text_of(*second, blobs));
 }
 
 TEST_CASE("the compiler's kernel is shown in the form of an answer") {
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
   RefineRequest request = row_sums(blobs);
   request.best = tried("compiler-0", 2);
   request.best.seed.origin = "compiler";

@@ -1,10 +1,10 @@
-#include "actors/llm_quota.hpp"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <random>
 #include <vector>
+
+#include "actors/llm/quota.hpp"
 
 namespace weft {
 namespace {
@@ -67,9 +67,9 @@ TEST_CASE("a provider that asks to wait is not asked before") {
   how.retry_after_ms = 5'000;
   quota.settle({"a", 1}, how, 0);
   quota.ask({"a", 2}, call(2), 0);
-  const auto said = quota.serve(4'999'999);
-  CHECK(said.granted.empty());
-  CHECK(said.again_us == 5'000'000);
+  const auto decisions = quota.serve(4'999'999);
+  CHECK(decisions.granted.empty());
+  CHECK(decisions.again_us == 5'000'000);
   CHECK(quota.serve(5'000'000).granted.size() == 1);
 }
 
@@ -98,9 +98,9 @@ TEST_CASE("a call that could exceed the budget is denied, not queued") {
   quota.ask({"a", 1}, call(1, "sg", 100, 20), 0);
   quota.ask({"a", 2}, call(2, "sg", 100, 20), 0);
   // The first may cost less than is reserved for it: the second waits.
-  const auto said = quota.serve(0);
-  CHECK(said.granted.size() == 1);
-  CHECK(said.denied.empty());
+  const auto decisions = quota.serve(0);
+  CHECK(decisions.granted.size() == 1);
+  CHECK(decisions.denied.empty());
   quota.settle({"a", 1}, settled("", 50, 19), 1);
   const auto later = quota.serve(1);
   REQUIRE(later.denied.size() == 1);
@@ -115,9 +115,9 @@ TEST_CASE("no quota left is final, for those that wait as well") {
   quota.ask({"a", 2}, call(2), 0);
   quota.serve(0);
   quota.settle({"a", 1}, settled("quota", 0, 0), 1);
-  const auto said = quota.serve(1);
-  REQUIRE(said.denied.size() == 1);
-  CHECK(said.denied.front().code == "quota");
+  const auto decisions = quota.serve(1);
+  REQUIRE(decisions.denied.size() == 1);
+  CHECK(decisions.denied.front().code == "quota");
 }
 
 TEST_CASE("a lease without an answer counts as what it could have cost") {
@@ -162,9 +162,9 @@ struct World {
   }
 
   void serve() {
-    const auto said = quota.serve(now);
-    again = said.again_us;
-    for (const auto& granted : said.granted) {
+    const auto decisions = quota.serve(now);
+    again = decisions.again_us;
+    for (const auto& granted : decisions.granted) {
       const auto ticket = granted.ticket.second;
       const auto request = waiting.at(ticket);
       waiting.erase(ticket);
@@ -175,7 +175,7 @@ struct World {
       reserved_usd += request.micro_usd;
       reserved_tokens += request.tokens;
     }
-    for (const auto& denied : said.denied) {
+    for (const auto& denied : decisions.denied) {
       waiting.erase(denied.ticket.second);
     }
     hold();
@@ -183,11 +183,11 @@ struct World {
 
   void settle() {
     if (running.empty()) return;
-    auto one = running.begin();
-    std::advance(one, pick(static_cast<std::int64_t>(running.size())));
-    const auto ticket = one->first;
-    const Running call = one->second;
-    running.erase(one);
+    auto current = running.begin();
+    std::advance(current, pick(static_cast<std::int64_t>(running.size())));
+    const auto ticket = current->first;
+    const Running call = current->second;
+    running.erase(current);
     static const char* const codes[] = {"",           "", "", "rate_limited",
                                         "overloaded", "", "", "failed"};
     auto how = settled(codes[pick(8)], pick(call.request.tokens + 1),
@@ -298,10 +298,10 @@ TEST_CASE("small calls do not for ever take what a large one waits for") {
   std::int64_t now_us = 0;
   for (; !is_served && now_us < 400'000'000; now_us += step_us) {
     small(now_us);
-    for (const auto& one : quota.serve(now_us).granted) {
-      is_served |= one.ticket.first == "large";
-      if (one.ticket.first == "small") {
-        quota.settle(one.ticket, settled("", 150), now_us);
+    for (const auto& entry : quota.serve(now_us).granted) {
+      is_served |= entry.ticket.first == "large";
+      if (entry.ticket.first == "small") {
+        quota.settle(entry.ticket, settled("", 150), now_us);
       }
     }
   }
@@ -325,15 +325,15 @@ std::vector<std::int64_t> allowed_at(const LlmOptions& options, int calls,
       ++asked;
       quota.ask({"a", asked}, call(asked, "sg", tokens), now_us);
     }
-    const auto said = quota.serve(now_us);
-    for (const auto& one : said.granted) {
+    const auto decisions = quota.serve(now_us);
+    for (const auto& entry : decisions.granted) {
       at_us.push_back(now_us);
-      quota.settle(one.ticket, settled("", tokens), now_us);
+      quota.settle(entry.ticket, settled("", tokens), now_us);
     }
-    if (!said.granted.empty()) continue;
-    REQUIRE(said.again_us);
-    REQUIRE(*said.again_us > now_us);
-    now_us = *said.again_us;
+    if (!decisions.granted.empty()) continue;
+    REQUIRE(decisions.again_us);
+    REQUIRE(*decisions.again_us > now_us);
+    now_us = *decisions.again_us;
   }
   return at_us;
 }
@@ -369,8 +369,8 @@ TEST_CASE("small limits are not spread: no call waits for nothing") {
     CHECK(five[5] == kLongMinuteUs);
     CHECK(five[9] == kLongMinuteUs);
     CHECK(five[10] == 2 * kLongMinuteUs);
-    const auto one = allowed_at(one_provider(at_once, 1, 0, 1'500), 3);
-    CHECK(one ==
+    const auto current = allowed_at(one_provider(at_once, 1, 0, 1'500), 3);
+    CHECK(current ==
           std::vector{std::int64_t{0}, kLongMinuteUs, 2 * kLongMinuteUs});
   }
 }
@@ -395,8 +395,8 @@ TEST_CASE("what a call did not take spreads the others no further") {
     for (std::uint64_t i = 1; i <= 9; ++i) {
       quota.ask({"a", i}, call(i, "sg", 1'000), 0);
     }
-    for (const auto& one : quota.serve(0).granted) {
-      quota.settle(one.ticket, how, 0);
+    for (const auto& entry : quota.serve(0).granted) {
+      quota.settle(entry.ticket, how, 0);
     }
     return quota.serve(0).again_us.value_or(0);
   };
@@ -445,14 +445,14 @@ TEST_CASE("who waits is told so once, with the limit") {
   quota.allow(one_provider(1));
   quota.ask({"a", 1}, call(1), 0);
   quota.ask({"a", 2}, call(2), 0);
-  const auto said = quota.serve(0);
-  REQUIRE(said.waits.size() == 1);
-  CHECK(said.waits.front().reason == "for mini: 1 calls at once");
+  const auto decisions = quota.serve(0);
+  REQUIRE(decisions.waits.size() == 1);
+  CHECK(decisions.waits.front().reason == "for mini: 1 calls at once");
   CHECK(quota.serve(1).waits.empty());
   quota.settle({"a", 1}, settled(), 5'000'000);
   const auto later = quota.serve(5'000'000);
   REQUIRE(later.granted.size() == 1);
-  CHECK(later.granted.front().told);
+  CHECK(later.granted.front().waiting_reported);
   CHECK(later.granted.front().waited_us == 5'000'000);
 }
 

@@ -1,23 +1,22 @@
-#include "actors/llm_search.hpp"
-
 #include <doctest/doctest.h>
 
-#include "actors/llm_history.hpp"
-#include "actors/llm_seeds.hpp"
+#include "actors/llm/history.hpp"
+#include "actors/llm/search.hpp"
+#include "actors/llm/seeds.hpp"
 
 namespace weft {
 namespace {
 
 OptimizeSubgraph work(const std::string& search, int rounds = 9) {
-  OptimizeSubgraph made;
-  made.subgraph = "sg";
-  made.options.seeds = {"compiler", "llm"};
-  made.options.llm.search = search;
-  made.options.llm.rounds = rounds;
+  OptimizeSubgraph optimize_subgraph;
+  optimize_subgraph.subgraph = "sg";
+  optimize_subgraph.options.seeds = {"compiler", "llm"};
+  optimize_subgraph.options.llm.search = search;
+  optimize_subgraph.options.llm.rounds = rounds;
   Gpu gpu;
   gpu.l2_bytes = 50 << 20;
-  made.machine.gpus = {gpu};
-  return made;
+  optimize_subgraph.machine.gpus = {gpu};
+  return optimize_subgraph;
 }
 
 SeedResult timed(const std::string& id, double us) {
@@ -32,14 +31,15 @@ SeedResult timed(const std::string& id, double us) {
 }
 
 LlmSearch::Results results(const std::vector<SeedResult>& all) {
-  LlmSearch::Results made;
-  for (const SeedResult& one : all) made[one.seed.id] = one;
-  return made;
+  LlmSearch::Results results;
+  for (const SeedResult& seed_result : all)
+    results[seed_result.seed.id] = seed_result;
+  return results;
 }
 
 std::vector<std::string> parents(const std::vector<RefineRequest>& requests) {
   std::vector<std::string> ids;
-  for (const RefineRequest& one : requests) ids.push_back(one.seed.id);
+  for (const RefineRequest& request : requests) ids.push_back(request.seed.id);
   return ids;
 }
 
@@ -50,15 +50,15 @@ struct Search {
   std::vector<std::string> next(const std::vector<SeedResult>& all) {
     const auto known = results(all);
     const SeedResult* best = nullptr;
-    for (const auto& [id, one] : known) {
+    for (const auto& [id, item] : known) {
       if (!best ||
-          one.timing.candidate.median_us < best->timing.candidate.median_us) {
-        best = &one;
+          item.timing.candidate.median_us < best->timing.candidate.median_us) {
+        best = &item;
       }
     }
-    const auto made = parents(search.next(asked, known, best));
-    for (std::size_t i = 0; i < made.size(); ++i) search.replied({});
-    return made;
+    const auto result = parents(search.next(asked, known, best));
+    for (std::size_t i = 0; i < result.size(); ++i) search.replied({});
+    return result;
   }
   OptimizeSubgraph asked;
   LlmSearch search;
@@ -87,7 +87,7 @@ TEST_CASE("gains of less than 5 % end a search") {
   CHECK(search.next({timed("llm-0", 100)}) == Ids{"llm-0"});
   CHECK(search.next({timed("llm-0", 100), timed("llm-1", 96)}).size() == 1);
   CHECK(search.next({timed("llm-0", 100), timed("llm-2", 95.5)}).empty());
-  CHECK(search.search.story().note.contains("without a gain of 5 %"));
+  CHECK(search.search.summary().note.contains("without a gain of 5 %"));
 }
 
 TEST_CASE("a kernel at the floor is nothing to ask a model about") {
@@ -96,9 +96,9 @@ TEST_CASE("a kernel at the floor is nothing to ask a model about") {
   best.timing.bytes_floor = std::int64_t{1} << 30;
   Search search(work("beam:4"));
   CHECK(search.next({best}).empty());
-  CHECK(search.search.story().note ==
+  CHECK(search.search.summary().note ==
         "not asked: the compiler's kernel is at the floor");
-  CHECK(search.search.story().rounds == 0);
+  CHECK(search.search.summary().rounds == 0);
   // One that fits into the caches has no floor.
   best.timing.bytes_floor = 1 << 20;
   Search other(work("beam:4"));
@@ -170,7 +170,7 @@ TEST_CASE("a run out of budget ends a search, and says so") {
   reply.failure = {"budget", "too dear"};
   search.search.replied(reply);
   CHECK(search.search.is_over());
-  CHECK(search.search.story().out_of_budget);
+  CHECK(search.search.summary().out_of_budget);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-#include "actors/llm_text.hpp"
-
 #include <doctest/doctest.h>
+
+#include "actors/llm/text.hpp"
 
 namespace weft {
 namespace {
@@ -9,10 +9,10 @@ const std::string kFunction = "def kernel_function(x):\n    return x\n";
 
 TEST_CASE(
     "the block that defines kernel_function is taken, the last of several") {
-  const auto one =
+  const auto current =
       python_file_in("Sure:\n```python\n" + kFunction + "```\nDone.");
-  REQUIRE(one);
-  CHECK(*one == kFunction);
+  REQUIRE(current);
+  CHECK(*current == kFunction);
   const auto two =
       python_file_in("```\n" + kFunction + "```\nor better\n~~~py\n" +
                      kFunction + "# 2\n~~~\n```sh\nls\n```");

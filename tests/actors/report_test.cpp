@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <sstream>
 
-#include "actors/llm_report.hpp"
+#include "actors/llm/report.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/targets.hpp"
 #include "messages/protection.hpp"
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
 
@@ -22,11 +22,11 @@ Timing timed(double ratio, double low, double high) {
   return timing;
 }
 
-struct Made {
+struct ReportFixture {
   Plan plan = partition(two_piece_graph(), *find_target("cpu"));
   Report report;
 
-  Made() {
+  ReportFixture() {
     report.run.problem_name = "small, \"odd\".py";
     report.verdict = {true, "correct", "",        6,         1e-7, 2e-7,
                       1e-5, {},        "float32", "float32", {},   {}};
@@ -36,7 +36,7 @@ struct Made {
       SubgraphDone done;
       done.subgraph = subgraph.id;
       done.outcome = "won";
-      done.seeds = done.right = 2;
+      done.seeds = done.correct = 2;
       done.best.timing = timed(1.01, 0.9, 1.2);
       report.subgraphs.push_back(done);
       report.used.insert(subgraph.id);
@@ -58,8 +58,8 @@ std::size_t fields(const std::string& line) {
 }  // namespace
 
 TEST_CASE("every row of results.csv has the header's fields") {
-  const Made made;
-  std::istringstream csv(results_csv(made.report, made.plan));
+  const ReportFixture result;
+  std::istringstream csv(results_csv(result.report, result.plan));
   std::string header;
   std::getline(csv, header);
   int rows = 0;
@@ -70,14 +70,14 @@ TEST_CASE("every row of results.csv has the header's fields") {
 }
 
 TEST_CASE("a spreadsheet computes no text of results.csv") {
-  Made made;
-  made.report.run.problem_name = "=HYPERLINK(\"x\").py";
-  for (SubgraphDone& done : made.report.subgraphs) {
+  ReportFixture composed;
+  composed.report.run.problem_name = "=HYPERLINK(\"x\").py";
+  for (SubgraphDone& done : composed.report.subgraphs) {
     done.best.seed.variant = "@SUM(1)";
     done.best.seed.origin = "+1";
     done.outcome = "-1";
   }
-  const std::string csv = results_csv(made.report, made.plan);
+  const std::string csv = results_csv(composed.report, composed.plan);
   CHECK(csv.contains(",'@SUM(1),"));
   CHECK(csv.contains(",'+1,"));
   CHECK(csv.contains(",'-1,"));
@@ -86,95 +86,97 @@ TEST_CASE("a spreadsheet computes no text of results.csv") {
 }
 
 TEST_CASE("who ran without a sandbox is told so in one line") {
-  Made made;
-  CHECK_FALSE(summary_line(made.report).contains("sandbox"));
-  made.report.run.machine.unprotected = {std::string(kNoSandbox)};
-  CHECK(summary_line(made.report).ends_with("; without a sandbox"));
+  ReportFixture composed;
+  CHECK_FALSE(summary_line(composed.report).contains("sandbox"));
+  composed.report.run.machine.unprotected = {std::string(kNoSandbox)};
+  CHECK(summary_line(composed.report).ends_with("; without a sandbox"));
 }
 
 TEST_CASE("no text of somebody else's is mark-up in the report") {
-  Made made;
-  made.report.run.options.choices["<script>x</script>"] = 1;
-  made.report.run.machine.unprotected = {"<img>"};
-  made.report.run.weft_version = "<b>";
-  for (SubgraphDone& done : made.report.subgraphs) done.outcome = "a|<i>";
-  const std::string text = report_markdown(made.report, made.plan);
+  ReportFixture composed;
+  composed.report.run.options.choices["<script>x</script>"] = 1;
+  composed.report.run.machine.unprotected = {"<img>"};
+  composed.report.run.weft_version = "<b>";
+  for (SubgraphDone& done : composed.report.subgraphs) done.outcome = "a|<i>";
+  const std::string text = report_markdown(composed.report, composed.plan);
   for (const char* mark : {" <script>", " <img>", " <b>", "|<i>"}) {
     CHECK_FALSE(text.contains(mark));
   }
 }
 
 TEST_CASE("the report names kernels, externs and the bandwidth's share") {
-  const Made made;
-  const std::string text = report_markdown(made.report, made.plan);
+  const ReportFixture result;
+  const std::string text = report_markdown(result.report, result.plan);
   CHECK(text.find("aten.mm.default × 1") != std::string::npos);
-  CHECK(text.find(made.plan.subgraphs[0].id) != std::string::npos);
+  CHECK(text.find(result.plan.subgraphs[0].id) != std::string::npos);
   CHECK(text.find("50 %") != std::string::npos);  // 5 GB/s of 10
 }
 
 TEST_CASE("a ratio whose interval holds 1 is no difference") {
-  const Made made;
-  const std::string text = report_markdown(made.report, made.plan);
+  const ReportFixture result;
+  const std::string text = report_markdown(result.report, result.plan);
   CHECK(text.find("1.01× (0.90–1.20), no difference") != std::string::npos);
-  CHECK(summary_line(made.report).find("no difference") == std::string::npos);
+  CHECK(summary_line(result.report).find("no difference") == std::string::npos);
 }
 
 TEST_CASE("of the framework's own code there is no difference to eager") {
-  Made made;
-  made.report.timing.over_eager = Speedup{0.93, 0.91, 0.95};
-  const auto told = [&made] {
-    return report_markdown(made.report, made.plan)
+  ReportFixture result;
+  result.report.timing.over_eager = Speedup{0.93, 0.91, 0.95};
+  const auto answer = [&result] {
+    return report_markdown(result.report, result.plan)
         .contains("0.93×, the same code: no difference");
   };
-  CHECK(!told());
-  made.report.used.clear();
-  CHECK(told());
+  CHECK(!answer());
+  result.report.used.clear();
+  CHECK(answer());
 }
 
 TEST_CASE("calls in a row have a column where a module was timed so") {
-  Made made;
-  const auto told = [&made](const char* text) {
-    return report_markdown(made.report, made.plan).contains(text);
+  ReportFixture result;
+  const auto answer = [&result](const char* text) {
+    return report_markdown(result.report, result.plan).contains(text);
   };
-  CHECK(told("| | ms, median (p10–p90) | speedup of ModelNew |"));
-  made.report.timing.in_a_row_calls = 5;
-  made.report.timing.in_a_row_us = {{"candidate", 750}, {"eager", 1500}};
-  CHECK(told("| 5 in a row, each | speedup of ModelNew |\n|---|---|---|---|"));
-  CHECK(told("| eager | 2.000 (1.800–2.200) | 1.500 | 2.00×"));
-  CHECK(told("| torch.compile | – | | "));
-  CHECK(told("Speedups are the lower ones of both ways."));
+  CHECK(answer("| | ms, median (p10–p90) | speedup of ModelNew |"));
+  result.report.timing.back_to_back_calls = 5;
+  result.report.timing.back_to_back_us = {{"candidate", 750}, {"eager", 1500}};
+  CHECK(
+      answer("| 5 in a row, each | speedup of ModelNew |\n|---|---|---|---|"));
+  CHECK(answer("| eager | 2.000 (1.800–2.200) | 1.500 | 2.00×"));
+  CHECK(answer("| torch.compile | – | | "));
+  CHECK(answer("Speedups are the lower ones of both ways."));
 }
 
 TEST_CASE("the clocks of all parties are told, and why they were lowered") {
-  Made made;
-  const auto told = [&made](const char* text) {
-    return report_markdown(made.report, made.plan).contains(text);
+  ReportFixture result;
+  const auto answer = [&result](const char* text) {
+    return report_markdown(result.report, result.plan).contains(text);
   };
-  CHECK(!told("Clocks"));
-  made.report.timing.sm_mhz = {{"candidate", 1980}, {"eager", 1965}};
-  CHECK(told("Clocks after their calls: candidate 1980 MHz, eager 1965 MHz\n"));
-  made.report.timing.throttled = {"power cap", "hardware thermal"};
-  CHECK(told("1965 MHz; lowered by: power cap, hardware thermal\n"));
+  CHECK(!answer("Clocks"));
+  result.report.timing.sm_mhz = {{"candidate", 1980}, {"eager", 1965}};
+  CHECK(
+      answer("Clocks after their calls: candidate 1980 MHz, eager 1965 MHz\n"));
+  result.report.timing.throttled = {"power cap", "hardware thermal"};
+  CHECK(answer("1965 MHz; lowered by: power cap, hardware thermal\n"));
 }
 
 TEST_CASE("kernels that were rejected are not told to be merely slow") {
-  Made made;
-  made.report.used.clear();
-  CHECK(summary_line(made.report).find("faster") != std::string::npos);
-  made.report.rejected = "element 3 is 2, not 1\nand others";
+  ReportFixture result;
+  result.report.used.clear();
+  CHECK(summary_line(result.report).find("faster") != std::string::npos);
+  result.report.rejected = "element 3 is 2, not 1\nand others";
   CHECK(
-      summary_line(made.report)
+      summary_line(result.report)
           .starts_with(
               "verified, but not with our kernels (element 3 is 2, not 1): "));
 }
 
 TEST_CASE("a long reason in the summary is whole sentences") {
-  Made made;
-  made.report.used.clear();
+  ReportFixture result;
+  result.report.used.clear();
   const std::string long_words(200, 'x');
   const auto has = [&](const std::string& reason, const std::string& words) {
-    made.report.rejected = reason;
-    return summary_line(made.report).contains("(" + words + ")");
+    result.report.rejected = reason;
+    return summary_line(result.report).contains("(" + words + ")");
   };
   CHECK(has("It is 2. It is 3. " + long_words, "It is 2. It is 3. …"));
   CHECK(has(long_words + " is wrong. And more.", long_words + " is wrong. …"));
@@ -182,25 +184,25 @@ TEST_CASE("a long reason in the summary is whole sentences") {
 }
 
 TEST_CASE("no kernel is called slower that was never timed") {
-  Made made;
-  const auto told = [&made](const char* text) {
-    return summary_line(made.report).contains(text);
+  ReportFixture result;
+  const auto answer = [&result](const char* text) {
+    return summary_line(result.report).contains(text);
   };
-  made.report.used.clear();
-  CHECK(told("no kernel of ours is faster"));
-  for (auto& done : made.report.subgraphs) done.right = 0;
-  CHECK(told("no kernel of ours was right"));
-  for (auto& done : made.report.subgraphs) done.outcome = "failed";
-  CHECK(told("no kernel of ours could be judged"));
-  for (auto& done : made.report.subgraphs) done.seeds = 0;
-  CHECK(told("no kernel of ours was tried"));
-  made.report.subgraphs.front().reason =
+  result.report.used.clear();
+  CHECK(answer("no kernel of ours is faster"));
+  for (auto& done : result.report.subgraphs) done.correct = 0;
+  CHECK(answer("no kernel of ours was right"));
+  for (auto& done : result.report.subgraphs) done.outcome = "failed";
+  CHECK(answer("no kernel of ours could be judged"));
+  for (auto& done : result.report.subgraphs) done.seeds = 0;
+  CHECK(answer("no kernel of ours was tried"));
+  result.report.subgraphs.front().reason =
       "not begun: the search's part of the budget of 3 s is over";
-  CHECK(told("there was no time to find a kernel of ours"));
-  made.report.subgraphs.clear();
-  CHECK(told("all of it is the library's own work"));
-  made.report.unsupported_dtype = "bfloat16";
-  CHECK(told("kernels for the CPU do not compute in bfloat16"));
+  CHECK(answer("there was no time to find a kernel of ours"));
+  result.report.subgraphs.clear();
+  CHECK(answer("all of it is the library's own work"));
+  result.report.unsupported_dtype = "bfloat16";
+  CHECK(answer("kernels for the CPU do not compute in bfloat16"));
 }
 
 TEST_CASE("only the CPU has no kernels for 16-bit types") {
@@ -233,11 +235,11 @@ TEST_CASE("a failure's code gives the exit code") {
 }
 
 TEST_CASE("the report names the GPU, its bandwidth and the precision") {
-  Made made;
-  made.report.run.options.precision = "strict";
-  made.report.run.machine.gpus = {Gpu{"NVIDIA H200", "sm_90", 132, 0, 0, 0}};
-  made.report.machine.gpu["copy_gbps"] = 4000;
-  const std::string text = report_markdown(made.report, made.plan);
+  ReportFixture result;
+  result.report.run.options.precision = "strict";
+  result.report.run.machine.gpus = {Gpu{"NVIDIA H200", "sm_90", 132, 0, 0, 0}};
+  result.report.machine.gpu["copy_gbps"] = 4000;
+  const std::string text = report_markdown(result.report, result.plan);
   CHECK(text.contains("NVIDIA H200 (sm_90, 132 multiprocessors)"));
   CHECK(text.contains("a copy moves 4000.0 GB/s"));
   CHECK(text.contains("Precision: strict"));
@@ -245,59 +247,61 @@ TEST_CASE("the report names the GPU, its bandwidth and the precision") {
 }
 
 TEST_CASE("the report says of a kernel that it is the library's") {
-  Made made;
-  made.report.subgraphs[0].best.seed.variant = "vec16";
-  made.report.subgraphs[0].best.seed.origin = "library";
-  made.report.subgraphs[1].best.seed.origin = "compiler";
-  const std::string text = report_markdown(made.report, made.plan);
+  ReportFixture result;
+  result.report.subgraphs[0].best.seed.variant = "vec16";
+  result.report.subgraphs[0].best.seed.origin = "library";
+  result.report.subgraphs[1].best.seed.origin = "compiler";
+  const std::string text = report_markdown(result.report, result.plan);
   CHECK(text.contains("vec16 (library)"));
   CHECK_FALSE(text.contains("(compiler)"));
 }
 
 TEST_CASE("the report says by which rules the module is right") {
-  Made made;
-  NearEager& near = made.report.verdict.near_eager;
-  CHECK(!summary_line(made.report).contains("near"));
-  near = {"near", "", 5, 1e-6, 1e-4, "near", ""};
-  CHECK(summary_line(made.report).ends_with("; near to eager"));
-  near = {"far", "draw 2: 9 of 10", 1, 0.5, 1e-4, "near", ""};
-  CHECK(summary_line(made.report).ends_with("; not near to eager"));
-  const std::string text = report_markdown(made.report, made.plan);
+  ReportFixture result;
+  KernelBenchVerdict& kernelbench_module = result.report.verdict.kernelbench;
+  CHECK(!summary_line(result.report).contains("within"));
+  kernelbench_module = {"within", "", 5, 1e-6, 1e-4, "within", ""};
+  CHECK(summary_line(result.report).ends_with("; near to eager"));
+  kernelbench_module = {"outside", "draw 2: 9 of 10", 1, 0.5,
+                        1e-4,      "within",          ""};
+  CHECK(summary_line(result.report).ends_with("; not near to eager"));
+  const std::string text = report_markdown(result.report, result.plan);
   CHECK(
       text.contains("(1 draws, 1e-04): not near: draw 2: 9 of 10; "
                     "torch.compile's module: near"));
   CHECK(text.contains("float32 (the framework's float32)"));
-  near.outcome = "failed";
-  CHECK(summary_line(made.report).contains("not judged"));
+  kernelbench_module.outcome = "failed";
+  CHECK(summary_line(result.report).contains("not judged"));
 }
 
 TEST_CASE("a module that is near to eager is told of beside the other") {
-  Made made;
-  made.report.verdict.near_eager.outcome = "far";
-  const std::string id = made.plan.subgraphs[0].id;
-  made.report.near.made = true;
-  made.report.near.used = {id};
-  made.report.near.externs = {{"aten.mm.default", 2}, {"aten.tanh.default", 1}};
-  made.report.near.timing = timed(1.5, 1.4, 1.6);
-  CHECK(summary_line(made.report)
+  ReportFixture result;
+  result.report.verdict.kernelbench.outcome = "outside";
+  const std::string id = result.plan.subgraphs[0].id;
+  result.report.kernelbench_module.composed = true;
+  result.report.kernelbench_module.used = {id};
+  result.report.kernelbench_module.externs = {{"aten.mm.default", 2},
+                                              {"aten.tanh.default", 1}};
+  result.report.kernelbench_module.timing = timed(1.5, 1.4, 1.6);
+  CHECK(summary_line(result.report)
             .ends_with("another module is: 1.50× (1.40–1.60) over eager"));
-  const std::string text = report_markdown(made.report, made.plan);
+  const std::string text = report_markdown(result.report, result.plan);
   CHECK(text.contains("Kernels of ours: " + id +
                       ". The framework's operators: aten.mm.default × 2, "
                       "aten.tanh.default × 1."));
-  const std::string csv = results_csv(made.report, made.plan);
+  const std::string csv = results_csv(result.report, result.plan);
   CHECK(csv.contains("\nnear_eager,"));
 }
 
 TEST_CASE("what ended a language model's calls is told at a run's end") {
   Report report;
   report.subgraphs.resize(2);
-  LlmStory& story = report.subgraphs[1].llm;
-  story.note = "all 4 rounds";
+  LlmSummary& summary = report.subgraphs[1].llm;
+  summary.note = "all 4 rounds";
   CHECK(llm_trouble(report).empty());
-  story.note = "no further call: mini answers 401";
+  summary.note = "no further call: mini answers 401";
   CHECK(llm_trouble(report) ==
         "the language model was given up: mini answers 401");
-  story.out_of_budget = true;
+  summary.out_of_budget = true;
   CHECK(llm_trouble(report) == "the budget for language models ended first");
 }

@@ -5,18 +5,18 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/targets.hpp"
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
 using nlohmann::json;
 
 namespace {
 
-struct Made {
+struct ReportFixture {
   Plan plan = partition(two_piece_graph(), *find_target("cpu"));
   Report report;
 
-  Made() {
+  ReportFixture() {
     report.run.problem_name = "small.py";
     report.verdict = {true,      "correct", "",   6,
                       1.5e-7,    2e-7,      1e-5, {{"zeros", true}},
@@ -33,64 +33,64 @@ struct Made {
     report.used.insert(plan.subgraphs[0].id);
   }
 
-  json told() const { return json::parse(result_json(report, plan)); }
+  json fields() const { return json::parse(result_json(report, plan)); }
 };
 
 }  // namespace
 
 TEST_CASE("result.json has times, mean and spread, and null for the rest") {
-  const json told = Made().told();
-  CHECK(told["timing"]["candidate"]["mean_us"] == 1010);
-  CHECK(told["timing"]["candidate"]["max_us"] == 1300);
-  CHECK(told["timing"]["over_eager"]["low"] == 1.9);
-  CHECK(told["timing"]["compile"].is_null());
-  CHECK(told["timing"]["over_compile_autotune"].is_null());
-  CHECK(told["timing"]["in_a_row"].is_null());
+  const json fields = ReportFixture().fields();
+  CHECK(fields["timing"]["candidate"]["mean_us"] == 1010);
+  CHECK(fields["timing"]["candidate"]["max_us"] == 1300);
+  CHECK(fields["timing"]["over_eager"]["low"] == 1.9);
+  CHECK(fields["timing"]["compile"].is_null());
+  CHECK(fields["timing"]["over_compile_autotune"].is_null());
+  CHECK(fields["timing"]["back_to_back"].is_null());
 }
 
 TEST_CASE("result.json has the times of calls in a row") {
-  Made made;
-  made.report.timing.in_a_row_calls = 7;
-  made.report.timing.in_a_row_us = {{"eager", 1500}};
-  CHECK(made.told()["timing"]["in_a_row"] ==
+  ReportFixture result;
+  result.report.timing.back_to_back_calls = 7;
+  result.report.timing.back_to_back_us = {{"eager", 1500}};
+  CHECK(result.fields()["timing"]["back_to_back"] ==
         json({{"calls", 7}, {"eager_us", 1500}}));
 }
 
 TEST_CASE("result.json says why there is no kernel of ours") {
-  Made made;
-  CHECK(made.told()["why_no_kernel"] == "");
-  made.report.used.clear();
-  CHECK(made.told()["why_no_kernel"] == "no kernel of ours was tried");
-  made.report.rejected = "off by 1";
-  CHECK(made.told()["why_no_kernel"] == "not with our kernels (off by 1)");
-  made.report.stand_ins = 1;  // which are no kernels, and faster
-  CHECK(made.told()["why_no_kernel"] == "");
+  ReportFixture result;
+  CHECK(result.fields()["why_no_kernel"] == "");
+  result.report.used.clear();
+  CHECK(result.fields()["why_no_kernel"] == "no kernel of ours was tried");
+  result.report.rejected = "off by 1";
+  CHECK(result.fields()["why_no_kernel"] == "not with our kernels (off by 1)");
+  result.report.stand_ins = 1;  // which are no kernels, and faster
+  CHECK(result.fields()["why_no_kernel"] == "");
 }
 
 TEST_CASE("result.json says which kernels are ours and which are extern") {
-  const json told = Made().told();
-  CHECK(told["subgraphs"][0]["ours"] == true);
-  CHECK(told["subgraphs"][1]["ours"] == false);
-  CHECK(told["externs"]["aten.mm.default"] == 1);
+  const json fields = ReportFixture().fields();
+  CHECK(fields["subgraphs"][0]["ours"] == true);
+  CHECK(fields["subgraphs"][1]["ours"] == false);
+  CHECK(fields["externs"]["aten.mm.default"] == 1);
 }
 
 TEST_CASE("result.json has what the floors are worked out from") {
-  Made made;
-  made.report.timing.bytes_floor = 49'152;
-  made.report.timing.sm_mhz = {{"candidate", 1980}, {"eager", 1965}};
-  made.report.timing.throttled = {"power cap"};
-  made.report.machine.gpu["copy_gbps"] = 4000;
-  const json told = made.told();
-  CHECK(told["matrix_operations"] == 2 * 64 * 64 * 64);
-  CHECK(told["timing"]["bytes_floor"] == 49'152);
-  CHECK(told["timing"]["sm_mhz"]["eager"] == 1965);
-  CHECK(told["timing"]["throttled"][0] == "power cap");
-  CHECK(told["machine"]["gpu_measured"]["copy_gbps"] == 4000);
-  CHECK(told["verdict"]["controls"]["zeros"] == true);
+  ReportFixture result;
+  result.report.timing.bytes_floor = 49'152;
+  result.report.timing.sm_mhz = {{"candidate", 1980}, {"eager", 1965}};
+  result.report.timing.throttled = {"power cap"};
+  result.report.machine.gpu["copy_gbps"] = 4000;
+  const json fields = result.fields();
+  CHECK(fields["matrix_operations"] == 2 * 64 * 64 * 64);
+  CHECK(fields["timing"]["bytes_floor"] == 49'152);
+  CHECK(fields["timing"]["sm_mhz"]["eager"] == 1965);
+  CHECK(fields["timing"]["throttled"][0] == "power cap");
+  CHECK(fields["machine"]["gpu_measured"]["copy_gbps"] == 4000);
+  CHECK(fields["verdict"]["controls"]["zeros"] == true);
 }
 
 TEST_CASE("result.json can be written of texts that are no UTF-8") {
-  Made made;
-  made.report.notes.push_back("bad \xff byte");
-  CHECK(made.told()["notes"].size() == 1);
+  ReportFixture result;
+  result.report.notes.push_back("bad \xff byte");
+  CHECK(result.fields()["notes"].size() == 1);
 }

@@ -4,9 +4,9 @@
 
 #include "actors/composer.hpp"
 #include "actors/dispatcher.hpp"
-#include "actors/llm_seeds.hpp"
+#include "actors/llm/seeds.hpp"
 #include "actors/subgraph_agent.hpp"
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
 
@@ -31,8 +31,8 @@ Plan uneven_plan() { return partition(uneven_graph(), *find_target("cpu")); }
 constexpr std::int64_t kSecondUs = 1'000'000;
 
 /// A run with a budget, 10 s of which went for the capture.
-struct BudgetBench : RunBench<Dispatcher> {
-  explicit BudgetBench(std::int64_t budget_ms = 100'000) {
+struct BudgetFixture : RunFixture<Dispatcher> {
+  explicit BudgetFixture(std::int64_t budget_ms = 100'000) {
     RunStart run = small_run(blobs);
     run.options.budget_ms = budget_ms;
     run.options.variants_max = 12;  // for which 100 s are little
@@ -43,14 +43,14 @@ struct BudgetBench : RunBench<Dispatcher> {
       say(address::files, WriteFilesReply{files.effect, {}});
     }
   }
-  /// The piece at that place of the plan.
+  /// The piece at that location of the plan.
   const std::string& id(std::size_t index) const {
     return plan.subgraphs[index].id;
   }
   std::vector<Outgoing> done(const std::string& subgraph) {
     SubgraphDone message;
     message.subgraph = subgraph;
-    message.outcome = "lost";
+    message.outcome = "not_faster";
     sent = say(address::agent(subgraph), message);
     for (const auto& [to, files] : only<WriteFilesRequest>(sent)) {
       for (Outgoing& more :
@@ -67,7 +67,7 @@ struct BudgetBench : RunBench<Dispatcher> {
 
 Seed seed(const std::string& id) { return {id, "cpu", "compiler", id, "src"}; }
 
-SeedResult right(const std::string& id, double over_eager) {
+SeedResult correct_result(const std::string& id, double over_eager) {
   SeedResult result;
   result.seed = seed(id);
   result.built = result.verdict.correct = result.timed = true;
@@ -77,11 +77,11 @@ SeedResult right(const std::string& id, double over_eager) {
 }
 
 /// An agent that verifies two seeds.
-struct StoppedBench : Bench<SubgraphAgent> {
-  explicit StoppedBench(const std::vector<Place>& places = {""}) {
+struct StoppedFixture : RoleFixture<SubgraphAgent> {
+  explicit StoppedFixture(const std::vector<Location>& locations = {""}) {
     OptimizeSubgraph work;
     work.subgraph = "sg";
-    work.places = places;
+    work.locations = locations;
     give(address::dispatcher, work);
     SeedsReply reply{"sg", "compiler", {seed("a"), seed("b")}, {}, {}};
     give("seeds/compiler", reply);
@@ -184,78 +184,79 @@ TEST_CASE("a share is enough for a kernel, and no more than there is") {
 }
 
 TEST_CASE("an agent is told when its share of the budget is over") {
-  BudgetBench dispatcher;
+  BudgetFixture dispatcher;
   const auto begun = only<OptimizeSubgraph>(dispatcher.sent);
   REQUIRE(begun.size() == 1);
   CHECK(begun.front().second.subgraph == dispatcher.id(1));
-  const auto timer = one<TimerRequest>(dispatcher.sent);
+  const auto timer = single<TimerRequest>(dispatcher.sent);
   CHECK(timer.after_ms > 50'000);
   CHECK(timer.after_ms < 65'000);  // 100 s, less 10 and a quarter
-  const auto told = dispatcher.say(address::clock, TimerFired{timer.effect});
-  CHECK(only<StopSearch>(told).front().first ==
+  const auto answer = dispatcher.say(address::clock, TimerFired{timer.effect});
+  CHECK(only<StopSearch>(answer).front().first ==
         address::agent(dispatcher.id(1)));
-  CHECK(one<StopSearch>(told).reason.contains("100 s"));
+  CHECK(single<StopSearch>(answer).reason.contains("100 s"));
 }
 
 TEST_CASE("with little time, all subgraphs have the same number of kernels") {
-  BudgetBench dispatcher(25'000);  // 10 s are kept
-  const auto dear = one<OptimizeSubgraph>(dispatcher.sent);
+  BudgetFixture dispatcher(25'000);  // 10 s are kept
+  const auto dear = single<OptimizeSubgraph>(dispatcher.sent);
   CHECK(dear.options.variants_max == 1);
-  BudgetBench more(40'000);  // 10 s, and two subgraphs
-  CHECK(one<OptimizeSubgraph>(more.sent).options.variants_max == 3);
+  BudgetFixture more(40'000);  // 10 s, and two subgraphs
+  CHECK(single<OptimizeSubgraph>(more.sent).options.variants_max == 3);
   more.now_us += 5 * kSecondUs;
   const auto sent = more.done(more.id(1));
-  CHECK(one<OptimizeSubgraph>(sent).options.variants_max == 3);
+  CHECK(single<OptimizeSubgraph>(sent).options.variants_max == 3);
 }
 
 TEST_CASE("with a budget, dearer subgraphs have the device first") {
-  BudgetBench dispatcher;
-  const auto dear = one<OptimizeSubgraph>(dispatcher.sent);
-  const auto cheap = one<OptimizeSubgraph>(dispatcher.done(dispatcher.id(1)));
-  CHECK(cheap.worth > 0);
-  CHECK(dear.worth >= 8 * cheap.worth);
+  BudgetFixture dispatcher;
+  const auto dear = single<OptimizeSubgraph>(dispatcher.sent);
+  const auto cheap =
+      single<OptimizeSubgraph>(dispatcher.done(dispatcher.id(1)));
+  CHECK(cheap.expected_gain > 0);
+  CHECK(dear.expected_gain >= 8 * cheap.expected_gain);
 }
 
 TEST_CASE("with little time, torch.compile is timed beside the module alone") {
-  BudgetBench dispatcher;
-  CHECK(!one<OptimizeSubgraph>(dispatcher.sent).options.compile_baseline);
+  BudgetFixture dispatcher;
+  CHECK(!single<OptimizeSubgraph>(dispatcher.sent).options.compile_baseline);
 }
 
 TEST_CASE("with ample time, subgraphs are searched for as without a budget") {
-  BudgetBench dispatcher(1'000'000);
-  const auto begun = one<OptimizeSubgraph>(dispatcher.sent);
+  BudgetFixture dispatcher(1'000'000);
+  const auto begun = single<OptimizeSubgraph>(dispatcher.sent);
   CHECK(begun.options.compile_baseline);
   // Its time is all that the search has.
   const std::int64_t search = 1'000'000 - 10'000 - 250'000;
-  CHECK(one<TimerRequest>(dispatcher.sent).after_ms == search);
+  CHECK(single<TimerRequest>(dispatcher.sent).after_ms == search);
 }
 
 TEST_CASE("without one, subgraphs take turns") {
-  RunBench<Dispatcher> dispatcher;
+  RunFixture<Dispatcher> dispatcher;
   const Plan plan = uneven_plan();
   const auto sent = dispatcher.say(
       address::extractor, Dispatch{dispatcher.blobs.put(plan_to_json(plan)),
                                    small_run(dispatcher.blobs), 0});
-  CHECK(one<OptimizeSubgraph>(sent).worth == 0);
-  CHECK(one<OptimizeSubgraph>(sent).options.compile_baseline);
+  CHECK(single<OptimizeSubgraph>(sent).expected_gain == 0);
+  CHECK(single<OptimizeSubgraph>(sent).options.compile_baseline);
 }
 
 TEST_CASE(
     "a second kernel is worth less than the first, and a last look less") {
-  Bench<SubgraphAgent> agent;
+  RoleFixture<SubgraphAgent> agent;
   OptimizeSubgraph work;
   work.subgraph = "sg";
-  work.worth = 600;
+  work.expected_gain = 600;
   agent.give(address::dispatcher, work);
   const auto begun = only<VerifySeed>(
       agent.give("seeds/compiler",
                  SeedsReply{"sg", "compiler", {seed("a"), seed("b")}, {}, {}}));
   REQUIRE(begun.size() == 2);
-  CHECK(begun[0].second.worth == 600);
-  CHECK(begun[1].second.worth == 37);
-  agent.give("worker/sg.a", right("a", 2));
-  const auto sent = agent.give("worker/sg.b", right("b", 3));
-  CHECK(one<TimeSeed>(sent).worth == 11);
+  CHECK(begun[0].second.expected_gain == 600);
+  CHECK(begun[1].second.expected_gain == 37);
+  agent.give("worker/sg.a", correct_result("a", 2));
+  const auto sent = agent.give("worker/sg.b", correct_result("b", 3));
+  CHECK(single<TimeSeed>(sent).expected_gain == 11);
 }
 
 TEST_CASE("the report says where a budget went") {
@@ -270,18 +271,18 @@ TEST_CASE("the report says where a budget went") {
 }
 
 TEST_CASE("an agent that is done is not told anything") {
-  BudgetBench dispatcher;
-  const auto timer = one<TimerRequest>(dispatcher.sent);
+  BudgetFixture dispatcher;
+  const auto timer = single<TimerRequest>(dispatcher.sent);
   dispatcher.done(dispatcher.id(1));
   CHECK(dispatcher.say(address::clock, TimerFired{timer.effect}).empty());
 }
 
 TEST_CASE("what is left when the search's time is over is not begun") {
-  BudgetBench dispatcher;
+  BudgetFixture dispatcher;
   dispatcher.now_us = 90 * kSecondUs;
   const auto sent = dispatcher.done(dispatcher.id(1));
   CHECK(only<OptimizeSubgraph>(sent).empty());
-  const auto compose = one<Compose>(sent);
+  const auto compose = single<Compose>(sent);
   CHECK(compose.ends_us == 100 * kSecondUs);
   CHECK(compose.begun_us == 0);
   CHECK(compose.captured_us == 10 * kSecondUs);
@@ -292,73 +293,73 @@ TEST_CASE("what is left when the search's time is over is not begun") {
 }
 
 TEST_CASE("an agent whose time is over takes the best that was timed") {
-  StoppedBench agent;
-  agent.result(right("a", 2));
+  StoppedFixture agent;
+  agent.result(correct_result("a", 2));
   const auto stopped = agent.stop();
   CHECK(only<StopSeed>(stopped).front().first == "worker/sg.b");
-  CHECK(one<StopSeed>(stopped).cancel);
+  CHECK(single<StopSeed>(stopped).cancel);
   CHECK(only<SubgraphDone>(stopped).empty());
   const auto sent = agent.cancelled("b");
   CHECK(only<TimeSeed>(sent).empty());
-  const auto done = one<SubgraphDone>(sent);
+  const auto done = single<SubgraphDone>(sent);
   CHECK(done.outcome == "won");
   CHECK(done.reason == "time is over");
   CHECK(done.best.seed.id == "a");
-  CHECK(agent.result(right("b", 3)).empty());
+  CHECK(agent.result(correct_result("b", 3)).empty());
 }
 
 TEST_CASE("a timing that ends soon after the time is over counts") {
-  StoppedBench agent;
+  StoppedFixture agent;
   agent.stop();
-  CHECK(agent.result(right("a", 2)).empty());
-  const auto done = one<SubgraphDone>(agent.cancelled("b"));
+  CHECK(agent.result(correct_result("a", 2)).empty());
+  const auto done = single<SubgraphDone>(agent.cancelled("b"));
   CHECK(done.outcome == "won");
   CHECK(done.best.seed.id == "a");
 }
 
 TEST_CASE("a cheat that is named after the time is over is told") {
-  StoppedBench agent;
+  StoppedFixture agent;
   agent.stop();
-  SeedResult cheat = right("a", 2);
+  SeedResult cheat = correct_result("a", 2);
   cheat.timed = cheat.verdict.correct = false;
   cheat.verdict.reason = "it works after its time";
   CHECK(agent.result(cheat).empty());
-  const auto done = one<SubgraphDone>(agent.cancelled("b"));
+  const auto done = single<SubgraphDone>(agent.cancelled("b"));
   CHECK(done.outcome == "wrong");
   CHECK(done.reason.contains("it works after its time"));
 }
 
 TEST_CASE("an agent whose time is over does not move to another place") {
-  StoppedBench agent({"", "n1"});
-  agent.result(right("a", 2));
+  StoppedFixture agent({"", "n1"});
+  agent.result(correct_result("a", 2));
   agent.stop();
-  const auto sent = agent.failed("b", "lost");
+  const auto sent = agent.failed("b", "node_lost");
   CHECK(only<VerifySeed>(sent).empty());
-  CHECK(one<SubgraphDone>(sent).best.seed.id == "a");
+  CHECK(single<SubgraphDone>(sent).best.seed.id == "a");
 }
 
 TEST_CASE("what was stopped before the time is over is not waited for") {
-  StoppedBench agent;
-  agent.result(right("a", 2));
-  const auto sent = agent.failed("b", "lost");  // with its last place
+  StoppedFixture agent;
+  agent.result(correct_result("a", 2));
+  const auto sent = agent.failed("b", "node_lost");  // with its last location
   CHECK(only<TimeSeed>(sent).size() == 1);
-  CHECK(one<SubgraphDone>(agent.stop()).best.seed.id == "a");
+  CHECK(single<SubgraphDone>(agent.stop()).best.seed.id == "a");
 }
 
 TEST_CASE("a last timing that is under way when time is over is stopped") {
-  StoppedBench agent;
-  agent.result(right("a", 2));
-  CHECK(only<TimeSeed>(agent.result(right("b", 3))).size() == 1);
+  StoppedFixture agent;
+  agent.result(correct_result("a", 2));
+  CHECK(only<TimeSeed>(agent.result(correct_result("b", 3))).size() == 1);
   const auto sent = agent.stop();
   CHECK(only<StopSeed>(sent).front().first == "worker/sg.b");
-  CHECK(one<SubgraphDone>(sent).best.seed.id == "b");
+  CHECK(single<SubgraphDone>(sent).best.seed.id == "b");
 }
 
 TEST_CASE("with nothing judged when time is over, that is the reason") {
-  StoppedBench agent;
+  StoppedFixture agent;
   agent.stop();
   CHECK(agent.cancelled("a").empty());
-  const auto done = one<SubgraphDone>(agent.cancelled("b"));
+  const auto done = single<SubgraphDone>(agent.cancelled("b"));
   CHECK(done.outcome == "failed");
   CHECK(done.reason == "time is over");
 }

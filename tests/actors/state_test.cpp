@@ -3,7 +3,7 @@
 
 #include "actors/broker.hpp"
 #include "actors/roster.hpp"
-#include "tests/actors/bench.hpp"
+#include "tests/actors/role_fixture.hpp"
 
 using namespace weft;
 
@@ -19,12 +19,12 @@ TEST_CASE("every role tells of its state as an object, also a fresh one") {
 }
 
 TEST_CASE("the broker tells who has what and who waits for it") {
-  Bench<Broker> bench;
-  bench.give("extractor", Capacities{{{"cpu", 2}}, 100});
-  bench.give("worker/a", LeaseRequest{1, "cpu", 2, "g", 1000});
-  bench.now_us = 5;
-  bench.give("worker/b", LeaseRequest{9, "cpu", 1, "h", 1000});
-  const nlohmann::json state = bench.role.describe();
+  RoleFixture<Broker> fixture;
+  fixture.give("extractor", Capacities{{{"cpu", 2}}, 100});
+  fixture.give("worker/a", LeaseRequest{1, "cpu", 2, "g", 1000});
+  fixture.now_us = 5;
+  fixture.give("worker/b", LeaseRequest{9, "cpu", 1, "h", 1000});
+  const nlohmann::json state = fixture.role.describe();
   REQUIRE(state["pools"].size() == 1);
   CHECK(state["pools"][0]["used"] == 2);
   CHECK(state["pools"][0]["capacity"] == 2);
@@ -34,13 +34,13 @@ TEST_CASE("the broker tells who has what and who waits for it") {
   CHECK(state["queues"][0]["holder"] == "worker/b");
   CHECK(state["queues"][0]["ticket"] == 9);
   CHECK(state["queues"][0]["since_us"] == 5);
-  bench.give("worker/a", LeaseReleased{1});
-  CHECK(bench.role.describe()["queues"].empty());
+  fixture.give("worker/a", LeaseReleased{1});
+  CHECK(fixture.role.describe()["queues"].empty());
 }
 
 TEST_CASE("a worker tells what it waits for") {
   const auto role = make_role("worker/a.b");
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
   Context context(blobs, 0);
   VerifySeed work;
   work.subgraph = "a";

@@ -1,6 +1,6 @@
 // An agent whose run has a kernel library.
 #include "actors/subgraph_agent.hpp"
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
 
@@ -33,20 +33,20 @@ KnownKernel remembered() {
   known.origin = "compiler";
   known.candidate = {50, 45, 55, 9};
   known.over_eager = {2, 1.9, 2.1};
-  known.outdone = {"text of a", "text of b"};
+  known.superseded = {"text of a", "text of b"};
   return known;
 }
 
 const Seed kept = {"library-0", "cpu", "library", "vec16", "its text"};
 
-struct LibraryAgent : RunBench<SubgraphAgent> {
+struct LibraryAgent : RunFixture<SubgraphAgent> {
   LibraryAgent() {
     OptimizeSubgraph work;
     work.subgraph = "sg";
     work.options.seeds = {"library", "compiler"};
     say(address::dispatcher, work);
   }
-  std::vector<Outgoing> told_by_library(const KnownKernel& known) {
+  std::vector<Outgoing> answered_by_library(const KnownKernel& known) {
     SeedsReply reply{"sg", "library", {}, {}, known};
     if (!known.source.empty()) reply.seeds.push_back(kept);
     return say("seeds/library", reply);
@@ -61,12 +61,12 @@ struct LibraryAgent : RunBench<SubgraphAgent> {
   }
   /// The verdict, once the library has answered what it was told last.
   SubgraphDone done(const std::vector<Outgoing>& sent) {
-    told = one<KeepKernelRequest>(sent);
+    answered = single<KeepKernelRequest>(sent);
     CHECK(only<SubgraphDone>(sent).empty());
-    return one<SubgraphDone>(
-        say(address::library, KeepKernelReply{told.effect, {}}));
+    return single<SubgraphDone>(
+        say(address::library, KeepKernelReply{answered.effect, {}}));
   }
-  KeepKernelRequest told;
+  KeepKernelRequest answered;
 };
 
 }  // namespace
@@ -74,14 +74,15 @@ struct LibraryAgent : RunBench<SubgraphAgent> {
 TEST_CASE("the library's kernel is verified alone, and at once thoroughly") {
   LibraryAgent agent;
   CHECK(only<VerifySeed>(agent.compiler_says({"a"})).empty());
-  const auto asked = one<VerifySeed>(agent.told_by_library(remembered()));
+  const auto asked =
+      single<VerifySeed>(agent.answered_by_library(remembered()));
   CHECK(asked.seed == kept);
   CHECK(asked.thorough);
 }
 
 TEST_CASE("a kernel that holds what is remembered ends the search") {
   LibraryAgent agent;
-  agent.told_by_library(remembered());
+  agent.answered_by_library(remembered());
   agent.compiler_says({"a", "b"});
   const auto sent = agent.result(timed(kept, 51));
   CHECK(only<VerifySeed>(sent).empty());
@@ -90,37 +91,37 @@ TEST_CASE("a kernel that holds what is remembered ends the search") {
   CHECK(done.outcome == "won");
   CHECK(done.best.seed.origin == "library");
   CHECK(done.seeds == 1);
-  CHECK(agent.told.judged == "its text");
-  CHECK(agent.told.kernel.source == "its text");
-  CHECK(agent.told.kernel.origin == "compiler");
-  CHECK(agent.told.kernel.candidate.median_us == 51);
-  CHECK(agent.told.kernel.outdone == remembered().outdone);
+  CHECK(agent.answered.judged == "its text");
+  CHECK(agent.answered.kernel.source == "its text");
+  CHECK(agent.answered.kernel.origin == "compiler");
+  CHECK(agent.answered.kernel.candidate.median_us == 51);
+  CHECK(agent.answered.kernel.superseded == remembered().superseded);
 }
 
 TEST_CASE("the order of the sources' answers does not matter") {
   LibraryAgent agent;
-  agent.told_by_library(remembered());
+  agent.answered_by_library(remembered());
   agent.result(timed(kept, 51));
   CHECK(agent.done(agent.compiler_says({"a", "b"})).outcome == "won");
 }
 
 TEST_CASE("a kernel that was never held against this one is tried") {
   LibraryAgent agent;
-  agent.told_by_library(remembered());
+  agent.answered_by_library(remembered());
   agent.compiler_says({"a", "new"});
-  const auto asked = one<VerifySeed>(agent.result(timed(kept, 51)));
+  const auto asked = single<VerifySeed>(agent.result(timed(kept, 51)));
   CHECK(asked.seed.id == "new");
   CHECK_FALSE(asked.thorough);
   // It is not better: the library's own was timed as the best one is, and wins.
   const auto done = agent.done(agent.result(timed(compiled("new"), 80)));
   CHECK(done.best.seed.id == "library-0");
-  CHECK(agent.told.kernel.outdone ==
+  CHECK(agent.answered.kernel.superseded ==
         std::vector<std::string>{"text of a", "text of b", "text of new"});
 }
 
 TEST_CASE("a kernel that got slower is searched beside, and may be outdone") {
   LibraryAgent agent;
-  agent.told_by_library(remembered());
+  agent.answered_by_library(remembered());
   agent.compiler_says({"a", "b"});
   CHECK(only<VerifySeed>(agent.result(timed(kept, 75))).size() == 2);
   agent.result(timed(compiled("a"), 60));
@@ -128,19 +129,19 @@ TEST_CASE("a kernel that got slower is searched beside, and may be outdone") {
   CHECK(only<TimeSeed>(again).at(0).first == "worker/sg.a");
   const auto done = agent.done(agent.result(timed(compiled("a"), 61)));
   CHECK(done.best.seed.id == "a");
-  CHECK(agent.told.judged == "its text");
-  CHECK(agent.told.kernel.source == "text of a");
-  CHECK(agent.told.kernel.outdone ==
+  CHECK(agent.answered.judged == "its text");
+  CHECK(agent.answered.kernel.source == "text of a");
+  CHECK(agent.answered.kernel.superseded ==
         std::vector<std::string>{"its text", "text of b"});
 }
 
 TEST_CASE("a slower machine is no reason to search, nor a faster framework") {
   LibraryAgent slow;
-  slow.told_by_library(remembered());
+  slow.answered_by_library(remembered());
   slow.compiler_says({"a"});
   CHECK(slow.done(slow.result(timed(kept, 80, 160))).outcome == "won");
   LibraryAgent fast;
-  fast.told_by_library(remembered());
+  fast.answered_by_library(remembered());
   fast.compiler_says({"a"});
   CHECK(fast.done(fast.result(timed(kept, 50, 60))).outcome == "won");
 }
@@ -157,11 +158,11 @@ TEST_CASE("a wrong kernel goes, its text is not tried again, others are") {
   wrong.verdict.correct = false;
   wrong.verdict.kind = "wrong";
   wrong.timed = false;
-  CHECK(one<VerifySeed>(agent.result(wrong)).seed.id == "a");
+  CHECK(single<VerifySeed>(agent.result(wrong)).seed.id == "a");
   agent.result(timed(compiled("a"), 50));
   CHECK(agent.done(agent.result(timed(compiled("a"), 50))).outcome == "won");
-  CHECK(agent.told.judged == "text of b");
-  CHECK(agent.told.kernel.source == "text of a");
+  CHECK(agent.answered.judged == "text of b");
+  CHECK(agent.answered.kernel.source == "text of a");
 }
 
 TEST_CASE("a right text that is kept for a wrong target is tried for its own") {
@@ -176,45 +177,46 @@ TEST_CASE("a right text that is kept for a wrong target is tried for its own") {
   SeedResult wrong;
   wrong.seed = reply.seeds[0];
   wrong.verdict.kind = "not_built";
-  CHECK(one<VerifySeed>(agent.result(wrong)).seed == compiled("a"));
+  CHECK(single<VerifySeed>(agent.result(wrong)).seed == compiled("a"));
 }
 
 TEST_CASE("a wrong kernel goes even when nothing else is right") {
   LibraryAgent agent;
-  agent.told_by_library(remembered());
+  agent.answered_by_library(remembered());
   agent.compiler_says({});
   SeedResult wrong = timed(kept, 1);
   wrong.verdict.correct = false;
   CHECK(agent.done(agent.result(wrong)).outcome == "wrong");
-  CHECK(agent.told.judged == "its text");
-  CHECK(agent.told.kernel.source.empty());
+  CHECK(agent.answered.judged == "its text");
+  CHECK(agent.answered.kernel.source.empty());
 }
 
 TEST_CASE("a kernel that could not be verified stays where it is") {
   LibraryAgent agent;
-  agent.told_by_library(remembered());
+  agent.answered_by_library(remembered());
   agent.compiler_says({"a"});
-  SeedResult lost;
-  lost.seed = kept;
-  lost.failure = {"failed", "the oracle died"};
-  CHECK(only<VerifySeed>(agent.result(lost)).size() == 1);
+  SeedResult locations_lost;
+  locations_lost.seed = kept;
+  locations_lost.failure = {"failed", "the oracle died"};
+  CHECK(only<VerifySeed>(agent.result(locations_lost)).size() == 1);
   agent.result(timed(compiled("a"), 50));
   agent.done(agent.result(timed(compiled("a"), 50)));
-  CHECK(agent.told.judged.empty());
-  CHECK(agent.told.kernel.source == "text of a");
+  CHECK(agent.answered.judged.empty());
+  CHECK(agent.answered.kernel.source == "text of a");
 }
 
 TEST_CASE(
     "with nothing in the library the search is as ever, and its best is "
     "kept") {
   LibraryAgent agent;
-  agent.told_by_library({});
+  agent.answered_by_library({});
   CHECK(only<VerifySeed>(agent.compiler_says({"a", "b"})).size() == 2);
   agent.result(timed(compiled("a"), 50));
   agent.result(timed(compiled("b"), 60));
   CHECK(agent.done(agent.result(timed(compiled("a"), 50))).outcome == "won");
-  CHECK(agent.told.judged.empty());
-  CHECK(agent.told.kernel.outdone == std::vector<std::string>{"text of b"});
+  CHECK(agent.answered.judged.empty());
+  CHECK(agent.answered.kernel.superseded ==
+        std::vector<std::string>{"text of b"});
 }
 
 TEST_CASE("a library that failed is not told anything") {
@@ -225,29 +227,30 @@ TEST_CASE("a library that failed is not told anything") {
   agent.result(timed(compiled("a"), 50));
   const auto sent = agent.result(timed(compiled("a"), 50));
   CHECK(only<KeepKernelRequest>(sent).empty());
-  CHECK(one<SubgraphDone>(sent).outcome == "won");
+  CHECK(single<SubgraphDone>(sent).outcome == "won");
 }
 
 TEST_CASE("a library that cannot be written is a note, not a verdict") {
   LibraryAgent agent;
-  agent.told_by_library({});
+  agent.answered_by_library({});
   agent.compiler_says({"a"});
   agent.result(timed(compiled("a"), 50));
-  const auto told =
-      one<KeepKernelRequest>(agent.result(timed(compiled("a"), 50)));
-  const auto sent = agent.say(
-      address::library, KeepKernelReply{told.effect, {"failed", "read-only"}});
+  const auto answer =
+      single<KeepKernelRequest>(agent.result(timed(compiled("a"), 50)));
+  const auto sent =
+      agent.say(address::library,
+                KeepKernelReply{answer.effect, {"failed", "read-only"}});
   CHECK(only<Progress>(sent).at(0).second.text.contains("read-only"));
-  CHECK(one<SubgraphDone>(sent).outcome == "won");
+  CHECK(single<SubgraphDone>(sent).outcome == "won");
 }
 
 TEST_CASE("an answer of the library that never comes keeps nobody waiting") {
   LibraryAgent agent;
-  agent.told_by_library({});
+  agent.answered_by_library({});
   agent.compiler_says({"a"});
   agent.result(timed(compiled("a"), 50));
-  const auto told =
-      one<KeepKernelRequest>(agent.result(timed(compiled("a"), 50)));
-  const auto sent = agent.say(address::broker, LeaseExpired{told.effect});
-  CHECK(one<SubgraphDone>(sent).outcome == "won");
+  const auto answer =
+      single<KeepKernelRequest>(agent.result(timed(compiled("a"), 50)));
+  const auto sent = agent.say(address::broker, LeaseExpired{answer.effect});
+  CHECK(single<SubgraphDone>(sent).outcome == "won");
 }

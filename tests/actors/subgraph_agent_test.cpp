@@ -1,6 +1,6 @@
 #include "actors/subgraph_agent.hpp"
 
-#include "tests/actors/bench.hpp"
+#include "tests/actors/role_fixture.hpp"
 
 using namespace weft;
 
@@ -8,7 +8,8 @@ namespace {
 
 Seed seed(const std::string& id) { return {id, "cpu", "compiler", id, "src"}; }
 
-SeedResult right(const std::string& id, double ours_us, double eager_us) {
+SeedResult correct_result(const std::string& id, double ours_us,
+                          double eager_us) {
   SeedResult result;
   result.seed = seed(id);
   result.built = true;
@@ -30,14 +31,14 @@ SeedResult wrong(const std::string& id) {
   return result;
 }
 
-struct AgentBench : Bench<SubgraphAgent> {
-  explicit AgentBench(const std::vector<std::string>& ids,
-                      const std::string& target = "cpu",
-                      const std::vector<Gpu>& gpus = {})
-      : AgentBench(ids, options_for(target), gpus) {}
+struct AgentFixture : RoleFixture<SubgraphAgent> {
+  explicit AgentFixture(const std::vector<std::string>& ids,
+                        const std::string& target = "cpu",
+                        const std::vector<Gpu>& gpus = {})
+      : AgentFixture(ids, options_for(target), gpus) {}
 
-  AgentBench(const std::vector<std::string>& ids, const RunOptions& options,
-             const std::vector<Gpu>& gpus = {}) {
+  AgentFixture(const std::vector<std::string>& ids, const RunOptions& options,
+               const std::vector<Gpu>& gpus = {}) {
     OptimizeSubgraph work;
     work.machine.gpus = gpus;
     work.subgraph = "sg";
@@ -64,39 +65,42 @@ struct AgentBench : Bench<SubgraphAgent> {
 }  // namespace
 
 TEST_CASE("the fastest right seed is timed once more and wins") {
-  AgentBench agent({"a", "b", "c"});
-  agent.result(right("a", 50, 100));
+  AgentFixture agent({"a", "b", "c"});
+  agent.result(correct_result("a", 50, 100));
   agent.result(wrong("b"));
-  const auto last = agent.result(right("c", 40, 100));
+  const auto last = agent.result(correct_result("c", 40, 100));
   const auto timing = only<TimeSeed>(last);
   REQUIRE(timing.size() == 1);
   CHECK(timing.front().first == "worker/sg.c");
   CHECK(timing.front().second.with_compile);
-  const auto done = one<SubgraphDone>(agent.result(right("c", 41, 100)));
+  const auto done =
+      single<SubgraphDone>(agent.result(correct_result("c", 41, 100)));
   CHECK(done.outcome == "won");
   CHECK(done.best.seed.id == "c");
   CHECK(done.seeds == 3);
-  CHECK(done.right == 2);
+  CHECK(done.correct == 2);
 }
 
 TEST_CASE("a right kernel that is not faster than eager has lost") {
-  AgentBench agent({"a"});
-  agent.result(right("a", 99, 100));
-  const auto done = one<SubgraphDone>(agent.result(right("a", 99, 100)));
-  CHECK(done.outcome == "lost");
+  AgentFixture agent({"a"});
+  agent.result(correct_result("a", 99, 100));
+  const auto done =
+      single<SubgraphDone>(agent.result(correct_result("a", 99, 100)));
+  CHECK(done.outcome == "not_faster");
 }
 
 TEST_CASE("speed is compared beside eager, not across moments") {
-  AgentBench agent({"a", "b"});
-  agent.result(right("a", 50, 200));                   // 4x at a slow moment
-  const auto last = agent.result(right("b", 30, 60));  // 2x at a fast one
+  AgentFixture agent({"a", "b"});
+  agent.result(correct_result("a", 50, 200));  // 4x at a slow moment
+  const auto last =
+      agent.result(correct_result("b", 30, 60));  // 2x at a fast one
   CHECK(only<TimeSeed>(last).front().first == "worker/sg.a");
 }
 
 TEST_CASE("a device's events are compared across moments") {
-  AgentBench agent({"a", "b"});
-  SeedResult slow = right("a", 50, 200);
-  SeedResult fast = right("b", 30, 60);
+  AgentFixture agent({"a", "b"});
+  SeedResult slow = correct_result("a", 50, 200);
+  SeedResult fast = correct_result("b", 30, 60);
   slow.timing.floor_us = fast.timing.floor_us = 10;
   agent.result(slow);
   CHECK(only<TimeSeed>(agent.result(fast)).front().first == "worker/sg.b");
@@ -106,98 +110,99 @@ TEST_CASE("a best one whose last timing would be as the one it had has it") {
   RunOptions options;
   options.compile_baseline = false;
   options.final_timing_ms = options.timing_ms;
-  AgentBench agent({"a", "b"}, options);
-  agent.result(right("a", 50, 100));
-  const auto last = agent.result(right("b", 40, 100));
+  AgentFixture agent({"a", "b"}, options);
+  agent.result(correct_result("a", 50, 100));
+  const auto last = agent.result(correct_result("b", 40, 100));
   CHECK(only<TimeSeed>(last).empty());
-  CHECK(one<SubgraphDone>(last).best.seed.id == "b");
+  CHECK(single<SubgraphDone>(last).best.seed.id == "b");
 }
 
 TEST_CASE("a winner that fails its last timing gives way to the next") {
-  AgentBench agent({"a", "b"});
-  agent.result(right("a", 10, 100));
-  agent.result(right("b", 50, 100));
-  SeedResult cheated = right("a", 10, 100);
+  AgentFixture agent({"a", "b"});
+  agent.result(correct_result("a", 10, 100));
+  agent.result(correct_result("b", 50, 100));
+  SeedResult cheated = correct_result("a", 10, 100);
   cheated.verdict.correct = false;
   const auto next = agent.result(cheated);
   CHECK(only<TimeSeed>(next).front().first == "worker/sg.b");
-  CHECK(one<SubgraphDone>(agent.result(right("b", 50, 100))).outcome == "won");
+  CHECK(single<SubgraphDone>(agent.result(correct_result("b", 50, 100)))
+            .outcome == "won");
 }
 
 TEST_CASE("with no right seed the verdict is wrong, with a reason") {
-  AgentBench agent({"a"});
-  const auto done = one<SubgraphDone>(agent.result(wrong("a")));
+  AgentFixture agent({"a"});
+  const auto done = single<SubgraphDone>(agent.result(wrong("a")));
   CHECK(done.outcome == "wrong");
   CHECK(done.reason.find("element 3") != std::string::npos);
 }
 
 TEST_CASE("when nothing could be verified the verdict is failed") {
-  AgentBench agent({"a"});
-  SeedResult lost;
-  lost.seed = seed("a");
-  lost.failure = {"failed", "the oracle died"};
-  const auto done = one<SubgraphDone>(agent.result(lost));
+  AgentFixture agent({"a"});
+  SeedResult locations_lost;
+  locations_lost.seed = seed("a");
+  locations_lost.failure = {"failed", "the oracle died"};
+  const auto done = single<SubgraphDone>(agent.result(locations_lost));
   CHECK(done.outcome == "failed");
   CHECK(done.reason.find("oracle died") != std::string::npos);
 }
 
 TEST_CASE("no seeds at all is a failed verdict") {
-  AgentBench agent({});
-  CHECK(one<SubgraphDone>(agent.answer).outcome == "failed");
+  AgentFixture agent({});
+  CHECK(single<SubgraphDone>(agent.answer).outcome == "failed");
 }
 
 TEST_CASE("a doubled result gives no second verdict") {
-  AgentBench agent({"a"});
-  agent.result(right("a", 50, 100));
-  agent.result(right("a", 50, 100));
-  CHECK(agent.result(right("a", 50, 100)).empty());
+  AgentFixture agent({"a"});
+  agent.result(correct_result("a", 50, 100));
+  agent.result(correct_result("a", 50, 100));
+  CHECK(agent.result(correct_result("a", 50, 100)).empty());
 }
 
 TEST_CASE("where nothing can be timed, a right seed is proven, not fast") {
-  AgentBench agent({"a", "b"}, "triton");
+  AgentFixture agent({"a", "b"}, "triton");
   agent.result(wrong("a"));
-  SeedResult untimed = right("b", 50, 100);
+  SeedResult untimed = correct_result("b", 50, 100);
   untimed.timed = false;
   untimed.timing = {};
-  const auto done = one<SubgraphDone>(agent.result(untimed));
+  const auto done = single<SubgraphDone>(agent.result(untimed));
   CHECK(done.outcome == "proven");
   CHECK(done.best.seed.id == "b");
   CHECK(done.reason.contains("no GPU"));
 }
 
 TEST_CASE("where nothing can be timed, one right seed is enough") {
-  AgentBench agent({"a", "b", "c"}, "triton");
+  AgentFixture agent({"a", "b", "c"}, "triton");
   CHECK(agent.result(wrong("a")).empty());
-  SeedResult untimed = right("b", 50, 100);
+  SeedResult untimed = correct_result("b", 50, 100);
   untimed.timed = false;
   const auto last = agent.result(untimed);
   CHECK(only<StopSeed>(last).front().first == "worker/sg.c");
-  CHECK(one<SubgraphDone>(last).outcome == "proven");
+  CHECK(single<SubgraphDone>(last).outcome == "proven");
 }
 
 TEST_CASE("a seed without an answer in time is no wrong one") {
   SeedResult late = wrong("a");
   late.verdict.kind = "timed_out";
   late.verdict.reason = "no answer within 60 s";
-  AgentBench alone({"a"});
-  const auto done = one<SubgraphDone>(alone.result(late));
+  AgentFixture alone({"a"});
+  const auto done = single<SubgraphDone>(alone.result(late));
   CHECK(done.outcome == "failed");
   CHECK(done.reason.contains("no answer within 60 s"));
-  AgentBench both({"a", "b"});
+  AgentFixture both({"a", "b"});
   CHECK(both.result(late).empty());
-  CHECK(one<SubgraphDone>(both.result(wrong("b"))).outcome == "wrong");
+  CHECK(single<SubgraphDone>(both.result(wrong("b"))).outcome == "wrong");
 }
 
 TEST_CASE("where nothing can be timed, a wrong seed is still wrong") {
-  AgentBench agent({"a"}, "triton");
-  CHECK(one<SubgraphDone>(agent.result(wrong("a"))).outcome == "wrong");
+  AgentFixture agent({"a"}, "triton");
+  CHECK(single<SubgraphDone>(agent.result(wrong("a"))).outcome == "wrong");
 }
 
 namespace {
 
 /// A GPU's agent, and a result at that share of the memory's floor.
-struct FloorBench : AgentBench {
-  FloorBench() : AgentBench({"a", "b"}, "triton", {small_cache()}) {}
+struct RooflineFixture : AgentFixture {
+  RooflineFixture() : AgentFixture({"a", "b"}, "triton", {small_cache()}) {}
 
   static Gpu small_cache() {
     Gpu gpu;
@@ -206,7 +211,7 @@ struct FloorBench : AgentBench {
   }
 
   SeedResult at(double share, std::int64_t bytes) {
-    SeedResult near = right("a", 50, 100);
+    SeedResult near = correct_result("a", 50, 100);
     near.timing.bytes_floor = bytes;
     near.timing.floor_us = 50 * share;
     return near;
@@ -216,18 +221,19 @@ struct FloorBench : AgentBench {
 }  // namespace
 
 TEST_CASE("a kernel near the floor stops the search") {
-  FloorBench agent;
+  RooflineFixture agent;
   const auto sent = agent.result(agent.at(0.96, 1000));
   CHECK(only<StopSeed>(sent).front().first == "worker/sg.b");
   CHECK(only<TimeSeed>(sent).front().first == "worker/sg.a");
-  CHECK(agent.result(right("b", 10, 100)).empty());  // under way already
-  CHECK(one<SubgraphDone>(agent.result(agent.at(0.96, 1000))).best.seed.id ==
+  CHECK(
+      agent.result(correct_result("b", 10, 100)).empty());  // under way already
+  CHECK(single<SubgraphDone>(agent.result(agent.at(0.96, 1000))).best.seed.id ==
         "a");
 }
 
 TEST_CASE("a kernel far from the floor, or within the cache, does not") {
   for (const auto& [share, bytes] : {std::pair{0.9, 1000}, {0.96, 99}}) {
-    FloorBench agent;
+    RooflineFixture agent;
     CHECK(agent.result(agent.at(share, bytes)).empty());
   }
 }
@@ -235,23 +241,23 @@ TEST_CASE("a kernel far from the floor, or within the cache, does not") {
 TEST_CASE("a language model is told what torch.compile takes, timed once") {
   RunOptions options;
   options.seeds = {"compiler", "llm"};
-  AgentBench agent({"a"}, options);
-  const auto first = agent.result(right("a", 50, 100));
+  AgentFixture agent({"a"}, options);
+  const auto first = agent.result(correct_result("a", 50, 100));
   CHECK(only<RefineRequest>(first).empty());
-  const auto timing = one<TimeSeed>(first);
+  const auto timing = single<TimeSeed>(first);
   CHECK(timing.with_compile);
-  SeedResult beside = right("a", 50, 100);
+  SeedResult beside = correct_result("a", 50, 100);
   beside.timing.compile = {70, 69, 71, 9};
-  const auto asked = one<RefineRequest>(agent.result(beside));
+  const auto asked = single<RefineRequest>(agent.result(beside));
   CHECK(asked.best.timing.compile.median_us == 70);
   SeedsReply reply{"sg", "llm", {seed("llm-0")}, {}, {}};
   reply.seeds[0].origin = "llm";
   agent.give("seeds/llm", reply);
-  SeedResult better = right("llm-0", 20, 100);
+  SeedResult better = correct_result("llm-0", 20, 100);
   better.seed.origin = "llm";
   const auto again = agent.result(better);
   CHECK(only<TimeSeed>(again).empty());
-  const auto refine = one<RefineRequest>(again);
+  const auto refine = single<RefineRequest>(again);
   CHECK(refine.best.seed.id == "llm-0");
   CHECK(refine.best.timing.compile.median_us == 70);
 }
@@ -259,12 +265,12 @@ TEST_CASE("a language model is told what torch.compile takes, timed once") {
 TEST_CASE("where torch.compile cannot be timed the model is asked without") {
   RunOptions options;
   options.seeds = {"compiler", "llm"};
-  AgentBench agent({"a"}, options);
-  agent.result(right("a", 50, 100));
+  AgentFixture agent({"a"}, options);
+  agent.result(correct_result("a", 50, 100));
   SeedResult failed;
   failed.seed = seed("a");
   failed.failure = {"failed", "it took too long"};
-  const auto asked = one<RefineRequest>(agent.result(failed));
+  const auto asked = single<RefineRequest>(agent.result(failed));
   CHECK(asked.best.timing.candidate.median_us == 50);
   CHECK(asked.best.timing.compile.runs == 0);
 }
@@ -272,46 +278,46 @@ TEST_CASE("where torch.compile cannot be timed the model is asked without") {
 TEST_CASE("a search whose time is over does not wait for torch.compile") {
   RunOptions options;
   options.seeds = {"compiler", "llm"};
-  AgentBench agent({"a"}, options);
-  agent.result(right("a", 50, 100));
+  AgentFixture agent({"a"}, options);
+  agent.result(correct_result("a", 50, 100));
   const auto sent = agent.give(address::dispatcher, StopSearch{"enough"});
   CHECK(only<StopSeed>(sent).front().first == "worker/sg.a");
   CHECK(only<RefineRequest>(sent).empty());
-  CHECK(one<SubgraphDone>(sent).outcome == "won");
+  CHECK(single<SubgraphDone>(sent).outcome == "won");
 }
 
 namespace {
 
-/// An agent whose kernels are judged at those places, and a model is asked.
-struct PlacedBench : Bench<SubgraphAgent> {
-  explicit PlacedBench(const std::vector<Place>& places,
-                       const std::string& search = "greedy") {
+/// An agent whose kernels are judged at those locations, and a model is asked.
+struct LocatedFixture : RoleFixture<SubgraphAgent> {
+  explicit LocatedFixture(const std::vector<Location>& locations,
+                          const std::string& search = "greedy") {
     OptimizeSubgraph work;
     work.subgraph = "sg";
     work.options.seeds = {"compiler", "llm"};
     work.options.llm.search = search;
-    work.places = places;
+    work.locations = locations;
     give(address::dispatcher, work);
     SeedsReply reply{"sg", "compiler", {seed("a"), seed("b")}, {}, {}};
     give("seeds/compiler", reply);
   }
   std::vector<Outgoing> result(SeedResult r) {
-    r.place = place;
+    r.location = location;
     return give("worker/sg." + r.seed.id, r);
   }
-  std::vector<Outgoing> lost(const std::string& id) {
+  std::vector<Outgoing> locations_lost(const std::string& id) {
     SeedResult r;
     r.seed = seed(id);
-    r.failure = {"lost", "node n1 no longer offers cpu"};
+    r.failure = {"node_lost", "node n1 no longer offers cpu"};
     return result(r);
   }
-  /// What the model wrote is under way at the place.
+  /// What the model wrote is under way at the location.
   std::vector<Outgoing> written(const std::string& id) {
     SeedsReply reply{"sg", "llm", {seed(id)}, {}, {}};
     reply.seeds[0].origin = "llm";
     return give("seeds/llm", reply);
   }
-  Place place = "n1";
+  Location location = "n1";
 };
 
 /// Those that the model's role is told to stop for.
@@ -326,60 +332,62 @@ std::vector<StopSeed> stops_of_model(const std::vector<Outgoing>& sent) {
 }  // namespace
 
 TEST_CASE("with the last place gone no model is asked for first kernels") {
-  PlacedBench agent({"n1"});
-  agent.result(right("a", 50, 100));
-  const auto sent = agent.lost("b");
+  LocatedFixture agent({"n1"});
+  agent.result(correct_result("a", 50, 100));
+  const auto sent = agent.locations_lost("b");
   CHECK(only<RefineRequest>(sent).empty());
-  CHECK(one<TimeSeed>(sent).with_compile);  // the last one: n1 may be back
-  const auto done = one<SubgraphDone>(agent.lost("a"));
+  CHECK(single<TimeSeed>(sent).with_compile);  // the last one: n1 may be back
+  const auto done = single<SubgraphDone>(agent.locations_lost("a"));
   CHECK(done.best.seed.id == "a");
   CHECK(done.llm.rounds == 0);
   CHECK(done.llm.note == "not asked: node n1 no longer offers cpu");
 }
 
 TEST_CASE("what waits to be asked is not, once the last place is gone") {
-  PlacedBench agent({"n1"});
-  agent.result(right("a", 50, 100));
+  LocatedFixture agent({"n1"});
+  agent.result(correct_result("a", 50, 100));
   agent.result(wrong("b"));  // and a is timed beside torch.compile
-  const auto sent = agent.lost("a");
+  const auto sent = agent.locations_lost("a");
   CHECK(only<RefineRequest>(sent).empty());
-  CHECK(one<SubgraphDone>(agent.lost("a")).best.seed.id == "a");
+  CHECK(single<SubgraphDone>(agent.locations_lost("a")).best.seed.id == "a");
 }
 
 TEST_CASE("a model's calls end with the last place, and no round follows") {
-  PlacedBench agent({"n1"});
+  LocatedFixture agent({"n1"});
   agent.result(wrong("a"));
-  CHECK(one<RefineRequest>(agent.result(wrong("b"))).round == 0);
+  CHECK(single<RefineRequest>(agent.result(wrong("b"))).round == 0);
   agent.written("llm-0");
-  SeedResult slow = right("llm-0", 50, 100);
+  SeedResult slow = correct_result("llm-0", 50, 100);
   slow.seed.origin = "llm";
   agent.result(slow);  // timed beside torch.compile
-  CHECK(one<RefineRequest>(agent.result(slow)).round == 1);
+  CHECK(single<RefineRequest>(agent.result(slow)).round == 1);
   agent.written("llm-1");
-  const auto sent = agent.lost("llm-1");
+  const auto sent = agent.locations_lost("llm-1");
   CHECK(only<RefineRequest>(sent).empty());
-  CHECK(one<TimeSeed>(sent).with_compile);
+  CHECK(single<TimeSeed>(sent).with_compile);
 }
 
 TEST_CASE("a model's call that is under way is stopped with the last place") {
-  PlacedBench agent({"n1"}, "beam:2");
-  agent.result(right("a", 50, 100));
-  agent.result(right("b", 60, 100));
-  agent.result(right("a", 50, 100));  // beside torch.compile
+  LocatedFixture agent({"n1"}, "beam:2");
+  agent.result(correct_result("a", 50, 100));
+  agent.result(correct_result("b", 60, 100));
+  agent.result(correct_result("a", 50, 100));  // beside torch.compile
   agent.written("llm-0");
-  CHECK(only<RefineRequest>(agent.result(right("llm-0", 40, 100))).size() == 2);
+  CHECK(only<RefineRequest>(agent.result(correct_result("llm-0", 40, 100)))
+            .size() == 2);
   agent.written("llm-1");
-  const auto sent = agent.lost("llm-1");  // the second call is not answered
+  const auto sent =
+      agent.locations_lost("llm-1");  // the second call is not answered
   REQUIRE(stops_of_model(sent).size() == 1);
   CHECK(only<VerifySeed>(agent.written("llm-2")).empty());
 }
 
 TEST_CASE("while a place is left the model is asked, and not stopped") {
-  PlacedBench agent({"n1", "n2"});
-  agent.result(right("a", 50, 100));
+  LocatedFixture agent({"n1", "n2"});
+  agent.result(correct_result("a", 50, 100));
   agent.result(wrong("b"));
-  const auto sent = agent.lost("a");
-  CHECK(one<RefineRequest>(sent).round == 0);
+  const auto sent = agent.locations_lost("a");
+  CHECK(single<RefineRequest>(sent).round == 0);
   CHECK(stops_of_model(sent).empty());
-  CHECK(one<VerifySeed>(sent).place == "n2");
+  CHECK(single<VerifySeed>(sent).location == "n2");
 }

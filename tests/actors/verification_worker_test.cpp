@@ -2,7 +2,7 @@
 
 #include "compiler/graph/graph.hpp"
 #include "compiler/python/inductor.hpp"
-#include "tests/actors/bench.hpp"
+#include "tests/actors/role_fixture.hpp"
 #include "tests/compiler/graph_builder.hpp"
 
 using namespace weft;
@@ -10,7 +10,7 @@ using namespace weft;
 namespace {
 
 /// A worker whose leases are granted at once.
-struct WorkerBench : Bench<VerificationWorker> {
+struct WorkerFixture : RoleFixture<VerificationWorker> {
   std::vector<Outgoing> say(const Address& from, Message message) {
     auto sent = give(from, std::move(message));
     const auto leases = only<LeaseRequest>(sent);
@@ -35,13 +35,13 @@ struct WorkerBench : Bench<VerificationWorker> {
   }
   /// Up to the point where the seed is being timed.
   TimeRequest until_timing() {
-    const auto build = one<BuildRequest>(begin());
-    const auto check = one<CheckRequest>(
+    const auto build = single<BuildRequest>(begin());
+    const auto check = single<CheckRequest>(
         say(address::build, BuildReply{build.effect, {}, "", 1}));
-    CheckReply right;
-    right.effect = check.effect;
-    right.verdict.correct = true;
-    return one<TimeRequest>(say(address::verify, right));
+    CheckReply check_reply;
+    check_reply.effect = check.effect;
+    check_reply.verdict.correct = true;
+    return single<TimeRequest>(say(address::verify, check_reply));
   }
   int units = 0;
   std::string resource;
@@ -57,14 +57,14 @@ struct WorkerBench : Bench<VerificationWorker> {
 }  // namespace
 
 TEST_CASE("a right seed is built, checked, timed and reported") {
-  WorkerBench worker;
+  WorkerFixture worker;
   const auto timing = worker.until_timing();
   CHECK(worker.units == kAllUnits);
   TimeReply reply;
   reply.effect = timing.effect;
   reply.timing.candidate.median_us = 5;
   const auto sent = worker.say(address::verify, reply);
-  const auto result = one<SeedResult>(sent);
+  const auto result = single<SeedResult>(sent);
   CHECK(result.built);
   CHECK(result.timed);
   CHECK(result.timing.candidate.median_us == 5);
@@ -72,7 +72,7 @@ TEST_CASE("a right seed is built, checked, timed and reported") {
 }
 
 TEST_CASE("a seed that is timed thoroughly is timed as the best one is") {
-  WorkerBench worker;
+  WorkerFixture worker;
   worker.thorough = true;
   const auto timing = worker.until_timing();
   CHECK(timing.with_compile);
@@ -80,9 +80,9 @@ TEST_CASE("a seed that is timed thoroughly is timed as the best one is") {
 }
 
 TEST_CASE("a seed that does not build is not checked") {
-  WorkerBench worker;
-  const auto build = one<BuildRequest>(worker.begin());
-  const auto result = one<SeedResult>(worker.say(
+  WorkerFixture worker;
+  const auto build = single<BuildRequest>(worker.begin());
+  const auto result = single<SeedResult>(worker.say(
       address::build,
       BuildReply{build.effect, {"wrong_input", "no ';'"}, "log", 1}));
   CHECK(!result.built);
@@ -92,26 +92,26 @@ TEST_CASE("a seed that does not build is not checked") {
 }
 
 TEST_CASE("a wrong seed is not timed") {
-  WorkerBench worker;
-  const auto build = one<BuildRequest>(worker.begin());
-  const auto check = one<CheckRequest>(
+  WorkerFixture worker;
+  const auto build = single<BuildRequest>(worker.begin());
+  const auto check = single<CheckRequest>(
       worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
   CheckReply wrong;
   wrong.effect = check.effect;
   wrong.verdict.kind = "wrong";
-  const auto result = one<SeedResult>(worker.say(address::verify, wrong));
+  const auto result = single<SeedResult>(worker.say(address::verify, wrong));
   CHECK(!result.timed);
   CHECK(result.verdict.kind == "wrong");
 }
 
 TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
-  WorkerBench worker;
+  WorkerFixture worker;
   worker.dynamic_batch = true;
   Graph graph = GraphBuilder().input("x", dense({64, 3})).outputs({"x"}).graph;
   graph.symbolic_shapes = {{64}, {{"/nodes/0/values/0/shape/0", {1}}}};
   worker.graph = worker.blobs.put(graph_to_json(graph));
-  const auto build = one<BuildRequest>(worker.begin());
-  auto check = one<CheckRequest>(
+  const auto build = single<BuildRequest>(worker.begin());
+  auto check = single<CheckRequest>(
       worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
   CHECK(check.subject.against == worker.graph);
   CheckReply reply;
@@ -119,7 +119,7 @@ TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
   reply.verdict.cases = 7;
   for (const Sizes& sizes : judged_sizes({64})) {
     reply.effect = check.effect;
-    check = one<CheckRequest>(worker.say(address::verify, reply));
+    check = single<CheckRequest>(worker.say(address::verify, reply));
     const auto text = worker.blobs.get(check.subject.against);
     REQUIRE(text.has_value());
     CHECK(parse_graph(*text)->nodes[0].values[0]->shape[0] == sizes[0]);
@@ -127,7 +127,7 @@ TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
   SUBCASE("right at all of them") {
     reply.effect = check.effect;
     reply.verdict.cases = 2;
-    const auto timing = one<TimeRequest>(worker.say(address::verify, reply));
+    const auto timing = single<TimeRequest>(worker.say(address::verify, reply));
     CHECK(timing.subject.against == worker.graph);
   }
   SUBCASE("wrong at the last") {
@@ -135,7 +135,7 @@ TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
     reply.verdict = {};
     reply.verdict.kind = "wrong";
     reply.verdict.reason = "output 0";
-    const auto result = one<SeedResult>(worker.say(address::verify, reply));
+    const auto result = single<SeedResult>(worker.say(address::verify, reply));
     CHECK(!result.timed);
     CHECK(!result.verdict.correct);
     CHECK(result.verdict.reason == "at the size 144: output 0");
@@ -143,139 +143,141 @@ TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
 }
 
 TEST_CASE("a seed for any batch is rejected where there is no such graph") {
-  WorkerBench worker;
+  WorkerFixture worker;
   worker.dynamic_batch = true;
   Graph graph = GraphBuilder().input("x", dense({62, 3})).outputs({"x"}).graph;
   graph.symbolic_shapes = {
       {64}, {{"/nodes/0/values/0/shape/0", {1}}}};  // less two rows
   worker.graph = worker.blobs.put(graph_to_json(graph));
-  const auto build = one<BuildRequest>(worker.begin());
-  const auto check = one<CheckRequest>(
+  const auto build = single<BuildRequest>(worker.begin());
+  const auto check = single<CheckRequest>(
       worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
-  CheckReply right;
-  right.effect = check.effect;
-  right.verdict.correct = true;
-  const auto result = one<SeedResult>(worker.say(address::verify, right));
+  CheckReply check_reply;
+  check_reply.effect = check.effect;
+  check_reply.verdict.correct = true;
+  const auto result =
+      single<SeedResult>(worker.say(address::verify, check_reply));
   CHECK(!result.verdict.correct);
   CHECK(result.verdict.kind == "wrong");
   CHECK(result.verdict.reason.starts_with("at the size 1: "));
 }
 
 TEST_CASE("a port that fails is asked once more, then the seed is given up") {
-  WorkerBench worker;
-  const auto build = one<BuildRequest>(worker.begin());
-  const auto again = one<BuildRequest>(worker.say(
+  WorkerFixture worker;
+  const auto build = single<BuildRequest>(worker.begin());
+  const auto again = single<BuildRequest>(worker.say(
       address::build, BuildReply{build.effect, {"failed", "lost"}, "", 1}));
   CHECK(again.effect != build.effect);
-  const auto result = one<SeedResult>(worker.say(
+  const auto result = single<SeedResult>(worker.say(
       address::build, BuildReply{again.effect, {"failed", "lost"}, "", 1}));
   CHECK(result.failure.code == "failed");
 }
 
 TEST_CASE("a port that never answers counts as failed") {
-  WorkerBench worker;
-  const auto build = one<BuildRequest>(worker.begin());
-  const auto again = one<BuildRequest>(
+  WorkerFixture worker;
+  const auto build = single<BuildRequest>(worker.begin());
+  const auto again = single<BuildRequest>(
       worker.say(address::broker, LeaseExpired{build.effect}));
-  const auto result =
-      one<SeedResult>(worker.say(address::broker, LeaseExpired{again.effect}));
+  const auto result = single<SeedResult>(
+      worker.say(address::broker, LeaseExpired{again.effect}));
   CHECK(result.failure.code == "expired");
 }
 
 TEST_CASE("a seed that cheats in a timed call is not right any more") {
-  WorkerBench worker;
+  WorkerFixture worker;
   const auto timing = worker.until_timing();
   TimeReply reply;
   reply.effect = timing.effect;
   reply.rejected = "wrong in a timed call";
-  const auto result = one<SeedResult>(worker.say(address::verify, reply));
+  const auto result = single<SeedResult>(worker.say(address::verify, reply));
   CHECK(!result.verdict.correct);
   CHECK(result.verdict.kind == "cheated");
   CHECK(!result.timed);
 }
 
 TEST_CASE("asked again, it times beside torch.compile") {
-  WorkerBench worker;
+  WorkerFixture worker;
   const auto timing = worker.until_timing();
   TimeReply reply;
   reply.effect = timing.effect;
   worker.say(address::verify, reply);
   const auto again =
-      one<TimeRequest>(worker.say("agent/sg", TimeSeed{4000, true}));
+      single<TimeRequest>(worker.say("agent/sg", TimeSeed{4000, true}));
   CHECK(again.with_compile);
   CHECK(again.budget_ms == 4000);
 }
 
 TEST_CASE("with a GPU, builds lease the processor and calls the GPU") {
-  WorkerBench worker;
+  WorkerFixture worker;
   worker.target = "triton";
   worker.gpus = {Gpu{}};
-  const auto build = one<BuildRequest>(worker.begin());
+  const auto build = single<BuildRequest>(worker.begin());
   CHECK(worker.resource == "cpu");
-  const auto check = one<CheckRequest>(
+  const auto check = single<CheckRequest>(
       worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
   CHECK(worker.resource == "gpu");
   CHECK(worker.units == 1);
-  CheckReply right;
-  right.effect = check.effect;
-  right.verdict.correct = true;
-  one<TimeRequest>(worker.say(address::verify, right));
+  CheckReply check_reply;
+  check_reply.effect = check.effect;
+  check_reply.verdict.correct = true;
+  single<TimeRequest>(worker.say(address::verify, check_reply));
   CHECK(worker.resource == "gpu");
   CHECK(worker.units == kAllUnits);
 }
 
 TEST_CASE("a kernel for a GPU that is not there is proven and not timed") {
-  WorkerBench worker;
+  WorkerFixture worker;
   worker.target = "triton";
-  const auto build = one<BuildRequest>(worker.begin());
-  const auto check = one<CheckRequest>(
+  const auto build = single<BuildRequest>(worker.begin());
+  const auto check = single<CheckRequest>(
       worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
   CHECK(worker.resource == "cpu");
-  CheckReply right;
-  right.effect = check.effect;
-  right.verdict.correct = true;
-  const auto result = one<SeedResult>(worker.say(address::verify, right));
+  CheckReply check_reply;
+  check_reply.effect = check.effect;
+  check_reply.verdict.correct = true;
+  const auto result =
+      single<SeedResult>(worker.say(address::verify, check_reply));
   CHECK(result.verdict.correct);
   CHECK(!result.timed);
 }
 
 TEST_CASE("a stopped seed goes no further and gives its lease back") {
-  WorkerBench worker;
-  const auto build = one<BuildRequest>(worker.begin());
+  WorkerFixture worker;
+  const auto build = single<BuildRequest>(worker.begin());
   CHECK(worker.give("agent/sg", StopSeed{"enough"}).empty());
   const auto sent =
       worker.give(address::build, BuildReply{build.effect, {}, "", 1});
-  CHECK(one<LeaseReleased>(sent).ticket == build.effect);
+  CHECK(single<LeaseReleased>(sent).ticket == build.effect);
   CHECK(sent.size() == 1);
 }
 
 TEST_CASE("a cancelled seed that is not being timed answers at once") {
-  WorkerBench worker;
-  const auto build = one<BuildRequest>(worker.begin());
+  WorkerFixture worker;
+  const auto build = single<BuildRequest>(worker.begin());
   const auto sent = worker.give("agent/sg", StopSeed{"enough", true});
-  CHECK(one<CancelEffect>(sent).effect == build.effect);
-  const auto result = one<SeedResult>(sent);
+  CHECK(single<CancelEffect>(sent).effect == build.effect);
+  const auto result = single<SeedResult>(sent);
   CHECK(result.failure.code == "cancelled");
   CHECK(result.failure.message == "enough");
   CHECK(worker.give("agent/sg", StopSeed{"enough", true}).empty());
   const auto ended =
       worker.give(address::build, BuildReply{build.effect, {}, "", 1});
-  CHECK(one<LeaseReleased>(ended).ticket == build.effect);
+  CHECK(single<LeaseReleased>(ended).ticket == build.effect);
   CHECK(ended.size() == 1);
 }
 
 TEST_CASE("a timing that is cancelled is told of when it ends") {
   for (const bool ends : {true, false}) {
-    WorkerBench worker;
+    WorkerFixture worker;
     const auto time = worker.until_timing();
     const auto sent = worker.give("agent/sg", StopSeed{"enough", true});
-    CHECK(one<CancelEffect>(sent).effect == time.effect);
+    CHECK(single<CancelEffect>(sent).effect == time.effect);
     CHECK(only<SeedResult>(sent).empty());
     TimeReply reply;
     reply.effect = time.effect;
     reply.timing.candidate = {50, 49, 51, 9};
     if (!ends) reply.failure = {"cancelled", "the asker did not want it"};
-    const auto result = one<SeedResult>(worker.say(address::verify, reply));
+    const auto result = single<SeedResult>(worker.say(address::verify, reply));
     CHECK(result.timed == ends);
     CHECK(result.verdict.correct);
     CHECK(result.failure.code == (ends ? "" : "cancelled"));
@@ -285,14 +287,14 @@ TEST_CASE("a timing that is cancelled is told of when it ends") {
 TEST_CASE("with --no-extern Inductor's file is built to call no operators") {
   for (const bool no_extern : {false, true}) {
     for (const std::string target : {"inductor", "cpu", "python"}) {
-      WorkerBench worker;
+      WorkerFixture worker;
       worker.seed_target = target;
       worker.no_extern = no_extern;
-      const auto build = one<BuildRequest>(worker.begin());
+      const auto build = single<BuildRequest>(worker.begin());
       const bool is_strict = no_extern && target == kInductorTarget;
       CHECK(build.target == (is_strict ? std::string(kInductorOwn) : target));
       // What is verified is called as any file of Inductor's.
-      const auto check = one<CheckRequest>(
+      const auto check = single<CheckRequest>(
           worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
       CHECK(check.subject.target == target);
     }

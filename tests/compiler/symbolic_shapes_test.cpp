@@ -490,8 +490,9 @@ TEST_CASE("with a contested product there is a cut around the library's") {
 }
 
 TEST_CASE("a problem at another size ends in its inputs at that") {
-  const std::string text = problem_at("class Model: pass\n", {67, 5},
-                                      std::vector<SizePlace>{{-1, 1}, {2, 0}});
+  const std::string text =
+      problem_at("class Model: pass\n", {67, 5},
+                 std::vector<SymbolicDim>{{-1, 1}, {2, 0}});
   CHECK(text.starts_with("class Model: pass\n"));
   CHECK(text.contains("\nWEFT_SIZES = [67, 5]\n"));
   CHECK(text.contains("\nWEFT_PLACES = [(-1, 1), (2, 0)]\n"));

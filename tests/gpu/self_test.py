@@ -111,7 +111,7 @@ class SelfTest:
     def kernel(self, name, count):
         graph = self.path(f"graph-{count}.json", json.dumps(kernels.graph(count)))
         package = kernels.package(name, count, self.arch, self.folder)
-        return {"subgraph": graph, "seed": 3, "limits": LIMITS,
+        return {"subgraph": graph, "random_seed": 3, "limits": LIMITS,
                 "candidate": {"kind": "cuda", "library": package}}
 
     def check(self, name, kind, words="", count=kernels.COUNT, limits=LIMITS):

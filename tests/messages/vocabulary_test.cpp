@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 using namespace weft;
 
 namespace {
@@ -16,6 +19,22 @@ void each_round_trips(std::index_sequence<I...>) {
         CHECK(*back == message);
       }(),
       ...);
+}
+
+/// Whether a map in there has a field's name of today beside the earlier one.
+bool has_both_names(const nlohmann::json& value) {
+  if (value.is_object()) {
+    for (const auto& name : earlier::kFields) {
+      if (value.contains(name.now) && value.contains(name.before)) return true;
+    }
+  }
+  return value.is_structured() && std::ranges::any_of(value, &has_both_names);
+}
+
+template <std::size_t... I>
+std::vector<nlohmann::json> default_bodies(std::index_sequence<I...>) {
+  return {nlohmann::json::from_msgpack(
+      encode(std::variant_alternative_t<I, AnyMessage>{}))...};
 }
 
 std::string packed_map(const std::map<std::string, std::string>& fields) {
@@ -50,7 +69,45 @@ TEST_CASE("an unknown field is ignored and a missing one has its default") {
   CHECK(std::get<Progress>(*back).stage.empty());
 }
 
-TEST_CASE("a message of a weft that knew no places means the head") {
+TEST_CASE("no struct has a field by its name of today and by an earlier one") {
+  CHECK(has_both_names({{"a", {{{"location", ""}, {"place", ""}}}}}));
+  for (const auto& body : default_bodies(
+           std::make_index_sequence<std::variant_size_v<AnyMessage>>())) {
+    CHECK_MESSAGE(!has_both_names(body), body.dump());
+  }
+}
+
+TEST_CASE("earlier names of types, fields and words are read") {
+  const auto search = decode("SearchNearCut", packed_map({}));
+  REQUIRE(search.has_value());
+  CHECK(name_of(*search) == "SearchEagerContractions");
+
+  const auto denied = decode("LeaseDenied", [] {
+    msgpack::sbuffer buffer;
+    msgpack::pack(buffer, std::map<std::string, bool>{{"lost", true}});
+    return std::string(buffer.data(), buffer.size());
+  }());
+  REQUIRE(denied.has_value());
+  CHECK(std::get<LeaseDenied>(*denied).location_lost);
+
+  const auto done = decode("SubgraphDone", packed_map({{"outcome", "lost"}}));
+  REQUIRE(done.has_value());
+  CHECK(std::get<SubgraphDone>(*done).outcome == "not_faster");
+
+  // A word is an earlier one in its own field only.
+  const auto progress = decode("Progress", packed_map({{"text", "lost"}}));
+  REQUIRE(progress.has_value());
+  CHECK(std::get<Progress>(*progress).text == "lost");
+}
+
+TEST_CASE("an earlier field is not read where there is one of today's name") {
+  const auto back =
+      decode("LeaseGranted", packed_map({{"place", "n1"}, {"location", "n2"}}));
+  REQUIRE(back.has_value());
+  CHECK(std::get<LeaseGranted>(*back).location == "n2");
+}
+
+TEST_CASE("a message of a weft that knew no locations means the head") {
   msgpack::sbuffer buffer;
   msgpack::pack(buffer, std::map<std::string, std::uint64_t>{{"ticket", 7}});
   const auto back = decode("LeaseGranted", {buffer.data(), buffer.size()});
@@ -58,7 +115,7 @@ TEST_CASE("a message of a weft that knew no places means the head") {
   CHECK(std::get<LeaseGranted>(*back) == LeaseGranted{7, ""});
 }
 
-TEST_CASE("a verdict of a weft that told no elements has none") {
+TEST_CASE("a verdict of a weft that reported no elements has none") {
   msgpack::sbuffer buffer;
   msgpack::packer packer(buffer);
   packer.pack_map(2);
@@ -73,10 +130,10 @@ TEST_CASE("a verdict of a weft that told no elements has none") {
   CHECK(reply.verdict.mismatches.empty());
 }
 
-TEST_CASE("an address says which port it is, and at which place") {
-  CHECK(place_of("port/build") == "");
-  CHECK(place_of("port/build@n1") == "n1");
-  CHECK(place_of("port/verify@n1/GPU-8a5c") == "n1/GPU-8a5c");
+TEST_CASE("an address says which port it is, and at which location") {
+  CHECK(location_of("port/build") == "");
+  CHECK(location_of("port/build@n1") == "n1");
+  CHECK(location_of("port/verify@n1/GPU-8a5c") == "n1/GPU-8a5c");
   CHECK(port_of("port/verify@/GPU-8a5c") == "port/verify");
   CHECK(kind_of("port/verify@n1/GPU-8a5c") == "port");
   CHECK(node_of("n1/GPU-8a5c") == "n1");

@@ -208,7 +208,7 @@ class MadeRun:
         asked = journal.say(source, "broker", "LlmCallRequest", {
             "ticket": effect, "provider": "mini", "group": name})
         granted = journal.say("broker", source, "LeaseGranted",
-                              {"ticket": effect, "place": ""}, asked, 5_000)
+                              {"ticket": effect, "location": ""}, asked, 5_000)
         request = journal.say(source, "port/llm", "LlmRequest", {
             "effect": effect, "provider": "mini", "samples": 1,
             "max_tokens": 4000, "purpose": word("seed " + name),
@@ -253,7 +253,7 @@ class MadeRun:
         journal.say(agent, "dispatcher", "SubgraphDone", {
             "subgraph": name, "outcome": outcome,
             "reason": "" if best else self.word("none is right"),
-            "best": best or {}, "seeds": len(seeds), "right": 1})
+            "best": best or {}, "seeds": len(seeds), "correct": 1})
 
     def candidate(self, name, at, seed, cause):
         journal, worker = self.journal, f"worker/{name}.{seed['id']}"
@@ -289,9 +289,9 @@ class MadeRun:
 
     def end(self):
         journal, word = self.journal, self.word
-        found = {"format": 1, "notes": [word("a note")], "near_module": None,
+        found = {"format": 1, "notes": [word("a note")], "kernelbench_module": None,
                  "verdict": {"correct": True, "kind": "correct",
-                             "near_eager": {"outcome": "near", "draws": 5}},
+                             "kernelbench": {"outcome": "within", "draws": 5}},
                  "timing": timing(3), "subgraphs": [
                      {"id": name, "ours": True} for name in self.ids]}
         written = journal.say("composer", "port/files", "WriteFilesRequest", {

@@ -36,7 +36,7 @@ def verdicts(events):
     """What a place that went leaves unanswered says nothing of a kernel."""
     return verdicts_of(
         event for event in events if event["type"] != "SeedResult" or
-        event["body"]["failure"]["code"] not in ("lost", "cancelled"))
+        event["body"]["failure"]["code"] not in ("node_lost", "cancelled"))
 
 
 class NodesCase(WeftCase):

@@ -54,7 +54,7 @@ class BackToBackTimes(unittest.TestCase):
         self.assertAlmostEqual(told["over_eager"]["ratio"], 1.1)
         self.assertAlmostEqual(told["over_compile"]["ratio"], 0.9)
         self.assertEqual(told["over_compile_autotune"], speedup(3))
-        row = told["in_a_row"]
+        row = told["back_to_back"]
         self.assertEqual(row["calls"], 4)  # 20 ms of eager's
         self.assertAlmostEqual(row["us"]["candidate"], 4000)
         self.assertAlmostEqual(row["us"]["compile_autotune"], 16000)
@@ -89,7 +89,7 @@ class BackToBackTimes(unittest.TestCase):
             bench.has_rows = has_rows
             row = self.measured(bench, call_s)
             self.assertEqual((row.seconds, bench.asked), ({}, []))
-        self.assertIsNone(row.lower({"over_eager": None})["in_a_row"])
+        self.assertIsNone(row.lower({"over_eager": None})["back_to_back"])
 
     def test_a_machine_too_busy_for_its_turns_says_nothing(self):
         row = self.of_two_turns({"candidate": 700 * MS, "eager": 700 * MS})
@@ -118,7 +118,7 @@ class BackToBackTimes(unittest.TestCase):
             self.assertEqual((row.seconds, row.ends_baseline), ({}, True))
             told = row.lower({"over_eager": speedup(2)})
             self.assertEqual(told["over_eager"], speedup(2))
-            self.assertIn("left its table", told["not_in_a_row"])
+            self.assertIn("left its table", told["not_back_to_back"])
 
 
 class UntimedWork(unittest.TestCase):
@@ -178,7 +178,7 @@ class RealRun(weft_case.WeftCase):
                          "--variants", "1", "--timing-ms", "50")
         self.assert_ends(done, 0)
         with open(self.path("run/result.json"), encoding="utf-8") as file:
-            row = json.load(file)["timing"]["in_a_row"]
+            row = json.load(file)["timing"]["back_to_back"]
         self.assertGreaterEqual(row["calls"], 3)
         for side in ("candidate", "eager"):
             self.assertGreater(row[side + "_us"], 0)

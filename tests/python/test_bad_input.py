@@ -52,20 +52,31 @@ class InputTest(WeftCase):
         self.assert_refused(self.run_words(file), 2, "cannot read",
                             "Permission denied")
 
+    def test_a_flag_by_its_earlier_name_works_and_a_line_says_today_s(self):
+        done = self.weft("simulate", "--seeds", "3")
+        self.assert_ends(done, 0, "--seeds is called --random-seeds now")
+        self.assertIn("1 runs", done.stdout)
+        self.assert_refused(
+            ["run", self.path("none.py"), "--out", self.path("run"), "--seed=4",
+             "--accept", "near-eager"], 2,
+            "--seed is called --random-seed now",
+            "--accept near-eager is called --accept kernelbench now",
+            "there is no file")
+
     def test_an_unknown_flag(self):
         self.assert_refused(["run", "x.py", "--no-such-flag"], 2,
                             "--no-such-flag")
 
     def test_a_flag_given_twice(self):
-        self.assert_refused(["run", "x.py", "--seed", "1", "--seed", "2"], 2,
-                            "--seed is given twice: give it once")
+        self.assert_refused(["run", "x.py", "--random-seed", "1", "--random-seed", "2"], 2,
+                            "--random-seed is given twice: give it once")
 
     def test_no_verb(self):
         self.assert_refused([], 2, "Begin with")
         self.assert_refused(["-v"], 2, "subcommand")
 
     def test_a_verb_that_there_is_none_of(self):
-        self.assert_refused(["rnu", "x.py", "--seed", "1"], 2, "weft: there is "
+        self.assert_refused(["rnu", "x.py", "--random-seed", "1"], 2, "weft: there is "
                             "no verb 'rnu': 'weft --help' lists those there are")
 
     def test_a_folder_that_is_gone(self):
@@ -92,7 +103,7 @@ class InputTest(WeftCase):
                                 "no CUDA device", "--target triton")
 
     def test_seeds_of_a_simulation_that_are_no_range(self):
-        self.assert_refused(["simulate", "--seeds", "9..1"], 2, "A..B")
+        self.assert_refused(["simulate", "--random-seeds", "9..1"], 2, "A..B")
 
     def test_an_out_folder_that_cannot_be_made(self):
         file = self.write("problem.py", problem_with())

@@ -124,10 +124,10 @@ class ReportTest(unittest.TestCase):
 
     def test_who_lacked_memory_is_known_by_what_libraries_say(self):
         made = {"result": None, "reason": "", "compile_error": None,
-                "near_reason": None}
+                "kernelbench_reason": None}
         self.assertFalse(results.lacked_memory(made))
         told = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling …"
-        for key in ("reason", "compile_error", "near_reason"):
+        for key in ("reason", "compile_error", "kernelbench_reason"):
             self.assertTrue(results.lacked_memory({**made, key: told}))
 
     def test_scores_come_for_each_level_and_for_all(self):

@@ -145,9 +145,9 @@ class NearEagerTest(unittest.TestCase):
     """Scores by KernelBench's own rule, in addition to weft's."""
 
     def setUp(self):
-        self.rows = [row_of(1, judged("near", eager=4.0)),
-                     row_of(2, judged("far", beside=1.0)),
-                     row_of(3, judged("far", compiled="far")),
+        self.rows = [row_of(1, judged("within", eager=4.0)),
+                     row_of(2, judged("outside", beside=1.0)),
+                     row_of(3, judged("outside", compiled="outside")),
                      row_of(4, judged("failed", compiled="failed")),
                      row_of(5, result_of())]  # of an older weft
         self.near = score.by_near_rule(self.rows)
@@ -156,8 +156,8 @@ class NearEagerTest(unittest.TestCase):
         self.assertEqual([row["verified"] for row in self.near],
                          [True, True, False, False])
         self.assertEqual(score.ratios(self.near, "over_eager"), [4.0, 1.0])
-        self.assertEqual([row["near_module"] for row in self.rows],
-                         ["own", "near", None, None, None])
+        self.assertEqual([row["kernelbench_module"] for row in self.rows],
+                         ["own", "other", None, None, None])
 
     def test_both_rules_are_told(self):
         text = bench_report.markdown(SETTINGS, self.rows, {}, [(0, 1)])
@@ -192,8 +192,8 @@ class NearEagerTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as out:
             kept = records.Records(out)
             inner = os.path.join(out, "runs", self.rows[1]["key"], "composed")
-            os.makedirs(os.path.join(inner, "near_eager"))
-            for place, text in (("", "own"), ("near_eager", "near")):
+            os.makedirs(os.path.join(inner, "kernelbench"))
+            for place, text in (("", "own"), ("kernelbench", "near")):
                 with open(os.path.join(inner, place, "model_new.py"), "w",
                           encoding="utf-8") as file:
                     file.write(text)

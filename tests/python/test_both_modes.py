@@ -27,7 +27,7 @@ def read(*path):
 
 
 def nearness(is_near):
-    return {"outcome": "near" if is_near else "far", "reason": "by 0.1"}
+    return {"outcome": "within" if is_near else "outside", "reason": "by 0.1"}
 
 
 @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "kernels would be timed")
@@ -105,21 +105,21 @@ class Whole(WeftCase):
         for mode, is_right in verdicts.items():
             results[mode] = {
                 "verdict": {"correct": is_right, "reason": "off by 1",
-                            "near_eager": nearness(mode not in far)},
+                            "kernelbench": nearness(mode not in far)},
                 "subgraphs": [], "why_no_kernel": "", "timing": {},
                 "timed": False, "externs": {}, "summary": "",
-                "near_module": {"ours": ["sg_1"], "externs": {}, "timing": {}}
+                "kernelbench_module": {"ours": ["sg_1"], "externs": {}, "timing": {}}
                 if mode in beside else None}
-            os.makedirs(os.path.join(out, mode, "composed", "near_eager"))
+            os.makedirs(os.path.join(out, mode, "composed", "kernelbench"))
             write_text(f"# near in {mode}\n", out, mode, "composed",
-                       "near_eager", "model_new.py")
+                       "kernelbench", "model_new.py")
             if is_right:
                 write_text(f"# kernels for {mode}\n", out, mode, "composed",
                            "model_new.py")
         path = os.path.join(out, "composed", "model_new.py")
         with mock.patch.object(both_modes_run, "judge", lambda *words: (
                 {"correct": judged(read(words[2]), words[3]), "reason": "no",
-                 "near_eager": nearness(is_near(read(words[2]), words[3]))},
+                 "kernelbench": nearness(is_near(read(words[2]), words[3]))},
                 None)):
             both_modes_run.compose({"out": out, "problem": "", "quiet": True}, results)
         return results, read(path) if os.path.exists(path) else None
@@ -155,17 +155,17 @@ class Whole(WeftCase):
         beside = read(self.path("out"), both_modes_run.NEAR_PATH)
         self.assertIn("# kernels for eval", beside)
         self.assertIn("# near in train", beside)
-        self.assertEqual([one["near_module"]["verdict"]["near_eager"]["outcome"]
-                          for one in results.values()], ["near", "near"])
-        self.assertEqual(results["train"]["near_module"]["ours"], ["sg_1"])
+        self.assertEqual([one["kernelbench_module"]["verdict"]["kernelbench"]["outcome"]
+                          for one in results.values()], ["within", "within"])
+        self.assertEqual(results["train"]["kernelbench_module"]["ours"], ["sg_1"])
         self.assertEqual(both_modes_run.near_words(results),
                          "; not near to eager in train mode, "
-                         "composed/near_eager/model_new.py is")
+                         "composed/kernelbench/model_new.py is")
         both_modes_run.conclude({"out": self.path("out"), "problem": "p.py",
                                  "json": False, "quiet": True}, results)
         told = json.loads(read(self.path("out"), "result.json"))
-        self.assertEqual(told["verdict"]["near_eager"]["outcome"], "far")
-        self.assertTrue(told["near_module"])
+        self.assertEqual(told["verdict"]["kernelbench"]["outcome"], "outside")
+        self.assertTrue(told["kernelbench_module"])
 
     def test_what_is_far_in_the_whole_leaves_the_second_one(self):
         for name in ("wrong", "far"):
@@ -183,7 +183,7 @@ class Whole(WeftCase):
                     ["train"], ["train"], is_near if name == "far" else None)
                 self.assertIn("# kernels for eval",
                               read(self.path("out"), both_modes_run.NEAR_PATH))
-                self.assertEqual(results["train"]["near_module"]["ours"], [])
+                self.assertEqual(results["train"]["kernelbench_module"]["ours"], [])
                 shutil.rmtree(self.path("out"))
 
     def test_the_first_stays_where_nobody_can_judge_the_second(self):
@@ -195,7 +195,7 @@ class Whole(WeftCase):
         results, text = self.composed({"eval": True, "train": True}, judged,
                                       far=["train"], beside=["train"])
         self.assertIn("# kernels for train", text)
-        self.assertIsNone(results["eval"]["near_module"])
+        self.assertIsNone(results["eval"]["kernelbench_module"])
         self.assertFalse(os.path.exists(
             os.path.join(self.path("out"), both_modes_run.NEAR_PATH)))
 
@@ -207,7 +207,7 @@ class Whole(WeftCase):
                     far, beside)
                 self.assertFalse(os.path.exists(
                     os.path.join(self.path("out"), both_modes_run.NEAR_PATH)))
-                self.assertIsNone(results["eval"]["near_module"])
+                self.assertIsNone(results["eval"]["kernelbench_module"])
                 shutil.rmtree(self.path("out"))
 
     def test_a_model_that_reads_no_mode_keeps_its_second_module(self):
@@ -215,7 +215,7 @@ class Whole(WeftCase):
                                    far=["eval"], beside=["eval"])
         self.assertEqual(read(self.path("out"), both_modes_run.NEAR_PATH),
                          "# near in eval\n")
-        self.assertEqual(results["eval"]["near_module"]["ours"], ["sg_1"])
+        self.assertEqual(results["eval"]["kernelbench_module"]["ours"], ["sg_1"])
 
     def test_what_a_candidate_says_ends_no_table(self):
         results = {mode: {"verdict": {"correct": False, "reason": "a |\n<b>"},
@@ -250,7 +250,7 @@ class Both(WeftCase):
         again, _ = self.run_both(problem_with())
         self.assert_ends(again, 0, "nothing reads the mode")
         self.assertNotIn("eval mode", again.stderr)
-        self.assert_ends(self.run_both(problem_with(), "--seed", "7")[0], 2,
+        self.assert_ends(self.run_both(problem_with(), "--random-seed", "7")[0], 2,
                          "what another command found")
 
     def test_a_wrong_kernel_in_one_mode_is_found_in_the_whole(self):

@@ -106,7 +106,7 @@ def judge(reference, group, *flags):
     words = [WEFT, "eval", os.path.join(CHEATS, "references", reference + ".py")]
     words += [s.path for s in group]
     words += ["--json", "--no-compile-baseline", "--call-ms", "20000",
-              "--seed", "1"]  # the same inputs each time
+              "--random-seed", "1"]  # the same inputs each time
     is_timed = reference in TIMING_MS or "cuda" in flags
     words += ["--timing-ms", str(TIMING_MS.get(reference, 150)), *flags]
     words += [] if is_timed else ["--no-timing"]

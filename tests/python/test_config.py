@@ -41,19 +41,31 @@ class Config(unittest.TestCase):
 
     def test_each_source_is_stronger_than_the_one_before(self):
         self.write("home/weft/config.toml", "[run]\njobs = 2\nvariants = 2\n"
-                   "seed = 2\ntiming_ms = 20\nfinal_timing_ms = 20\n")
-        self.write("weft.toml", "[run]\nvariants = 3\nseed = 3\ntiming_ms = 30\n"
+                   "random_seed = 2\ntiming_ms = 20\nfinal_timing_ms = 20\n")
+        self.write("weft.toml", "[run]\nvariants = 3\nrandom_seed = 3\ntiming_ms = 30\n"
                    "final_timing_ms = 30\n")
         named = self.write("more.toml",
-                           "[run]\nseed = 4\ntiming_ms = 40\nfinal_timing_ms = 40\n")
+                           "[run]\nrandom_seed = 4\ntiming_ms = 40\nfinal_timing_ms = 40\n")
         config = self.config("--config", named, "--final-timing-ms", "60",
                              WEFT_RUN_TIMING_MS="50", WEFT_RUN_FINAL_TIMING_MS="50")
         home = os.path.join(self.folder, "home/weft/config.toml")
         self.assertEqual(config["run.jobs"], ("2", home + ":2"))
         self.assertEqual(config["run.variants"], ("3", "weft.toml:2"))
-        self.assertEqual(config["run.seed"], ("4", named + ":2"))
+        self.assertEqual(config["run.random_seed"], ("4", named + ":2"))
         self.assertEqual(config["run.timing_ms"], ("50", "WEFT_RUN_TIMING_MS"))
         self.assertEqual(config["run.final_timing_ms"], ("60", "--final-timing-ms"))
+
+    def test_an_earlier_name_is_read_and_its_name_of_today_is_said(self):
+        self.write("weft.toml", "[run]\nseed = 3\n")
+        done = self.weft("config", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("weft.toml:2: run.seed is called run.random_seed now",
+                      done.stderr)
+        self.assertEqual(self.config()["run.random_seed"], ("3", "weft.toml:2"))
+        self.assertEqual(self.config(WEFT_RUN_SEED="5")["run.random_seed"],
+                         ("5", "WEFT_RUN_SEED"))
+        self.assertEqual(self.config("--seed=7")["run.random_seed"],
+                         ("7", "--random-seed"))
 
     def test_lists_and_flags(self):
         self.write("weft.toml", '[run]\nseeds = ["compiler"]\nno_library = true\n'

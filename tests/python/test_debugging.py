@@ -235,7 +235,7 @@ class ForkTest(RunCase):
         self.assertEqual(found.returncode, 1, found.stderr)
         told = json.loads(found.stdout)
         self.assertEqual(told["first"]["left"]["src"], seed["dst"])
-        fields = [field["field"] for one in told["told"]
+        fields = [field["field"] for one in told["inputs"]
                   for field in one["fields"]]
         self.assertIn("verdict.correct", fields)
         text = self.weft("diff", self.run_folder, out).stdout
@@ -247,7 +247,7 @@ class ForkTest(RunCase):
         done = self.fork("--at", str(capture), "--set", "variants=1", "--set",
                          "timing_ms=20", "--out", out, "--only-make", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(json.loads(done.stdout)["answers_kept"], [])
+        self.assertEqual(json.loads(done.stdout)["answers_reused"], [])
         start = events_of(out)[0]["body"]
         self.assertEqual(start["options"]["variants_max"], 1)
         self.assertEqual(start["options"]["timing_ms"], 20)
@@ -443,7 +443,7 @@ class UiTest(RunCase):
             self.assertEqual(ask(gone)[0], 404)
             # Of another length, whatever that of the first has come to.
             seed = "4" if old["events"] == 104 else "28"
-            done = self.weft("simulate", "--seeds", seed, "--out", one)
+            done = self.weft("simulate", "--random-seeds", seed, "--out", one)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(shown()["events"], events_of(one)[-1]["seq"])
             self.assertNotEqual(shown()["events"], old["events"])

@@ -319,7 +319,7 @@ class Interpreter(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(package, file)
         reply = self.oracle.answer({
-            "id": 1, "verb": "check", "subgraph": self.graph, "seed": 3,
+            "id": 1, "verb": "check", "subgraph": self.graph, "random_seed": 3,
             "candidate": {"kind": "triton", "library": path},
             "limits": {"wall_ms": 60_000, "memory_bytes": 4 << 30}})
         self.assertTrue(reply["ok"], reply)

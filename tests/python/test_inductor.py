@@ -126,7 +126,7 @@ def rows():
 
 def ask(verb, made, path, **more):
     reply = judge.answer({
-        "id": 1, "verb": verb, "subgraph": path, "seed": 3,
+        "id": 1, "verb": verb, "subgraph": path, "random_seed": 3,
         "candidate": {"kind": "inductor", "library": made}, "limits": LIMITS,
         **more})
     judge.rest()

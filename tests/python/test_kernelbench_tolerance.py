@@ -131,8 +131,8 @@ class Judged(unittest.TestCase):
                     file.write(text_of(name, forward, **OTHERS.get(case, {})))
                 paths.append(path)
             requests.append({"verb": "check_model", "problem": paths[0],
-                             "composed": paths[1], "seed": 1,
-                             "rules": ["near-eager"],
+                             "composed": paths[1], "random_seed": 1,
+                             "rules": ["kernelbench"],
                              "baselines": ["eager"]})
             if case == "compiled":
                 requests[-1]["baselines"].append("compile")
@@ -150,13 +150,13 @@ class Judged(unittest.TestCase):
     def near(self, case):
         reply = self.found[case]
         self.assertTrue(reply["ok"], reply)
-        return reply["verdict"]["near_eager"]
+        return reply["verdict"]["kernelbench"]
 
     def test_what_is_near_in_five_draws_is_near(self):
         for case in ("same", "near", "counting", "half", "drawing in vain"):
             with self.subTest(case):
                 found = self.near(case)
-                self.assertEqual(found["outcome"], "near", found)
+                self.assertEqual(found["outcome"], "within", found)
                 self.assertEqual(found["draws"], 5)
                 self.assertEqual(found["reason"], "")
         self.assertEqual(self.near("same")["max_difference"], 0)
@@ -168,7 +168,7 @@ class Judged(unittest.TestCase):
 
     def test_one_far_draw_is_enough(self):
         found = self.near("far")
-        self.assertEqual(found["outcome"], "far")
+        self.assertEqual(found["outcome"], "outside")
         self.assertIn("draw 1", found["reason"])
         self.assertEqual(found["draws"], 1)
         self.assertIn("of eager's", found["reason"])
@@ -183,13 +183,13 @@ class Judged(unittest.TestCase):
         self.assertIn("casts every input", found["reason"])
 
     def test_a_mask_that_may_be_cast_is_judged(self):
-        self.assertEqual(self.near("mask")["outcome"], "near")
+        self.assertEqual(self.near("mask")["outcome"], "within")
 
     def test_torch_compile_s_module_is_judged_where_it_is_asked_for(self):
         self.assertEqual(self.near("same")["compiled"], "")
         found = self.near("compiled")
         self.assertEqual((found["outcome"], found["compiled"]),
-                         ("near", "near"), found)
+                         ("within", "within"), found)
 
 
 class WithoutRoom(unittest.TestCase):
@@ -225,7 +225,7 @@ class WithoutRoom(unittest.TestCase):
 
     def test_who_was_far_before_stays_so(self):
         found = self.judge(True, MemoryError(), begin=CandidateFailed("crashed", "it fell"))
-        self.assertEqual((found["outcome"], found["reason"]), ("far", "it fell"))
+        self.assertEqual((found["outcome"], found["reason"]), ("outside", "it fell"))
 
     def test_what_else_goes_wrong_is_no_answer(self):
         with self.assertRaises(ValueError):

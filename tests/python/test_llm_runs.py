@@ -299,7 +299,7 @@ class LlmRuns(LlmCase):
                  for event in events if event["type"] == "LlmCallRequest"}
         settled = [event["body"] for event in events
                    if event["type"] == "LlmCallSettled"]
-        lost = [one for one in settled if one["failure"] == "lost"]
+        lost = [one for one in settled if one["failure"] == "node_lost"]
         self.assertEqual(len(lost), again)
         for one in settled:
             expected = asked[one["ticket"]] if one["failure"] else 120

@@ -94,11 +94,11 @@ class NearRuns(WeftCase):
     def test_by_both_rules_there_are_two_modules(self):
         run, told = self.run_of("both")
         self.assertTrue(told["verdict"]["correct"])
-        self.assertEqual(told["verdict"]["near_eager"]["outcome"], "far")
+        self.assertEqual(told["verdict"]["kernelbench"]["outcome"], "outside")
         ours = [part["id"] for part in told["subgraphs"] if part["ours"]]
         self.assertEqual(len(ours), 2)
-        beside = told["near_module"]
-        self.assertEqual(beside["verdict"]["near_eager"]["outcome"], "near")
+        beside = told["kernelbench_module"]
+        self.assertEqual(beside["verdict"]["kernelbench"]["outcome"], "within")
         self.assertTrue(beside["verdict"]["correct"])
         self.assertEqual(len(beside["ours"]), 1)
         self.assertIn("another module is", told["summary"])
@@ -110,21 +110,21 @@ class NearRuns(WeftCase):
         self.assert_replays(run)
 
     def test_by_the_near_rule_there_is_one_module_and_it_is_near(self):
-        run, told = self.run_of("near-eager")
-        self.assertEqual(told["verdict"]["near_eager"]["outcome"], "near")
-        self.assertIsNone(told["near_module"])
+        run, told = self.run_of("kernelbench")
+        self.assertEqual(told["verdict"]["kernelbench"]["outcome"], "within")
+        self.assertIsNone(told["kernelbench_module"])
         self.assertTrue(
             self.is_near(os.path.join(run, "composed", "model_new.py")))
 
     def test_what_lost_its_product_is_ours_around_the_framework_s_own(self):
         run, told = self.run_of("both", problem=LOSSY)
         self.assertTrue(told["verdict"]["correct"])
-        self.assertEqual(told["verdict"]["near_eager"]["outcome"], "far")
+        self.assertEqual(told["verdict"]["kernelbench"]["outcome"], "outside")
         ours = [part["id"] for part in told["subgraphs"] if part["ours"]]
         self.assertEqual(len(ours), 1)
         self.assertEqual(told["externs"], {})
-        beside = told["near_module"]
-        self.assertEqual(beside["verdict"]["near_eager"]["outcome"], "near")
+        beside = told["kernelbench_module"]
+        self.assertEqual(beside["verdict"]["kernelbench"]["outcome"], "within")
         self.assertTrue(beside["verdict"]["correct"])
         self.assertEqual(len(beside["ours"]), 2)
         self.assertEqual(beside["externs"], {"aten.matmul.default": 1})
@@ -138,7 +138,7 @@ class NearRuns(WeftCase):
     def test_what_draws_is_not_judged_and_so_not_verified_by_that_rule(self):
         draws = problem_with(
             forward="return torch.nn.functional.dropout(x, 0.5) * 2")
-        _, told = self.run_of("near-eager", 1, draws)
+        _, told = self.run_of("kernelbench", 1, draws)
         self.assertIn("draws random numbers", told["verdict"]["reason"])
 
 

@@ -169,8 +169,8 @@ class FullDiskTest(NodesCase):
                    if event["src"].startswith("port/") and
                    "@full" in event["src"]]
         # What it was sent may be what filled the disk; the rest is only back.
-        self.assertIn("no_room", replies)
-        self.assertLessEqual(set(replies), {"", "lost", "no_room"})
+        self.assertIn("disk_full", replies)
+        self.assertLessEqual(set(replies), {"", "node_lost", "disk_full"})
         self.assert_same_and_nothing_left()
 
     def test_a_node_without_room_does_not_begin(self):

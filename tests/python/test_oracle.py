@@ -50,7 +50,7 @@ class World:
             "verb": verb,
             "subgraph": self.graphs[graph],
             "candidate": {"kind": "cpu", "library": self.libraries[kernel]},
-            "seed": 3,
+            "random_seed": 3,
             "limits": LIMITS,
             **more,
         }
@@ -304,7 +304,7 @@ class TimedData(unittest.TestCase):
         seen = []
         for _ in range(2):
             reply = world.oracle.answer(world.request(
-                "time", "add_mul", "honest", budget_ms=10, seed=1))
+                "time", "add_mul", "honest", budget_ms=10, random_seed=1))
             self.assertEqual(reply["timing"]["rejected"], "")
             kept = world.oracle.timer._bench._kept
             seen.append([x.clone() for x in kept[0]])
@@ -338,7 +338,7 @@ class WholeModels(unittest.TestCase):
             "verb": verb,
             "problem": self.write("problem.py", PROBLEM),
             "composed": self.write("model_new.py", text),
-            "seed": 5,
+            "random_seed": 5,
             "limits": LIMITS,
             **more,
         }

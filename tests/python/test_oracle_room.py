@@ -127,22 +127,22 @@ class DrawingAhead(unittest.TestCase):
                 before_room.append(shared.drawn)
                 return self.shared()
 
-        request = {"verb": "check_model", "problem": self.path, "seed": 1,
+        request = {"verb": "check_model", "problem": self.path, "random_seed": 1,
                    "composed": self.path + ".new", "baselines": [],
-                   "rules": ["near-eager"], **more}
+                   "rules": ["kernelbench"], **more}
         with (mock.patch.object(shared, "lock", Lock()),
               mock.patch.object(shared, "parts_for", lambda request: 4)):
             reply = shared.answer(request)
             shared.rest()
         self.assertTrue(reply["ok"], reply)
-        return reply["verdict"]["near_eager"], before_room
+        return reply["verdict"]["kernelbench"], before_room
 
     def test_is_done_before_there_is_room_and_not_again(self):
         found, (drawn,) = self.judged()
-        self.assertEqual((found["outcome"], found["draws"]), ("near", 5))
+        self.assertEqual((found["outcome"], found["draws"]), ("within", 5))
         self.assertGreater(drawn.seconds, 0)
         self.assertIsNone(shared.drawn)
-        seeds = shared.whole({"problem": self.path, "seed": 1}
+        seeds = shared.whole({"problem": self.path, "random_seed": 1}
                              ).problem.module.draws
         first = kernelbench_tolerance.trial_seeds()[0]
         self.assertNotIn(first, seeds)  # by the other module, of which it is
@@ -151,7 +151,7 @@ class DrawingAhead(unittest.TestCase):
     def test_is_not_done_where_the_host_has_no_room(self):
         with mock.patch.object(oracle, "DRAWN_SHARE", -1):
             found, (drawn,) = self.judged()
-        self.assertEqual((found["outcome"], drawn), ("near", None))
+        self.assertEqual((found["outcome"], drawn), ("within", None))
 
     def test_is_only_done_where_that_rule_judges(self):
         found, (drawn,) = self.judged(rules=["weft"], limits={

@@ -51,7 +51,7 @@ def ask(verb, text, **more):
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     reply = judge.answer({
-        "id": 1, "verb": verb, "subgraph": graph, "seed": 3,
+        "id": 1, "verb": verb, "subgraph": graph, "random_seed": 3,
         "candidate": {"kind": "python", "library": path}, "limits": LIMITS,
         **more})
     judge.rest()

@@ -74,9 +74,9 @@ def verdicts_of(events):
                        body["built"], body["verdict"]["kind"],
                        body["failure"]["message"]))
         elif event["type"] == "SubgraphDone":
-            won = body["outcome"] in ("won", "lost")
+            won = body["outcome"] in ("won", "not_faster")
             subgraphs.add((body["subgraph"], "right" if won else
-                           body["outcome"], body["right"], body["seeds"]))
+                           body["outcome"], body["correct"], body["seeds"]))
         elif event["type"] == "CheckReply" and event["dst"] == "composer":
             models.append(body["verdict"]["kind"])
         elif event["type"] == "RunFinished":

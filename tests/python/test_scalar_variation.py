@@ -204,7 +204,7 @@ class LargeTest(WeftCase):
         judge = oracle.Oracle(self.path("scratch"), [], 2)
         self.addCleanup(judge.close)
         is_large = {"is_large": lambda *_: True, "parts_for": lambda *_: 0}
-        request = {"id": 1, "verb": "check_model", "seed": 1,
+        request = {"id": 1, "verb": "check_model", "random_seed": 1,
                    "problem": os.path.join(CHEATS, "references", "options.py")}
         reasons = {}
         with mock.patch.multiple(device.Device, **is_large):

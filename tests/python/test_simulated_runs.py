@@ -25,7 +25,7 @@ def setUpModule():
     case.folder = place
     for seed in map(str, SEEDS):
         out = os.path.join(place, seed)
-        done = case.weft("simulate", "--seeds", seed, "--out", out)
+        done = case.weft("simulate", "--random-seeds", seed, "--out", out)
         if done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
         events = events_of(out)
@@ -144,9 +144,9 @@ class SimulatedRuns(WeftCase):
 
     def test_one_seed_is_kept_and_nothing_overwritten(self):
         run = next(iter(self.runs))
-        self.assert_ends(self.weft("simulate", "--seeds", "3", "--out", run), 2,
+        self.assert_ends(self.weft("simulate", "--random-seeds", "3", "--out", run), 2,
                          "holds a run already")
-        self.assert_ends(self.weft("simulate", "--seeds", "0..3", "--out",
+        self.assert_ends(self.weft("simulate", "--random-seeds", "0..3", "--out",
                                    self.path("out")), 2, "name one seed")
         self.assertFalse(os.path.exists(self.path("out")))
 

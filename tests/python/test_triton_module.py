@@ -222,7 +222,7 @@ class Modules(ModuleCase):
             for mode in ("eval", "train"):
                 shutil.copytree(run, os.path.join(out, mode))
             os.makedirs(os.path.join(out, "composed"))
-            results = {mode: {"verdict": {"correct": True}, "near_module": None,
+            results = {mode: {"verdict": {"correct": True}, "kernelbench_module": None,
                               "why_no_kernel": "", "timed": False}
                        for mode in ("eval", "train")}
             for result in results.values():

@@ -46,7 +46,7 @@ class UiPageTest(WeftCase):
 
     def test_the_scrubber_goes_to_any_event_and_shows_states(self):
         run = self.path("run")
-        done = self.weft("simulate", "--seeds", "27", "--out", run)
+        done = self.weft("simulate", "--random-seeds", "27", "--out", run)
         self.assertEqual(done.returncode, 0, done.stderr)
         events = events_of(run)
         self.serve(run)

@@ -52,13 +52,13 @@ TEST_CASE("a node whose head never comes back gives up in the end") {
   World::Node& node = add_patient(world, true);
   world.run_until([&] { return !world.joined.empty(); });
   node.is_cut = true;
-  const int before = node.said;
+  const int before = node.frames_sent;
   const std::int64_t began_ms = world.now;
   world.run_until([&] { return node.has_quit; });
   CHECK(node.has_ended);
   CHECK(world.now - began_ms <= 61'000);
   // Two words a second: it does not keep anything busy meanwhile.
-  CHECK(node.said - before <= 130);
+  CHECK(node.frames_sent - before <= 130);
 }
 
 TEST_CASE("a node that comes when all is over gives up, too") {

@@ -83,20 +83,20 @@ class Cluster {
     options.folder = folder_ / name.c_str();
     options.why_unfit = why_unfit_;
     fs::create_directories(options.folder);
-    options.make_ports = [=, make_room = make_room_](Blobs& blobs,
-                                                     const RunStart&) {
-      NodePorts made;
-      made.keeps = keeps;
-      made.make_room = make_room;
+    options.make_ports = [=, free_space = free_space_](Blobs& blobs,
+                                                       const RunStart&) {
+      NodePorts node_ports;
+      node_ports.keeps = keeps;
+      node_ports.free_space = free_space;
       const std::shared_ptr<void> notice(
           nullptr, [=](void*) { on_port_gone ? on_port_gone() : void(); });
-      made.ports[address::build] = std::make_unique<FakePort>(
+      node_ports.ports[address::build] = std::make_unique<FakePort>(
           [&blobs, act, notice](const BuildRequest& request,
                                 const std::stop_token& cancelled,
                                 Port::Reply reply) {
             act(blobs, request, cancelled, std::move(reply));
           });
-      return made;
+      return node_ports;
     };
     RunningNode& node = nodes_[name];
     node.thread = std::jthread([this, name, options = std::move(options),
@@ -162,7 +162,7 @@ class Cluster {
 
   std::string weft_of_nodes_ = "1";
   std::function<std::string()> why_unfit_;  ///< of the next node
-  std::function<void()> make_room_;         ///< likewise
+  std::function<void()> free_space_;        ///< likewise
   Directory folder_;
   Journal journal_;
   BlobStore blobs_;
@@ -185,10 +185,10 @@ class Cluster {
     for (const Envelope& envelope : batch) {
       const auto message = decode(envelope.type, envelope.body);
       REQUIRE(message);
-      const auto& told = std::get<Capacities>(*message);
+      const auto& capacities = std::get<Capacities>(*message);
       const bool is_gone =
-          told.units.empty() || told.units.begin()->second == 0;
-      (is_gone ? gone_ : in_).insert(told.place);
+          capacities.units.empty() || capacities.units.begin()->second == 0;
+      (is_gone ? gone_ : in_).insert(capacities.location);
     }
     changed_.notify_all();
   }

@@ -43,7 +43,7 @@ TEST_CASE("a frame of a later wire is ignored and counted") {
   msgpack::pack(buffer, 99);
   world.head->on_frame("p", {buffer.data(), buffer.size()}, "", world.now);
   CHECK(world.head->counters().unknown == 1);
-  CHECK(world.head->counters().fouls == 0);
+  CHECK(world.head->counters().protocol_errors == 0);
 }
 
 TEST_CASE("hashes are found wherever they are in a message") {

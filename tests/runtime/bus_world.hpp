@@ -53,7 +53,7 @@ struct World {
     bool is_cut = false;
     int begun = 0;
     int done = 0;
-    int said = 0;  // frames
+    int frames_sent = 0;  // frames
     bool has_ended = false;
     bool has_quit = false;
     std::string refused;
@@ -117,7 +117,7 @@ struct World {
 
   void drain_head() {
     for (auto& action : head->take_actions()) {
-      std::visit([this](auto& one) { at_head(one); }, action);
+      std::visit([this](auto& item) { at_head(item); }, action);
     }
   }
 
@@ -139,7 +139,7 @@ struct World {
     CHECK(blobs.contains(content_hash(own)));
     head->journaled(answer.request.id, now);
   }
-  void at_head(head_action::Lost& gone) {
+  void at_head(head_action::NodeGone& gone) {
     for (const auto& request : gone.requests) lost_ids.insert(request.id);
     left.push_back(gone.node);
   }
@@ -173,11 +173,11 @@ struct World {
 
   void drain(Node& node) {
     for (auto& action : node.protocol->take_actions()) {
-      std::visit([&](auto& one) { at_node(node, one); }, action);
+      std::visit([&](auto& item) { at_node(node, item); }, action);
     }
   }
   void at_node(Node& node, node_action::Send& send) {
-    ++node.said;
+    ++node.frames_sent;
     if (node.is_cut || lost()) return;
     head->on_frame(node.peer, send.frame.header,
                    send.frame.body ? *send.frame.body : "", now);

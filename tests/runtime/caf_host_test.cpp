@@ -34,13 +34,13 @@ struct World {
   }
 
   HostOptions options(Replay::MakeRole make) {
-    HostOptions made;
-    made.make_role = std::move(make);
-    made.why_unfit = why_unfit;
-    made.on_user = [this](const Envelope& envelope, const Message&) {
-      told.push_back(envelope.type);
+    HostOptions host_options;
+    host_options.make_role = std::move(make);
+    host_options.why_unfit = why_unfit;
+    host_options.on_user = [this](const Envelope& envelope, const Message&) {
+      reports.push_back(envelope.type);
     };
-    return made;
+    return host_options;
   }
 
   std::vector<Envelope> events() const {
@@ -53,7 +53,7 @@ struct World {
     return found;
   }
 
-  std::vector<std::string> told;
+  std::vector<std::string> reports;
   std::function<std::string()> why_unfit;
 };
 
@@ -99,8 +99,8 @@ TEST_CASE("a run goes from its first envelope to RunFinished") {
   CHECK(end.kind == HostEnd::Kind::finished);
   CHECK(end.finished == RunFinished{0, "3 ticks"});
   CHECK(world.asked == std::vector<std::uint64_t>{1, 2, 3});
-  CHECK(world.told == std::vector<std::string>{"Progress", "Progress",
-                                               "Progress", "RunFinished"});
+  CHECK(world.reports == std::vector<std::string>{"Progress", "Progress",
+                                                  "Progress", "RunFinished"});
 }
 
 TEST_CASE("the journal of a run names each envelope's cause") {

@@ -7,7 +7,7 @@
 #include <future>
 
 #include "embedded/tests/runtime/data/played_capture.sh"
-#include "tests/actors/bench.hpp"
+#include "tests/actors/role_fixture.hpp"
 #include "tests/sandbox_fixture.hpp"
 
 using namespace weft;
@@ -17,7 +17,7 @@ namespace {
 
 struct PlayedCaptures {
   TestFolder folder;
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
   Library library{folder.path / "library.db"};
   CapturePort port{blobs, installation(), folder.path / "scratch",
                    std::int64_t{1} << 30, library};
@@ -27,11 +27,11 @@ struct PlayedCaptures {
     fs::create_directories(python / "weft");
     write_file(python / "played", embedded::tests_runtime_data_played_capture);
     fs::permissions(python / "played", fs::perms(0755));
-    Installation made;
-    made.python = python / "played";
-    made.worker_path = python;
-    made.python_roots = {python};
-    return made;
+    Installation installation;
+    installation.python = python / "played";
+    installation.worker_path = python;
+    installation.python_roots = {python};
+    return installation;
   }
 
   CaptureReply capture(const std::vector<std::string>& texts) {
@@ -43,9 +43,9 @@ struct PlayedCaptures {
     for (std::size_t i = 1; i < texts.size(); ++i) {
       request.others.push_back(blobs.put(texts[i]));
     }
-    std::promise<Message> said;
-    port.start(request, [&](Message reply) { said.set_value(reply); });
-    return std::get<CaptureReply>(said.get_future().get());
+    std::promise<Message> output;
+    port.start(request, [&](Message reply) { output.set_value(reply); });
+    return std::get<CaptureReply>(output.get_future().get());
   }
 
   /// All graphs of a reply, in order.
@@ -68,20 +68,20 @@ TEST_CASE("graphs come in the order of the problems") {
   const auto reply = played.capture({"a", "b", "c"});
   CHECK(reply.failure.message == "");
   CHECK(reply.effect == 7);
-  CHECK(!reply.kept);
+  CHECK(!reply.from_library);
   CHECK(played.graphs(reply) == Texts{"a of 3", "b of 3", "c of 3"});
   CHECK(fs::is_empty(played.folder.path / "scratch"));
 }
 
 TEST_CASE("what the library has is not captured again, and keeps its place") {
   PlayedCaptures played;
-  CHECK(!played.capture({"b"}).kept);
+  CHECK(!played.capture({"b"}).from_library);
   const auto reply = played.capture({"a", "b", "c"});
   CHECK(reply.failure.message == "");
-  CHECK(!reply.kept);
+  CHECK(!reply.from_library);
   CHECK(played.graphs(reply) == Texts{"a of 2", "b of 1", "c of 2"});
   const auto again = played.capture({"c", "b"});
-  CHECK(again.kept);
+  CHECK(again.from_library);
   CHECK(played.graphs(again) == Texts{"c of 2", "b of 1"});
 }
 

@@ -21,12 +21,12 @@ class Run {
  public:
   Run(double first_us, double second_us, bool other_order = false) {
     add("dispatcher", "agent/a", OptimizeSubgraph{}, 0);
-    const auto told = [&](const char* seed, double us) {
+    const auto answer = [&](const char* seed, double us) {
       add("worker/a." + std::string(seed), "agent/a", result(seed, us), 1);
     };
-    if (other_order) told("s1", second_us);
-    told("s0", first_us);
-    if (!other_order) told("s1", second_us);
+    if (other_order) answer("s1", second_us);
+    answer("s0", first_us);
+    if (!other_order) answer("s1", second_us);
     const std::string best = first_us < second_us ? "s0" : "s1";
     add("agent/a", "worker/a." + best, TimeSeed{100, false}, 3);
     value(journal.append(events_));
@@ -63,9 +63,9 @@ TEST_CASE("the first other decision comes with what was told otherwise") {
   CHECK(!found.first->right);
   REQUIRE(found.instead.size() == 1);
   CHECK(found.instead[0].dst == "worker/a.s1");
-  REQUIRE(found.told.size() == 1);
+  REQUIRE(found.inputs.size() == 1);
   bool has_time = false;
-  for (const FieldDifference& field : found.told[0].fields) {
+  for (const FieldDifference& field : found.inputs[0].fields) {
     if (field.path != "timing.candidate.median_us") continue;
     has_time = true;
     CHECK(field.left == 10);

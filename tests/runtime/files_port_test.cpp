@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/machine/files.hpp"
-#include "tests/actors/bench.hpp"
+#include "tests/actors/role_fixture.hpp"
 #include "tests/runtime/journal_fixture.hpp"
 
 namespace weft {
@@ -16,7 +16,7 @@ namespace {
 
 struct World {
   Directory folder;
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
 
   /// What the port answers when asked to write one file.
   Failure write(const std::string& path, const std::string& blob) {

@@ -84,10 +84,10 @@ TEST_CASE("fields of an answer are changed, and the others stay") {
 TEST_CASE("what does not fit is refused with its name") {
   const auto why = [](ForkOrder order) {
     Forks forks;
-    const auto made = forks.make(std::move(order));
-    REQUIRE(!made.has_value());
-    CHECK(made.error().code == ErrorCode::wrong_input);
-    return made.error().message;
+    const auto result = forks.make(std::move(order));
+    REQUIRE(!result.has_value());
+    CHECK(result.error().code == ErrorCode::wrong_input);
+    return result.error().message;
   };
   CHECK(why({.at = 0}).contains("there is no event 0"));
   CHECK(why({.at = 5}).contains("the journal has 1 to 4"));

@@ -198,7 +198,7 @@ TEST_CASE("a flipped byte anywhere in the file is found or held nothing") {
   const auto events =
       value(read_all(value(Journal::open_read_only(directory / "j.db"))));
   int found = 0;
-  // A prime step keeps the suite quick and comes to every kind of place.
+  // A prime step keeps the suite quick and comes to every kind of location.
   for (std::size_t at = 0; at < whole.size(); at += 13) {
     CAPTURE(at);
     const auto file = directory / "flipped.db";

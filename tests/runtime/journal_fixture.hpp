@@ -35,11 +35,12 @@ class Directory {
 };
 
 inline Envelope envelope(int number) {
-  Envelope made{0, 0, 1'700'000'000'000'000 + number, "dispatcher", "", "", ""};
-  made.dst = "agent/sg_" + std::to_string(number);
-  made.type = "VerifyReply";
-  made.body = "body " + std::to_string(number) + std::string("\0\xff", 2);
-  return made;
+  Envelope envelope{0,  0, 1'700'000'000'000'000 + number, "dispatcher", "",
+                    "", ""};
+  envelope.dst = "agent/sg_" + std::to_string(number);
+  envelope.type = "VerifyReply";
+  envelope.body = "body " + std::to_string(number) + std::string("\0\xff", 2);
+  return envelope;
 }
 
 inline std::vector<Envelope> envelopes(int from, int to) {
@@ -92,10 +93,10 @@ inline void run_sql(const fs::path& file, const std::string& sql) {
   char* message = nullptr;
   const int code =
       sqlite3_exec(database, sql.c_str(), nullptr, nullptr, &message);
-  const std::string said = message == nullptr ? "" : message;
+  const std::string text = message == nullptr ? "" : message;
   sqlite3_free(message);
   sqlite3_close(database);
-  REQUIRE_MESSAGE(code == SQLITE_OK, sql << ": " << said);
+  REQUIRE_MESSAGE(code == SQLITE_OK, sql << ": " << text);
 }
 
 inline std::string load(const fs::path& file) {

@@ -154,9 +154,9 @@ TEST_CASE("a missing file, a directory and a missing directory are named") {
     CHECK(writer.error().code == ErrorCode::wrong_input);
   }
   CHECK_FALSE(fs::exists(missing));
-  const auto made = Journal::create(directory / "no/such/j.db", Sync::full);
-  REQUIRE_FALSE(made.has_value());
-  CHECK(made.error().code == ErrorCode::wrong_input);
+  const auto result = Journal::create(directory / "no/such/j.db", Sync::full);
+  REQUIRE_FALSE(result.has_value());
+  CHECK(result.error().code == ErrorCode::wrong_input);
 }
 
 TEST_CASE("a blob is stored once, small where it compresses, under its hash") {

@@ -75,18 +75,18 @@ std::vector<std::string> copy_source(const BuildTools& tools) {
 }  // namespace
 
 TEST_CASE("what one run has built another finds, unless others would build") {
-  const TestFolder place;
-  fs::permissions(place.path, fs::perms(0755));
-  const Library library(place.path / "library.db");
+  const TestFolder test_folder;
+  fs::permissions(test_folder.path, fs::perms(0755));
+  const Library library(test_folder.path / "library.db");
   const Target target = target_built_by(&copy_source);
   const auto build = [&](const std::string& run, const std::string& tool,
                          const std::string& identity) {
     Workshop workshop;
     workshop.tools.cxx = tool;
-    workshop.kept = &library;
+    workshop.library = &library;
     workshop.compiler_identity = identity;
-    KernelCache cache(place.path / run / "build", place.path / run / "scratch",
-                      workshop);
+    KernelCache cache(test_folder.path / run / "build",
+                      test_folder.path / run / "scratch", workshop);
     const auto built = cache.build(target, "the source", 60'000);
     REQUIRE_MESSAGE(built.has_value(), built.error().message);
     return built->file.empty() ? "" : file_text(built->file);
@@ -97,8 +97,8 @@ TEST_CASE("what one run has built another finds, unless others would build") {
 }
 
 TEST_CASE("a build finds what it must know of a source in a file of its own") {
-  const TestFolder place;
-  fs::permissions(place.path, fs::perms(0755));
+  const TestFolder test_folder;
+  fs::permissions(test_folder.path, fs::perms(0755));
   Target target = target_built_by(&copy_source);
   target.source_file = "source";
   target.facts_file = "asked";
@@ -108,7 +108,8 @@ TEST_CASE("a build finds what it must know of a source in a file of its own") {
   };
   Workshop workshop;
   workshop.tools.cxx = "/bin/cp";
-  KernelCache cache(place.path / "build", place.path / "scratch", workshop);
+  KernelCache cache(test_folder.path / "build", test_folder.path / "scratch",
+                    workshop);
   const auto built = cache.build(target, "the source", 60'000);
   REQUIRE_MESSAGE(built.has_value(), built.error().message);
   CHECK(file_text(built->file) == "of the source");
@@ -119,15 +120,16 @@ TEST_CASE("a build finds what it must know of a source in a file of its own") {
 }
 
 TEST_CASE("a build whose result cannot be kept leaves no scratch") {
-  const TestFolder place;
-  fs::permissions(place.path, fs::perms(0755));
+  const TestFolder test_folder;
+  fs::permissions(test_folder.path, fs::perms(0755));
   const Target target = target_built_by(&copy_source);
   Workshop workshop;
   workshop.tools.cxx = "/bin/cp";
-  write_file(place.path / "build", "in the way");
-  KernelCache cache(place.path / "build", place.path / "scratch", workshop);
+  write_file(test_folder.path / "build", "in the way");
+  KernelCache cache(test_folder.path / "build", test_folder.path / "scratch",
+                    workshop);
   CHECK_FALSE(cache.build(target, "the source", 60'000).has_value());
-  CHECK(fs::is_empty(place.path / "scratch"));
+  CHECK(fs::is_empty(test_folder.path / "scratch"));
 }
 
 TEST_CASE("what is built for one GPU is not taken for another") {
@@ -150,10 +152,10 @@ TEST_CASE("a build is named as the composed module looks it up") {
   };
   CHECK(named("triton", "the text") == hashed("the text"));
   // The module has a CUDA text's launches by themselves.
-  const std::string told =
+  const std::string answer =
       nlohmann::json{{"launches", {{{"function", "f"}}}}}.dump();
-  CHECK(named("cuda", "/* launches\n" + told + "\n*/\nthe text") ==
-        hashed("the text" + std::string(1, '\0') + told));
+  CHECK(named("cuda", "/* launches\n" + answer + "\n*/\nthe text") ==
+        hashed("the text" + std::string(1, '\0') + answer));
 }
 
 TEST_CASE("nothing is built for a target that there is not") {

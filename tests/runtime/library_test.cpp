@@ -40,7 +40,7 @@ StoredKernel kernel(const std::string& text, double median_us) {
   stored.kernel.over_eager = {2, 1.9, 2.1};
   stored.kernel.over_compile = {1.5, 1.4, 1.6};
   stored.kernel.floor_share = 0.5;
-  stored.kernel.outdone = {"a", "b"};
+  stored.kernel.superseded = {"a", "b"};
   return stored;
 }
 
@@ -58,8 +58,8 @@ void execute_in(const fs::path& file, const char* statement) {
 
 void keep(const Library& library, const KernelKey& key,
           const std::string& judged, const std::optional<StoredKernel>& best) {
-  const auto kept = library.keep(key, judged, best);
-  REQUIRE_MESSAGE(kept.has_value(), kept.error().message);
+  const auto stored = library.keep(key, judged, best);
+  REQUIRE_MESSAGE(stored.has_value(), stored.error().message);
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ TEST_CASE("all kernels are listed, and listing makes no library") {
   CHECK(first.key == key_of("t"));
   CHECK(first.stored.text == "other");
   CHECK(first.stored.kernel == kernel("other", 6).kernel);
-  CHECK(first.kept_us == 2);
+  CHECK(first.stored_us == 2);
   CHECK(first.uses == 1);
 }
 
@@ -158,11 +158,11 @@ TEST_CASE("kernels that were not used for longest go first") {
 TEST_CASE("what is made is kept by its name, within its own limit") {
   LibraryFolder folder;
   const Library library = folder.open({.made_bytes = 10});
-  REQUIRE(library.keep_made("a", "123456"));
-  CHECK(library.find_made("a").value() == "123456");
-  REQUIRE(library.keep_made("b", "123456"));
-  CHECK(library.find_made("a").value() == std::nullopt);
-  CHECK(library.find_made("b").value() == "123456");
+  REQUIRE(library.store_artefact("a", "123456"));
+  CHECK(library.find_artefact("a").value() == "123456");
+  REQUIRE(library.store_artefact("b", "123456"));
+  CHECK(library.find_artefact("a").value() == std::nullopt);
+  CHECK(library.find_artefact("b").value() == "123456");
 }
 
 TEST_CASE("many processes' worth of writers lose nothing") {
@@ -235,10 +235,10 @@ TEST_CASE("what SQLite says of a library names it once, and no run to go on") {
   REQUIRE(mkfifo(file.c_str(), 0600) == 0);  // reads fail, as a disk's may
   const auto found = Library(file).keep(key_of("s"), "", kernel("text", 5));
   REQUIRE_FALSE(found.has_value());
-  const std::string& told = found.error().message;
-  CHECK_MESSAGE(told.find(file.string()) == told.rfind(file.string()), told);
-  CHECK_MESSAGE(told.contains("check the disk"), told);
-  CHECK_MESSAGE(!told.contains("then go on"), told);
+  const std::string& text = found.error().message;
+  CHECK_MESSAGE(text.find(file.string()) == text.rfind(file.string()), text);
+  CHECK_MESSAGE(text.contains("check the disk"), text);
+  CHECK_MESSAGE(!text.contains("then go on"), text);
 }
 
 TEST_CASE("a row that is too long for a message is no kernel") {
@@ -264,7 +264,7 @@ TEST_CASE("a library that cannot be made is an error, and none is one too") {
 TEST_CASE("made bytes that are not those that were kept are not given") {
   LibraryFolder folder;
   const fs::path file = folder.path / "library.db";
-  REQUIRE(Library(file).keep_made("a", "right"));
+  REQUIRE(Library(file).store_artefact("a", "right"));
   execute_in(file, "UPDATE made SET content = 'wrong'");
-  CHECK(Library(file).find_made("a").value() == std::nullopt);
+  CHECK(Library(file).find_artefact("a").value() == std::nullopt);
 }

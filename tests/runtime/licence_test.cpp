@@ -73,11 +73,11 @@ TEST_CASE("outside of a checkout a licence beside the file counts alone") {
   write("LICENSE", "MIT License");
   CHECK(checkout_of(file)["licence_file"].is_null());
   write("a/COPYING", "Mozilla Public License Version 2.0");
-  const auto told = checkout_of(file);
-  CHECK(told["licence_file"] == "COPYING");
-  CHECK(told["licence"] == "MPL-2.0");
-  CHECK(told["repo_name"].is_null());
-  CHECK(told["sha"].is_null());
+  const auto checkout = checkout_of(file);
+  CHECK(checkout["licence_file"] == "COPYING");
+  CHECK(checkout["licence"] == "MPL-2.0");
+  CHECK(checkout["repo_name"].is_null());
+  CHECK(checkout["sha"].is_null());
   write("a/COPYING", "Ask my lawyer.");
   CHECK(checkout_of(file)["licence_file"] == "COPYING");
   CHECK(checkout_of(file)["licence"].is_null());

@@ -84,8 +84,8 @@ TEST_CASE("an answer that is not wanted any more may still come soon") {
   auto process = shell("read a; sleep 0.3; echo late; read b; echo next");
   std::stop_source unwanted;
   unwanted.request_stop();
-  const auto told = process.ask("", 600'000, unwanted.get_token(), 600'000);
-  CHECK(value(told) == "late");
+  const auto answer = process.ask("", 600'000, unwanted.get_token(), 600'000);
+  CHECK(value(answer) == "late");
   CHECK(value(process.ask("", 600'000)) == "next");
 }
 

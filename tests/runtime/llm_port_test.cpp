@@ -165,7 +165,7 @@ TEST_CASE("a call that died unanswered may have been billed, and is lost") {
   CannedServer server(answer_of("kernel"));
   Process again(server.url(), disk.run());
   const LlmReply reply = again.ask(7, "prompt");
-  CHECK(reply.failure.code == "lost");
+  CHECK(reply.failure.code == "node_lost");
   CHECK(reply.billed_maybe);
   CHECK_FALSE(reply.usage.known);
   CHECK(server.requests() == 0);
@@ -235,8 +235,8 @@ TEST_CASE("the same run again costs nothing") {
 TEST_CASE("samples of one prompt are kept and given one after the other") {
   const Disk disk;
   {
-    CannedServer one(answer_of("one"));
-    Process weft(one.url(), disk.run(1));
+    CannedServer canned_server(answer_of("one"));
+    Process weft(canned_server.url(), disk.run(1));
     weft.ask(1, "prompt");  // no cache: nothing is kept
   }
   CannedServer server(answer_of("kernel"));
@@ -310,13 +310,13 @@ TEST_CASE("a key that a server repeats is in no file and no message") {
   const std::string key = "sk-test-0123456789abcdef";
   setenv("WEFT_TEST_KEY", key.c_str(), 1);
   const Disk disk;
-  for (const std::string& said :
+  for (const std::string& entry :
        {answer_of("your key is " + key),
         "HTTP/1.1 401 No\r\nConnection: close\r\nx-request-id: " + key +
             "\r\nContent-Type: application/json\r\n\r\n"
             "{\"error\":{\"message\":\"wrong key " +
             key + "\"}}"}) {
-    CannedServer server(said);
+    CannedServer server(entry);
     std::vector<LlmEndpoint> with_key = endpoints(server.url());
     with_key[0].key_env = "WEFT_TEST_KEY";
     MemoryBlobs blobs;
@@ -324,7 +324,7 @@ TEST_CASE("a key that a server repeats is in no file and no message") {
     LlmRequest request;
     request.effect = static_cast<std::uint64_t>(server.url().size());
     request.provider = "mini";
-    request.parts = {{"user", blobs.put(said.substr(0, 15)), false}};
+    request.parts = {{"user", blobs.put(entry.substr(0, 15)), false}};
     std::promise<LlmReply> promise;
     port.start(request, [&](const Message& reply) {
       promise.set_value(std::get<LlmReply>(reply));
@@ -368,7 +368,7 @@ TEST_CASE("a full cache lets the oldest prompt go") {
   const Disk disk;
   auto cache = LlmCache::open(disk.cache(), 4'000);
   REQUIRE(cache);
-  KeptAnswer answer;
+  StoredAnswer answer;
   answer.texts = {std::string(1'000, 'k')};
   for (const char* prompt : {"a", "b", "c", "d"}) {
     REQUIRE(cache->add(prompt, answer));

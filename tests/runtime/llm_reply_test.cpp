@@ -96,7 +96,7 @@ TEST_CASE("chat completions: OpenRouter tells the cost in dollars") {
   const auto reader = read("openai",
                            "data: {\"choices\":[],\"usage\":{"
                            "\"prompt_tokens\":1,\"cost\":0.0025}}\n\n");
-  CHECK(reader->told_micro_usd() == 2500);
+  CHECK(reader->reported_micro_usd() == 2500);
 }
 
 TEST_CASE("chat completions: an error in a data line is the reply's") {

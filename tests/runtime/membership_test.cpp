@@ -28,12 +28,12 @@ struct Pair {
 };
 
 Gpu gpu(const std::string& uuid) {
-  Gpu one;
-  one.name = "NVIDIA H200";
-  one.arch = "sm_90";
-  one.memory_bytes = std::int64_t{141} << 30;
-  one.uuid = uuid;
-  return one;
+  Gpu gpu;
+  gpu.name = "NVIDIA H200";
+  gpu.arch = "sm_90";
+  gpu.memory_bytes = std::int64_t{141} << 30;
+  gpu.uuid = uuid;
+  return gpu;
 }
 
 TEST_CASE("a node of the same versions may join") {
@@ -94,8 +94,8 @@ TEST_CASE("devices of another kind than the run's are not offered") {
   pair.hello.devices = {{"GPU-b", gpu("GPU-b")}, {"GPU-c", smaller}};
   const auto all = capacities_of(pair.hello, pair.start);
   REQUIRE(all.size() == 2);
-  CHECK(all[0].place == "n1");
-  CHECK(all[1].place == "n1/GPU-b");
+  CHECK(all[0].location == "n1");
+  CHECK(all[1].location == "n1/GPU-b");
 }
 
 TEST_CASE("what was measured on a device goes with it, without nonsense") {

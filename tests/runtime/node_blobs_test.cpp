@@ -77,19 +77,19 @@ TEST_CASE("a blob that the head has not is no reason to wait") {
 TEST_CASE("what the disk does not take is pinned once there is room") {
   const Directory folder;
   NodeBlobs blobs({folder / "blobs"});
-  const std::string kept = blobs.put("kept");
+  const std::string stored = blobs.put("kept");
   // No folder, whoever tries: the tests may run as root.
   fs::remove_all(folder / "blobs");
   std::ofstream(folder / "blobs") << "in the way";
-  const std::string made = blobs.put("made");
-  const auto refused = blobs.pin(1, encode(BuildReply{1, {}, made, 1, kept}));
+  const std::string text = blobs.put("made");
+  const auto refused = blobs.pin(1, encode(BuildReply{1, {}, text, 1, stored}));
   REQUIRE(!refused);
   CHECK(refused.error().message.contains((folder / "blobs").string()));
   fs::remove(folder / "blobs");
   const auto pinned =
-      value(blobs.pin(1, encode(BuildReply{1, {}, made, 1, kept})));
+      value(blobs.pin(1, encode(BuildReply{1, {}, text, 1, stored})));
   CHECK(pinned.size() == 2);
-  CHECK(*blobs.find(made) == "made");
+  CHECK(*blobs.find(text) == "made");
 }
 
 TEST_CASE("who waits for a blob when the run ends waits no longer") {

@@ -109,7 +109,7 @@ TEST_CASE("a node that is stopped stops its work, and the head knows at once") {
   REQUIRE(cluster.wait_ended("n1"));
   REQUIRE(cluster.wait_gone("n1"));  // by its word: the silence is a minute
   REQUIRE(cluster.wait_answers(1));
-  CHECK(cluster.answers_.at(1).failure.code == "lost");
+  CHECK(cluster.answers_.at(1).failure.code == "node_lost");
 }
 
 TEST_CASE("a node that waits for a head rests, and leaves when it is told to") {
@@ -140,7 +140,7 @@ TEST_CASE("a node whose machine is not fit hands its work back, and goes") {
   cluster.add_node("fit", fails);
   std::atomic<int> emptied = 0;
   cluster.why_unfit_ = [] { return "its disk is full"; };
-  cluster.make_room_ = [&] { ++emptied; };
+  cluster.free_space_ = [&] { ++emptied; };
   cluster.add_node("unfit", fails);
   REQUIRE(cluster.wait_in("fit"));
   REQUIRE(cluster.wait_in("unfit"));
@@ -149,7 +149,7 @@ TEST_CASE("a node whose machine is not fit hands its work back, and goes") {
   REQUIRE(cluster.wait_answers(2));
   CHECK(cluster.answers_.at(1).failure.code == "wrong_input");
   // What it was sent may be what filled the disk.
-  CHECK(cluster.answers_.at(2).failure.code == "no_room");
+  CHECK(cluster.answers_.at(2).failure.code == "disk_full");
   CHECK(cluster.answers_.at(2).failure.message.contains("its disk is full"));
   CHECK(emptied == 1);
   REQUIRE(cluster.wait_ended("unfit"));
@@ -183,7 +183,7 @@ TEST_CASE("what a full node was never sent had no part in that") {
   for (std::uint64_t id = 1; id <= 5; ++id) {
     CAPTURE(id);
     CHECK(cluster.answers_.at(id).failure.code ==
-          (id <= 3 ? "no_room" : "lost"));
+          (id <= 3 ? "disk_full" : "node_lost"));
   }
 }
 
@@ -191,13 +191,13 @@ TEST_CASE("a node that finds room once it has emptied its folders stays") {
   Cluster cluster;
   std::atomic<bool> is_full = true;
   cluster.why_unfit_ = [&] { return is_full ? "its disk is full" : ""; };
-  cluster.make_room_ = [&] { is_full = false; };
+  cluster.free_space_ = [&] { is_full = false; };
   cluster.add_node("n1", fails);
   REQUIRE(cluster.wait_in("n1"));
   cluster.ask(1, "n1");
   REQUIRE(cluster.wait_answers(1));
   // It failed while there was no room: that is no verdict.
-  CHECK(cluster.answers_.at(1).failure.code == "no_room");
+  CHECK(cluster.answers_.at(1).failure.code == "disk_full");
   CHECK(cluster.answers_.at(1).failure.message.contains("its disk is full"));
   cluster.ask(2, "n1");
   REQUIRE(cluster.wait_answers(2));
@@ -206,15 +206,15 @@ TEST_CASE("a node that finds room once it has emptied its folders stays") {
 }
 
 /// n1 makes a library, and its blobs can be written no more, whoever it runs
-/// as. The folder of those, whose place a file takes.
+/// as. The folder of those, whose location a file takes.
 fs::path ask_who_cannot_keep(Cluster& cluster) {
   const fs::path blobs = cluster.folder_ / "n1" / "blobs";
   cluster.add_node(
-      "n1", [blobs](Blobs& made, const BuildRequest& request,
+      "n1", [blobs](Blobs& result, const BuildRequest& request,
                     const std::stop_token&, const Port::Reply& reply) {
         fs::remove_all(blobs);
         std::ofstream(blobs) << "in the way";
-        reply(BuildReply{request.effect, {}, "", 1, made.put("a library")});
+        reply(BuildReply{request.effect, {}, "", 1, result.put("a library")});
       });
   REQUIRE(cluster.wait_in("n1"));
   cluster.ask(1, "n1");
@@ -225,7 +225,7 @@ fs::path ask_who_cannot_keep(Cluster& cluster) {
 TEST_CASE("a node whose disk does not take what it makes gives no answer") {
   Cluster cluster;
   const fs::path folder = ask_who_cannot_keep(cluster);
-  CHECK(cluster.answers_.at(1).failure.code == "no_room");
+  CHECK(cluster.answers_.at(1).failure.code == "disk_full");
   CHECK(cluster.answers_.at(1).artefact == "");
   REQUIRE(cluster.wait_ended("n1"));
   CHECK(cluster.ended_["n1"].contains(folder.string()));
@@ -233,7 +233,7 @@ TEST_CASE("a node whose disk does not take what it makes gives no answer") {
 
 TEST_CASE("a node that makes room for what it made gives its answer") {
   Cluster cluster;
-  cluster.make_room_ = [&] { fs::remove(cluster.folder_ / "n1" / "blobs"); };
+  cluster.free_space_ = [&] { fs::remove(cluster.folder_ / "n1" / "blobs"); };
   ask_who_cannot_keep(cluster);
   CHECK(cluster.answers_.at(1).failure.message == "");
   CHECK(value(cluster.blobs_.get(cluster.answers_.at(1).artefact)) ==

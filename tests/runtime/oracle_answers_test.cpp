@@ -10,15 +10,15 @@ namespace {
 using nlohmann::json;
 
 TEST_CASE("the elements of a wrong result are read as they are told") {
-  const json told = {{"output", "y"},
-                     {"index", {3, 4}},
-                     {"expected", "5"},
-                     {"got", "nan"},
-                     {"error", "inf"}};
+  const json fields = {{"output", "y"},
+                       {"index", {3, 4}},
+                       {"expected", "5"},
+                       {"got", "nan"},
+                       {"error", "inf"}};
   const Verdict verdict = verdict_from({{"correct", false},
                                         {"kind", "wrong"},
                                         {"reason", "case 0"},
-                                        {"mismatches", json::array({told})}});
+                                        {"mismatches", json::array({fields})}});
   CHECK(verdict.mismatches ==
         std::vector<Mismatch>{{"y", {3, 4}, "5", "nan", "inf"}});
   CHECK(verdict_from(json::object()).mismatches.empty());
@@ -55,12 +55,13 @@ TEST_CASE("what kernels were built into is read by kernel and figure") {
   const Timing timing =
       timing_from({{"candidate", {{"median_us", 4.5}, {"runs", 9}}},
                    {"bytes_floor", 1024},
-                   {"in_a_row", {{"calls", 5}, {"us", {{"eager", 2.5}}}}},
+                   {"back_to_back", {{"calls", 5}, {"us", {{"eager", 2.5}}}}},
                    {"built", {{"rows", rows}, {"no", 3}}}});
   CHECK(timing.candidate.median_us == 4.5);
-  CHECK(timing.in_a_row_calls == 5);
-  CHECK(timing.in_a_row_us == std::map<std::string, double>{{"eager", 2.5}});
-  CHECK(timing_from({{"in_a_row", nullptr}}).in_a_row_us.empty());
+  CHECK(timing.back_to_back_calls == 5);
+  CHECK(timing.back_to_back_us ==
+        std::map<std::string, double>{{"eager", 2.5}});
+  CHECK(timing_from({{"back_to_back", nullptr}}).back_to_back_us.empty());
   CHECK(timing.built ==
         BuiltCode{{"rows", {{"local_bytes", 8}, {"registers", 32}}}});
   const json absurd_figures = {

@@ -16,12 +16,12 @@ struct Tale {
   void say(Address src, Address dst, const Message& message,
            std::int64_t after_s = 1) {
     const std::int64_t before = events.empty() ? 0 : events.back().at_us;
-    Envelope one{0, 0, before + after_s * kSecond, "", "", "", ""};
-    one.src = std::move(src);
-    one.dst = std::move(dst);
-    one.type = name_of(message);
-    one.body = encode(message);
-    events.push_back(std::move(one));
+    Envelope envelope{0, 0, before + after_s * kSecond, "", "", "", ""};
+    envelope.src = std::move(src);
+    envelope.dst = std::move(dst);
+    envelope.type = name_of(message);
+    envelope.body = encode(message);
+    events.push_back(std::move(envelope));
   }
   void begin(const RunStart& start) {
     say(address::user, address::extractor, start);
@@ -57,7 +57,7 @@ struct Tale {
 
 Stages after(const Tale& tale) {
   Stages stages;
-  for (const Envelope& one : tale.events) stages.take(one);
+  for (const Envelope& event : tale.events) stages.take(event);
   return stages;
 }
 

@@ -1,7 +1,7 @@
 #include "runtime/host/replay.hpp"
 
 #include "runtime/host/effect_ledger.hpp"
-#include "tests/actors/bench.hpp"
+#include "tests/actors/role_fixture.hpp"
 #include "tests/runtime/toy_world.hpp"
 
 namespace weft {
@@ -16,22 +16,23 @@ std::vector<Envelope> toy_journal(Blobs& blobs) {
     journal[i].seq = i + 1;
     const Envelope event = journal[i];
     const Message message = *decode(event.type, event.body);
-    std::vector<Envelope> said;
+    std::vector<Envelope> envelopes;
     if (event.dst == counter_address) {
       Context context(blobs, event.at_us);
       counter.receive(event.src, message, context);
-      said = to_envelopes(counter_address, event.seq, context.take_outbox());
+      envelopes =
+          to_envelopes(counter_address, event.seq, context.take_outbox());
     } else if (const auto* m = std::get_if<TimerRequest>(&message)) {
-      said = to_envelopes(address::clock, event.seq,
-                          {{counter_address, TimerFired{m->effect}}});
+      envelopes = to_envelopes(address::clock, event.seq,
+                               {{counter_address, TimerFired{m->effect}}});
     }
-    journal.insert(journal.end(), said.begin(), said.end());
+    journal.insert(journal.end(), envelopes.begin(), envelopes.end());
   }
   return journal;
 }
 
 struct World {
-  BenchBlobs blobs;
+  FixtureBlobs blobs;
   std::vector<Envelope> journal = toy_journal(blobs);
   Replay replay{blobs, &make_counter};
 
@@ -100,9 +101,9 @@ class Rephrasing : public Counter {
                Context& context) override {
     Context inner(context.blobs(), context.now_us());
     Counter::receive(from, message, inner);
-    for (Outgoing& said : inner.take_outbox()) {
-      if (auto* m = std::get_if<Progress>(&said.message)) m->text += "!";
-      context.send(said.dst, said.message);
+    for (Outgoing& outgoing : inner.take_outbox()) {
+      if (auto* m = std::get_if<Progress>(&outgoing.message)) m->text += "!";
+      context.send(outgoing.dst, outgoing.message);
     }
   }
   void recall(const Message& recorded) override {
@@ -128,7 +129,7 @@ TEST_CASE("where only content differs, the recorded word may count") {
   CHECK(strict.divergence()->only_content);
   CHECK(recalled.empty());
 
-  Replay lenient(world.blobs, make, Replay::Past::recorded);
+  Replay lenient(world.blobs, make, Replay::ContentRule::recorded);
   for (const Envelope& event : world.journal) CHECK(lenient.feed(event));
   CHECK(lenient.finish());
   CHECK(lenient.recalled() == kToyTicks);
@@ -137,7 +138,7 @@ TEST_CASE("where only content differs, the recorded word may count") {
 
 TEST_CASE("an effect under another number is no matter of content") {
   World world;
-  Replay lenient(world.blobs, &make_counter, Replay::Past::recorded);
+  Replay lenient(world.blobs, &make_counter, Replay::ContentRule::recorded);
   Envelope& request = world.journal[2];
   request.body = encode(TimerRequest{7, 10});
   CHECK(lenient.feed(world.journal[0]));
@@ -147,7 +148,7 @@ TEST_CASE("an effect under another number is no matter of content") {
 
 TEST_CASE("a blob that cannot be read is no divergence") {
   World world;
-  class Broken : public BenchBlobs {
+  class Broken : public FixtureBlobs {
     Result<std::string> get(std::string_view) override {
       return fail(ErrorCode::failed, "the disk is gone");
     }

@@ -52,14 +52,14 @@ TEST_CASE("a folder without a journal is no run") {
 TEST_CASE("scratch space goes with its object") {
   Directory folder;
   const auto run = value(RunDirectory::create(folder / "run"));
-  fs::path place;
+  fs::path location;
   {
     const Scratch scratch = value(Scratch::make(run));
-    place = scratch.folder();
-    store(place / "file", "bytes");
-    CHECK(fs::exists(place / "file"));
+    location = scratch.folder();
+    store(location / "file", "bytes");
+    CHECK(fs::exists(location / "file"));
   }
-  CHECK(!fs::exists(place));
+  CHECK(!fs::exists(location));
 }
 
 namespace {
@@ -100,16 +100,16 @@ TEST_CASE("scratch that is held, being made or foreign is not swept") {
   const fs::path held = parent / scratch_name(dead_process());
   const fs::path being_made = parent / scratch_name(getppid());
   const fs::path foreign = parent / "weft-test-foreign";
-  for (const fs::path& place : {held, being_made, foreign}) {
-    fs::create_directories(place);
+  for (const fs::path& location : {held, being_made, foreign}) {
+    fs::create_directories(location);
   }
   store(held / "owner.lock", "");
   const int lock = open((held / "owner.lock").c_str(), O_RDWR | O_CLOEXEC);
   REQUIRE(flock(lock, LOCK_EX | LOCK_NB) == 0);
   const Scratch scratch = value(Scratch::make(run));
-  for (const fs::path& place : {held, being_made, foreign}) {
-    CHECK(fs::exists(place));
-    fs::remove_all(place);
+  for (const fs::path& location : {held, being_made, foreign}) {
+    CHECK(fs::exists(location));
+    fs::remove_all(location);
   }
   close(lock);
 }

@@ -9,11 +9,11 @@ namespace weft {
 namespace {
 
 Envelope from(const Address& src, int number) {
-  Envelope made = envelope(number);
-  made.src = src;
-  made.dst = "dispatcher";
-  made.cause = static_cast<std::uint64_t>(number);
-  return made;
+  Envelope result = envelope(number);
+  result.src = src;
+  result.dst = "dispatcher";
+  result.cause = static_cast<std::uint64_t>(number);
+  return result;
 }
 
 /// A spine, what it delivered, and a promise kept at the n-th delivery.

@@ -66,8 +66,8 @@ int oracles_started(std::int64_t patience_ms) {
   request.wall_ms = 60'000;
   std::counting_semaphore<> answered(0);
   for (int i = 0; i < 2; ++i) {
-    port.start(request, [&answered](const Message& told) {
-      CHECK_FALSE(std::get<CheckReply>(told).failure);
+    port.start(request, [&answered](const Message& message) {
+      CHECK_FALSE(std::get<CheckReply>(message).failure);
       answered.release();
     });
   }

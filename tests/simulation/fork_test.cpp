@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::uint64_t kStep = 10;
 
-SimulationOptions options_from(const SimulatedPast* past) {
+SimulationOptions options_from(const SimulatedOrigin* recorded_run) {
   SimulationOptions options;
   options.make_role = &make_role;
   options.events_max = 20'000;
-  options.past = past;
+  options.recorded_run = recorded_run;
   return options;
 }
 
@@ -34,7 +34,7 @@ Journal written(const Directory& directory, const SimulationEnd& end) {
 
 struct Forked {
   Result<ForkEnd> end;
-  SimulatedPast past;
+  SimulatedOrigin recorded_run;
 };
 
 Forked forked(const Directory& directory, const Journal& origin,
@@ -45,16 +45,16 @@ Forked forked(const Directory& directory, const Journal& origin,
   }
   Journal journal = value(Journal::create(file, Sync::normal));
   BlobStore blobs(journal);
-  Forked made{fork_journal(origin, journal, blobs, order, &make_role), {}};
-  if (!made.end) return made;
+  Forked forked{fork_journal(origin, journal, blobs, order, &make_role), {}};
+  if (!forked.end) return forked;
   value(journal.read(1, [&](const Envelope& envelope) {
-    made.past.journal.push_back(envelope);
+    forked.recorded_run.journal.push_back(envelope);
     return true;
   }));
   for (const std::string& hash : value(journal.blob_hashes())) {
-    made.past.blobs[hash] = value(journal.get_blob(hash));
+    forked.recorded_run.blobs[hash] = value(journal.get_blob(hash));
   }
-  return made;
+  return forked;
 }
 
 RunOptions options_of(const SimulationEnd& end) {
@@ -73,9 +73,9 @@ TEST_CASE("a fork at each tenth event goes on to its end and replays") {
       CAPTURE(at);
       const Forked fork = forked(directory, journal, {.at = at});
       REQUIRE(fork.end.has_value());
-      REQUIRE(fork.past.journal.size() == at);
+      REQUIRE(fork.recorded_run.journal.size() == at);
       // It ends with a check of the invariants, and with a replay.
-      const auto end = simulate(seed + at, options_from(&fork.past));
+      const auto end = simulate(seed + at, options_from(&fork.recorded_run));
       CHECK_MESSAGE(end.problem.empty(), end.problem);
       CHECK(end.events >= at);
     }
@@ -108,9 +108,9 @@ TEST_CASE("other settings go into what the roles had said, and replay") {
   const Forked fork = forked(directory, journal, order);
   REQUIRE_MESSAGE(fork.end.has_value(), fork.end.error().message);
   CHECK(fork.end->words_changed > 0);
-  const auto end = simulate(1, options_from(&fork.past));
+  const auto end = simulate(1, options_from(&fork.recorded_run));
   CHECK_MESSAGE(end.problem.empty(), end.problem);
-  const auto last = fork.past.journal.front();
+  const auto last = fork.recorded_run.journal.front();
   CHECK(std::get<RunStart>(*decode(last.type, last.body)).options ==
         *order.options);
 }

@@ -36,8 +36,8 @@ class Altered : public Role {
     Context inner(context.blobs(), context.now_us());
     role_->receive(from, message, inner);
     std::vector<Outgoing> out;
-    for (const Outgoing& said : inner.take_outbox()) change_(said, out);
-    for (Outgoing& said : out) context.send(said.dst, said.message);
+    for (const Outgoing& outgoing : inner.take_outbox()) change_(outgoing, out);
+    for (Outgoing& outgoing : out) context.send(outgoing.dst, outgoing.message);
   }
 
  private:
@@ -60,8 +60,9 @@ class GenerousBroker : public Role {
   void receive(const Address& from, const Message& message,
                Context& context) override {
     if (const auto* m = std::get_if<LeaseRequest>(&message)) {
-      const Place place = m->places.empty() ? "" : m->places.front();
-      context.send(from, LeaseGranted{m->ticket, place});
+      const Location location =
+          m->locations.empty() ? "" : m->locations.front();
+      context.send(from, LeaseGranted{m->ticket, location});
     }
   }
 };
@@ -129,7 +130,7 @@ TEST_CASE("a thousand seeds, and every invariant holds") {
   std::map<int, int> ends;
   std::map<int, int> devices;
   int crashes = 0;
-  int places_lost = 0;
+  int locations_lost = 0;
   int cancels = 0;
   auto options = with_roles(&make_with_slow_source);
   options.more_sources = {"slow"};
@@ -141,7 +142,7 @@ TEST_CASE("a thousand seeds, and every invariant holds") {
     ++ends[end.exit_code];
     ++devices[end.devices];
     crashes += end.crashes;
-    places_lost += end.places_lost;
+    locations_lost += end.locations_lost;
     cancels += end.cancels;
   }
   // A simulation that only ever fails, or never crashes, proves little.
@@ -150,7 +151,7 @@ TEST_CASE("a thousand seeds, and every invariant holds") {
   CHECK(ends[2] > 0);
   CHECK(ends[3] > 0);
   CHECK(crashes > static_cast<int>(kSeeds) / 10);
-  CHECK(places_lost > static_cast<int>(kSeeds) / 10);
+  CHECK(locations_lost > static_cast<int>(kSeeds) / 10);
   CHECK(cancels > static_cast<int>(kSeeds) / 10);
   for (int number = 0; number <= 8; ++number) CHECK(devices[number] > 0);
 }
@@ -196,10 +197,10 @@ TEST_CASE("invariants hold where the near cut is searched, too") {
           REQUIRE(start.has_value());
           is_own_rule = std::get<RunStart>(*start).options.accept == rule::weft;
         }
-        const bool asks = envelope.type == SearchNearCut::name;
+        const bool asks = envelope.type == SearchEagerContractions::name;
         asked += asks;
         asked_by_own_rule += asks && is_own_rule;
-        searched += envelope.type == NearCutSearched::name;
+        searched += envelope.type == EagerContractionsSearched::name;
       }
     }
   }
@@ -216,9 +217,9 @@ std::string first_llm_problem(Replay::MakeRole make) {
 }
 
 TEST_CASE("a call that costs more than it said gets caught") {
-  const auto problem = first_llm_problem(
-      altered("seeds", [](const Outgoing& said, std::vector<Outgoing>& out) {
-        out.push_back(said);
+  const auto problem = first_llm_problem(altered(
+      "seeds", [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+        out.push_back(outgoing);
         auto* m = std::get_if<LlmCallRequest>(&out.back().message);
         if (m) m->tokens = m->micro_usd = 0;
       }));
@@ -226,39 +227,40 @@ TEST_CASE("a call that costs more than it said gets caught") {
 }
 
 TEST_CASE("a role that makes a call twice gets caught") {
-  const auto problem = first_llm_problem(
-      altered("seeds", [](const Outgoing& said, std::vector<Outgoing>& out) {
-        out.push_back(said);
-        if (std::holds_alternative<LlmRequest>(said.message)) {
-          out.push_back(said);
+  const auto problem = first_llm_problem(altered(
+      "seeds", [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+        out.push_back(outgoing);
+        if (std::holds_alternative<LlmRequest>(outgoing.message)) {
+          out.push_back(outgoing);
         }
       }));
   CHECK_MESSAGE(problem.contains("is made twice"), problem);
 }
 
-/// How often an agent with calls under way heard that its last place is gone.
-int stops_for_lack_of_places(const SimulationEnd& end) {
-  std::map<std::uint64_t, int> said;  // by the event that is answered
+/// How often an agent with calls under way heard that its last location is
+/// gone.
+int stops_for_lack_of_locations(const SimulationEnd& end) {
+  std::map<std::uint64_t, int> output;  // by the event that is answered
   for (const Envelope& envelope : end.journal) {
     if (kind_of(envelope.src) != "agent") continue;
     const auto message = decode(envelope.type, envelope.body);
     const auto* progress = std::get_if<Progress>(&*message);
-    if (progress && progress->stage == "lost" &&
+    if (progress && progress->stage == "node_lost" &&
         progress->text.contains("offers"))
-      said[envelope.cause] |= 1;
+      output[envelope.cause] |= 1;
     if (envelope.dst == address::seeds("llm")) {
       const bool stops = std::holds_alternative<StopSeed>(*message);
-      if (stops) said[envelope.cause] |= 2;
+      if (stops) output[envelope.cause] |= 2;
     }
   }
   return static_cast<int>(std::ranges::count_if(
-      said, [](const auto& it) { return it.second == 3; }));
+      output, [](const auto& it) { return it.second == 3; }));
 }
 
 TEST_CASE("with no place left no call is paid for") {
   auto options = with_roles(&make_role);
   options.more_sources = {"llm"};
-  options.faults.place = 60;
+  options.faults.location = 60;
   options.faults.llm = 50;
   int lost = 0;
   int calls = 0;
@@ -268,9 +270,9 @@ TEST_CASE("with no place left no call is paid for") {
     CHECK_MESSAGE(end.problem.empty(), "seed " << seed << ", event "
                                                << end.events << ": "
                                                << end.problem);
-    lost += end.places_lost;
+    lost += end.locations_lost;
     calls += end.llm_calls;
-    stops += stops_for_lack_of_places(end);
+    stops += stops_for_lack_of_locations(end);
   }
   CHECK(lost > 200);
   CHECK(calls > 200);
@@ -278,17 +280,17 @@ TEST_CASE("with no place left no call is paid for") {
 }
 
 TEST_CASE("an agent that asks a model with no place left gets caught") {
-  auto options = with_roles(
-      altered("agent", [](const Outgoing& said, std::vector<Outgoing>& out) {
-        out.push_back(said);
-        const auto* m = std::get_if<Progress>(&said.message);
-        if (!m || m->stage != "lost") return;
+  auto options = with_roles(altered(
+      "agent", [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+        out.push_back(outgoing);
+        const auto* m = std::get_if<Progress>(&outgoing.message);
+        if (!m || m->stage != "node_lost") return;
         RefineRequest more;
         more.subgraph = m->subgraph;
         out.push_back({address::seeds("llm"), more});
       }));
   options.more_sources = {"llm"};
-  options.faults.place = 60;
+  options.faults.location = 60;
   const auto problem = first_problem(options);
   CHECK_MESSAGE(problem.contains("has no place left"), problem);
 }
@@ -367,7 +369,7 @@ TEST_CASE("a run ends when the head dies at every other event") {
   // Places stay: each that has changed is told again after a crash, and with a
   // crash at every other event the words would breed.
   options.faults = {
-      .lost = 20, .doubled = 200, .failed = 30, .crash = 500, .place = 0};
+      .lost = 20, .doubled = 200, .failed = 30, .crash = 500, .location = 0};
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
     const SimulationEnd end = simulate(seed, options);
@@ -382,19 +384,21 @@ TEST_CASE("a broker that grants more than there is gets caught") {
 }
 
 TEST_CASE("a broker that grants a lease twice gets caught") {
-  const auto twice = [](const Outgoing& said, std::vector<Outgoing>& out) {
-    out.push_back(said);
-    if (std::holds_alternative<LeaseGranted>(said.message)) out.push_back(said);
+  const auto twice = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+    out.push_back(outgoing);
+    if (std::holds_alternative<LeaseGranted>(outgoing.message))
+      out.push_back(outgoing);
   };
   const auto problem = first_problem(with_roles(altered("broker", twice)));
   CHECK_MESSAGE(problem.contains("granted twice"), problem);
 }
 
 TEST_CASE("a broker that grants a lease at another place gets caught") {
-  const auto elsewhere = [](const Outgoing& said, std::vector<Outgoing>& out) {
-    out.push_back(said);
+  const auto elsewhere = [](const Outgoing& outgoing,
+                            std::vector<Outgoing>& out) {
+    out.push_back(outgoing);
     auto* m = std::get_if<LeaseGranted>(&out.back().message);
-    if (m && !device_of(m->place).empty()) m->place = "/GPU-7";
+    if (m && !device_of(m->location).empty()) m->location = "/GPU-7";
   };
   const auto problem = first_problem(with_roles(altered("broker", elsewhere)));
   const bool is_caught = problem.contains("which offers none") ||
@@ -403,9 +407,10 @@ TEST_CASE("a broker that grants a lease at another place gets caught") {
 }
 
 TEST_CASE("a role that asks where it has no lease gets caught") {
-  const auto elsewhere = [](const Outgoing& said, std::vector<Outgoing>& out) {
-    out.push_back(said);
-    if (std::holds_alternative<CheckRequest>(said.message)) {
+  const auto elsewhere = [](const Outgoing& outgoing,
+                            std::vector<Outgoing>& out) {
+    out.push_back(outgoing);
+    if (std::holds_alternative<CheckRequest>(outgoing.message)) {
       out.back().dst = address::at(address::verify, "n7");
     }
   };
@@ -414,9 +419,9 @@ TEST_CASE("a role that asks where it has no lease gets caught") {
 }
 
 TEST_CASE("a role that asks without a lease gets caught") {
-  const auto greedy = [](const Outgoing& said, std::vector<Outgoing>& out) {
-    out.push_back(said);
-    const auto* m = std::get_if<LeaseRequest>(&said.message);
+  const auto greedy = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+    out.push_back(outgoing);
+    const auto* m = std::get_if<LeaseRequest>(&outgoing.message);
     if (!m) return;
     BuildRequest request;
     request.effect = m->ticket;
@@ -427,8 +432,8 @@ TEST_CASE("a role that asks without a lease gets caught") {
 }
 
 TEST_CASE("a kernel that is timed beside others gets caught") {
-  const auto modest = [](const Outgoing& said, std::vector<Outgoing>& out) {
-    out.push_back(said);
+  const auto modest = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+    out.push_back(outgoing);
     if (auto* m = std::get_if<LeaseRequest>(&out.back().message)) m->units = 1;
   };
   const auto problem = first_problem(with_roles(altered("worker", modest)));
@@ -436,9 +441,9 @@ TEST_CASE("a kernel that is timed beside others gets caught") {
 }
 
 TEST_CASE("a role that stops what it has not begun gets caught") {
-  const auto hasty = [](const Outgoing& said, std::vector<Outgoing>& out) {
-    out.push_back(said);
-    const auto* m = std::get_if<LeaseRequest>(&said.message);
+  const auto hasty = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+    out.push_back(outgoing);
+    const auto* m = std::get_if<LeaseRequest>(&outgoing.message);
     if (m) out.push_back({address::build, CancelEffect{m->ticket, "no"}});
   };
   const auto problem = first_problem(with_roles(altered("worker", hasty)));
@@ -446,10 +451,11 @@ TEST_CASE("a role that stops what it has not begun gets caught") {
 }
 
 TEST_CASE("a best kernel that was timed elsewhere gets caught") {
-  const auto elsewhere = [](const Outgoing& said, std::vector<Outgoing>& out) {
-    out.push_back(said);
+  const auto elsewhere = [](const Outgoing& outgoing,
+                            std::vector<Outgoing>& out) {
+    out.push_back(outgoing);
     if (auto* m = std::get_if<SubgraphDone>(&out.back().message)) {
-      m->best.place = "n7";
+      m->best.location = "n7";
     }
   };
   const auto problem = first_problem(with_roles(altered("agent", elsewhere)));
@@ -457,41 +463,44 @@ TEST_CASE("a best kernel that was timed elsewhere gets caught") {
 }
 
 TEST_CASE("work that goes to a third place gets caught") {
-  const auto stubborn = [](const Outgoing& said, std::vector<Outgoing>& out) {
-    out.push_back(said);
+  const auto stubborn = [](const Outgoing& outgoing,
+                           std::vector<Outgoing>& out) {
+    out.push_back(outgoing);
     auto* m = std::get_if<LeaseRequest>(&out.back().message);
     if (m && !m->avoid.empty()) m->avoid.push_back("n7");
   };
   auto options = with_roles(altered("worker", stubborn));
-  options.faults.place = 100;
+  options.faults.location = 100;
   CHECK(first_problem(options).contains("a third place"));
 }
 
 TEST_CASE("a run ends when its places come and go all the time") {
   auto options = with_roles(&make_role);
-  options.faults.place = 100;
+  options.faults.location = 100;
   int lost = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
     const SimulationEnd end = simulate(seed, options);
     CHECK(end.problem == "");
-    lost += end.places_lost;
+    lost += end.locations_lost;
   }
   CHECK(lost > 40);
 }
 
 TEST_CASE("an agent that reports twice gets caught") {
-  const auto twice = [](const Outgoing& said, std::vector<Outgoing>& out) {
-    out.push_back(said);
-    if (std::holds_alternative<SubgraphDone>(said.message)) out.push_back(said);
+  const auto twice = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+    out.push_back(outgoing);
+    if (std::holds_alternative<SubgraphDone>(outgoing.message))
+      out.push_back(outgoing);
   };
   const auto problem = first_problem(with_roles(altered("agent", twice)));
   CHECK_MESSAGE(problem.contains("two verdicts"), problem);
 }
 
 TEST_CASE("a role that loses what it should say leaves a run without an end") {
-  const auto lose = [](const Outgoing& said, std::vector<Outgoing>& out) {
-    if (!std::holds_alternative<Compose>(said.message)) out.push_back(said);
+  const auto lose = [](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+    if (!std::holds_alternative<Compose>(outgoing.message))
+      out.push_back(outgoing);
   };
   const auto problem = first_problem(with_roles(altered("dispatcher", lose)));
   CHECK_MESSAGE(problem.contains("the run has not ended"), problem);
@@ -517,8 +526,8 @@ TEST_CASE("a role that talks for ever gets caught") {
 
 TEST_CASE("a role that decides by something else than its messages diverges") {
   int turn = 0;
-  const auto moody = [&](const Outgoing& said, std::vector<Outgoing>& out) {
-    out.push_back(said);
+  const auto moody = [&](const Outgoing& outgoing, std::vector<Outgoing>& out) {
+    out.push_back(outgoing);
     if (auto* m = std::get_if<Progress>(&out.back().message)) {
       m->text += std::to_string(++turn);
     }

@@ -52,7 +52,7 @@ struct Bubblewrap {
 /// In the child. Descriptors given out with dup2 survive exec, others do not.
 [[noreturn]] void become_bubblewrap(Bubblewrap bubblewrap, char* const* words,
                                     const Pipe& ready, const Pipe& info,
-                                    const Pipe& complaint, pid_t launcher) {
+                                    const Pipe& error_text, pid_t launcher) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(125);  // it died before we asked
   sigset_t none;
@@ -62,7 +62,7 @@ struct Bubblewrap {
   dup2(ready.writer, kReadyFd);
   dup2(own_stderr, kStderrFd);
   dup2(info.writer, kInfoFd);
-  dup2(complaint.writer, STDERR_FILENO);
+  dup2(error_text.writer, STDERR_FILENO);
   // What is in its environment is seen in the box, as /proc/1/environ.
   std::string& variable = bubblewrap.environment;
   char* const environment[] = {variable.empty() ? nullptr : variable.data(),
@@ -74,7 +74,7 @@ struct Bubblewrap {
 /// In the child. The environment is a box's, but for folders that only a box
 /// has.
 [[noreturn]] void become_command(const SandboxOrder& order, const Pipe& ready,
-                                 const Pipe& info, const Pipe& complaint,
+                                 const Pipe& info, const Pipe& error_text,
                                  pid_t launcher) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(125);  // it died before we asked
@@ -85,7 +85,7 @@ struct Bubblewrap {
   dprintf(info.writer, "\"child-pid\": %d", getpid());
   dup2(ready.writer, kReadyFd);
   dup2(own_stderr, kStderrFd);
-  dup2(complaint.writer, STDERR_FILENO);
+  dup2(error_text.writer, STDERR_FILENO);
   // Neither is for the command.
   fcntl(kReadyFd, F_SETFD, FD_CLOEXEC);
   fcntl(kStderrFd, F_SETFD, FD_CLOEXEC);
@@ -132,26 +132,26 @@ Bubblewrap find_bubblewrap() {
 /// A child that becomes what the box runs.
 Result<Box> start(
     const std::function<void(const Pipe& ready, const Pipe& info,
-                             const Pipe& complaint, pid_t launcher)>& become) {
+                             const Pipe& error_text, pid_t launcher)>& become) {
   const auto ready = make_pipe();
   const auto info = make_pipe();
-  const auto complaint = make_pipe();
+  const auto error_text = make_pipe();
   if (!ready) return std::unexpected(ready.error());
   if (!info) return std::unexpected(info.error());
-  if (!complaint) return std::unexpected(complaint.error());
+  if (!error_text) return std::unexpected(error_text.error());
   const pid_t launcher = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    become(*ready, *info, *complaint, launcher);
+    become(*ready, *info, *error_text, launcher);
     _exit(125);
   }
-  for (const auto& pipe : {ready, info, complaint}) close(pipe->writer);
+  for (const auto& pipe : {ready, info, error_text}) close(pipe->writer);
   if (pid < 0) {
     return fail(ErrorCode::failed,
                 std::string("cannot fork: ") + std::strerror(errno));
   }
   return Box{pid, static_cast<int>(syscall(SYS_pidfd_open, pid, 0)),
-             ready->reader, info->reader, complaint->reader};
+             ready->reader, info->reader, error_text->reader};
 }
 
 void kill_children() {
@@ -175,17 +175,17 @@ Result<Box> build_box(const SandboxOrder& order) {
   for (const auto& word : text)
     words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
-  return start([&](const Pipe& ready, const Pipe& info, const Pipe& complaint,
+  return start([&](const Pipe& ready, const Pipe& info, const Pipe& error_text,
                    pid_t launcher) {
-    become_bubblewrap(bubblewrap, words.data(), ready, info, complaint,
+    become_bubblewrap(bubblewrap, words.data(), ready, info, error_text,
                       launcher);
   });
 }
 
 Result<Box> build_no_box(const SandboxOrder& order) {
-  return start([&](const Pipe& ready, const Pipe& info, const Pipe& complaint,
+  return start([&](const Pipe& ready, const Pipe& info, const Pipe& error_text,
                    pid_t launcher) {
-    become_command(order, ready, info, complaint, launcher);
+    become_command(order, ready, info, error_text, launcher);
   });
 }
 

@@ -11,11 +11,11 @@
 namespace weft {
 
 struct Box {
-  pid_t pid = -1;         ///< our child; it ends when the command does
-  int pid_fd = -1;        ///< readable when it has ended
-  int ready_fd = -1;      ///< see inside.hpp
-  int info_fd = -1;       ///< bubblewrap's note on the box's first process
-  int complaint_fd = -1;  ///< bubblewrap's stderr
+  pid_t pid = -1;     ///< our child; it ends when the command does
+  int pid_fd = -1;    ///< readable when it has ended
+  int ready_fd = -1;  ///< see inside.hpp
+  int info_fd = -1;   ///< bubblewrap's note on the box's first process
+  int error_fd = -1;  ///< bubblewrap's stderr
 };
 
 /// missing: bubblewrap is not installed.

@@ -98,8 +98,8 @@ int self_test() {
   try_calls();
   try_user();
   try_limits();
-  const bool kept = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
-  say("no new privileges", kept, kept ? "" : "setuid programs would work");
+  const bool stored = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
+  say("no new privileges", stored, stored ? "" : "setuid programs would work");
   std::fflush(stdout);
   return 0;
 }

@@ -99,15 +99,15 @@ class Watch {
 
 /// Waits for the end or makes one. `said` collects what comes on ready_fd.
 std::optional<Ending> watch_over(const Box& box, Watch& watch, int death_fd,
-                                 std::string& said) {
+                                 std::string& text) {
   pollfd events[] = {{box.pid_fd, POLLIN, 0},
                      {box.ready_fd, POLLIN, 0},
                      {death_fd, POLLIN, 0}};
   while (true) {
     poll(events, 3, watch.next_look_ms());
     if (events[1].revents != 0) {
-      said += read_pipe(box.ready_fd);
-      if (said.starts_with(kStarted)) watch.box_stands(box);
+      text += read_pipe(box.ready_fd);
+      if (text.starts_with(kStarted)) watch.box_stands(box);
       events[1].fd = -1;  // heard: what else comes is read at the end
     }
     if (events[0].revents != 0) return std::nullopt;
@@ -133,7 +133,7 @@ void tell(const SandboxOrder& order, const std::string& words) {
       write(order.status_fd, words.data(), words.size());
 }
 
-int tell_not_started(const SandboxOrder& order, const Error& error) {
+int report_not_started(const SandboxOrder& order, const Error& error) {
   const char* word = error.code == ErrorCode::missing ? "missing" : "failed";
   tell(order, std::string(word) + " " + error.message);
   if (order.status_fd < 0) {
@@ -144,16 +144,16 @@ int tell_not_started(const SandboxOrder& order, const Error& error) {
   return kExitNotStarted;
 }
 
-Error why_no_box(const std::string& complaint) {
+Error why_no_box(const std::string& error_text) {
   // Trying again helps where memory or processes were short, but not where
   // the machine forbids namespaces.
-  const bool forbidden = complaint.find("namespace") != std::string::npos ||
-                         complaint.find("uid map") != std::string::npos;
+  const bool forbidden = error_text.find("namespace") != std::string::npos ||
+                         error_text.find("uid map") != std::string::npos;
   return {
       forbidden ? ErrorCode::missing : ErrorCode::failed,
       "the sandbox could not be built: " +
-          (complaint.empty() ? std::string("bubblewrap gave no reason")
-                             : complaint.substr(0, complaint.find('\n'))) +
+          (error_text.empty() ? std::string("bubblewrap gave no reason")
+                              : error_text.substr(0, error_text.find('\n'))) +
           " (docs/explanation/security.md says what the machine must allow)"};
 }
 
@@ -183,26 +183,26 @@ Result<void> prepare(SandboxOrder& order) {
 /// The inner process: does the work.
 int keep_box(SandboxOrder order, int death_fd) {
   if (auto ready = prepare(order); !ready) {
-    return tell_not_started(order, ready.error());
+    return report_not_started(order, ready.error());
   }
   Watch watch(order);
   const auto box = order.is_boxed ? build_box(order) : build_no_box(order);
-  if (!box) return tell_not_started(order, box.error());
-  std::string said;
-  auto ending = watch_over(*box, watch, death_fd, said);
+  if (!box) return report_not_started(order, box.error());
+  std::string text;
+  auto ending = watch_over(*box, watch, death_fd, text);
   if (!ending) ending = ending_of(*box);
   end_box(*box);
   if (ending->word == kOrphaned) return ending->exit_code;  // nobody listens
-  said += read_pipe(box->ready_fd);
-  const bool stood = said.starts_with(kStarted);
+  text += read_pipe(box->ready_fd);
+  const bool stood = text.starts_with(kStarted);
   if (!stood && ending->exit_code != kExitTimedOut) {
-    const std::string complaint = read_pipe(box->complaint_fd);
-    return tell_not_started(order, said.empty()
-                                       ? why_no_box(complaint)
-                                       : Error{ErrorCode::failed, said});
+    const std::string error_text = read_pipe(box->error_fd);
+    return report_not_started(order, text.empty()
+                                         ? why_no_box(error_text)
+                                         : Error{ErrorCode::failed, text});
   }
-  if (stood && said.size() > 1) {
-    return tell_not_started(order, {ErrorCode::failed, said.substr(1)});
+  if (stood && text.size() > 1) {
+    return report_not_started(order, {ErrorCode::failed, text.substr(1)});
   }
   tell(order, std::string(ending->word) + " " + std::to_string(ending->code));
   return ending->exit_code;

@@ -2,7 +2,7 @@
 
 #include "runtime/store/scratch_sweep.hpp"
 #include "tools/weft/attached_process.hpp"
-#include "tools/weft/hosted_run.hpp"
+#include "tools/weft/run_in_process.hpp"
 
 namespace weft {
 

@@ -9,7 +9,7 @@
 #include "runtime/sandbox/gpu.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/python_driver.hpp"
-#include "tools/weft/run_place.hpp"
+#include "tools/weft/run_machine.hpp"
 #include "tools/weft/version.hpp"
 
 namespace weft {
@@ -27,7 +27,7 @@ constexpr int kGpuRunsMax = 12;
 constexpr int kCoresPerInterpretedRun = 2;
 
 /// What the runs will find here, worked out as they will.
-struct Place {
+struct Location {
   std::string target;
   std::string gpu;           ///< its name; empty: none, or none is wanted
   std::vector<int> devices;  ///< GPUs of that name that runs are spread over
@@ -52,46 +52,47 @@ std::vector<int> choose_devices(const std::vector<GpuDevice>& devices,
   return alike;
 }
 
-Result<Place> find_place(const CommonFlags& common, const BenchFlags& flags,
-                         const Installation& installation) {
+Result<Location> find_location(const CommonFlags& common,
+                               const BenchFlags& flags,
+                               const Installation& installation) {
   RunOptions options = flags.options;
-  auto machine = place_run(options, installation);
+  auto machine = resolve_machine(options, installation);
   if (!machine) return std::unexpected(machine.error());
-  Place place;
-  place.target = options.target;
-  place.cores = machine->cores;
-  place.is_timed = can_time(options, *machine);
-  if (machine->gpus.empty()) return place;
-  place.gpu = machine->gpus.front().name;
-  place.devices = choose_devices(list_gpus().devices, flags);
+  Location location;
+  location.target = options.target;
+  location.cores = machine->cores;
+  location.is_timed = can_time(options, *machine);
+  if (machine->gpus.empty()) return location;
+  location.gpu = machine->gpus.front().name;
+  location.devices = choose_devices(list_gpus().devices, flags);
   // Once, and not by all runs that begin at the same time.
   const auto probed = add_gpu_numbers(*machine, installation);
   if (!probed && !common.quiet) {
     std::fprintf(stderr, "weft: the GPU could not be measured: %s\n",
                  probed.error().message.c_str());
   }
-  return place;
+  return location;
 }
 
 /// Runs on a processor would disturb each other's timing; those on a GPU take
 /// turns at it by themselves.
-int choose_jobs(const BenchFlags& flags, const Place& place) {
+int choose_jobs(const BenchFlags& flags, const Location& location) {
   if (!flags.listen.endpoint.empty()) return 1;  // an address is one run's
-  const int devices = static_cast<int>(place.devices.size());
+  const int devices = static_cast<int>(location.devices.size());
   if (devices > 0) {
     return std::max(devices,
-                    std::min(place.cores / kCoresPerGpuRun, kGpuRunsMax));
+                    std::min(location.cores / kCoresPerGpuRun, kGpuRunsMax));
   }
-  if (place.is_timed) return 1;
-  return std::max(1, place.cores / kCoresPerInterpretedRun);
+  if (location.is_timed) return 1;
+  return std::max(1, location.cores / kCoresPerInterpretedRun);
 }
 
 /// On a GPU all three of the framework's ways are baselines, unless told else.
 std::vector<std::string> run_words(const CommonFlags& common,
                                    const BenchFlags& flags,
-                                   const Place& place) {
+                                   const Location& location) {
   std::vector<std::string> words = flags.run_words;
-  const bool is_autotuned = !place.gpu.empty() && !flags.no_autotune &&
+  const bool is_autotuned = !location.gpu.empty() && !flags.no_autotune &&
                             !flags.options.autotune_baseline &&
                             flags.options.compile_baseline;
   if (is_autotuned) words.push_back("--autotune-baseline");
@@ -99,7 +100,7 @@ std::vector<std::string> run_words(const CommonFlags& common,
   const auto is_named = [&](const char* flag) {
     return std::ranges::find(words, flag) != words.end();
   };
-  if (!place.gpu.empty() && !is_named("--seeds")) {
+  if (!location.gpu.empty() && !is_named("--seeds")) {
     words.push_back("--seeds");
     words.push_back(is_named("--library") ? "library,compiler" : "compiler");
   }
@@ -112,37 +113,37 @@ std::vector<std::string> run_words(const CommonFlags& common,
   return words;
 }
 
-std::string beside_of(const BenchFlags& flags) {
+std::string baseline_folder_of(const BenchFlags& flags) {
   if (!flags.beside) return "";
   return fs::absolute(*flags.beside).lexically_normal().string();
 }
 
 json settings(const CommonFlags& common, const BenchFlags& flags,
-              const Place& place, const Installation& installation) {
+              const Location& location, const Installation& installation) {
   std::error_code ignored;
   const fs::path folder = fs::absolute(flags.folder).lexically_normal();
   const fs::path name = folder.has_filename() ? folder.filename()
                                               : folder.parent_path().filename();
-  const fs::path out = flags.out.value_or(fs::path("weft-bench") /
-                                          (name.string() + "-" + place.target));
+  const fs::path out = flags.out.value_or(
+      fs::path("weft-bench") / (name.string() + "-" + location.target));
   return {{"weft", fs::read_symlink("/proc/self/exe", ignored).string()},
           {"version", weft_version()},
           {"python", installation.python.string()},
           {"folder", folder.string()},
-          {"beside", beside_of(flags)},
+          {"beside", baseline_folder_of(flags)},
           {"levels", flags.levels},
           {"only", flags.only},
           {"out", fs::absolute(out).lexically_normal().string()},
           {"limit_s", 60 * flags.limit_minutes},
           {"problem_s", 60 * flags.problem_minutes},
-          {"jobs", flags.jobs > 0 ? flags.jobs : choose_jobs(flags, place)},
+          {"jobs", flags.jobs > 0 ? flags.jobs : choose_jobs(flags, location)},
           {"rerun", flags.rerun},
           {"rerun_failed", flags.rerun_failed},
-          {"target", place.target},
-          {"gpu", place.gpu},
-          {"devices", place.devices},
-          {"timed", place.is_timed},
-          {"run_flags", run_words(common, flags, place)},
+          {"target", location.target},
+          {"gpu", location.gpu},
+          {"devices", location.devices},
+          {"timed", location.is_timed},
+          {"run_flags", run_words(common, flags, location)},
           {"has_budget", flags.options.budget_ms > 0},
           {"json", common.json},
           {"quiet", common.quiet}};
@@ -170,11 +171,11 @@ int bench_command(const CommonFlags& common, const BenchFlags& flags) {
   }
   const auto installation = ready_installation(common);
   if (!installation) return report_error(common, installation.error());
-  const auto place = find_place(common, flags, *installation);
-  if (!place) return report_error(common, place.error());
+  const auto location = find_location(common, flags, *installation);
+  if (!location) return report_error(common, location.error());
   return report_error(
       common, become_python(*installation, "weft.bench.bench_loop",
-                            settings(common, flags, *place, *installation)));
+                            settings(common, flags, *location, *installation)));
 }
 
 }  // namespace weft

@@ -9,29 +9,30 @@
 namespace weft {
 namespace {
 
-void print(const CommonFlags& common, const NamedChoice& one) {
+void print(const CommonFlags& common, const NamedChoice& named_choice) {
   if (common.json) {
-    const nlohmann::json line = {{"name", one.name},    {"value", one.value},
-                                 {"unit", one.unit},    {"least", one.least},
-                                 {"most", one.most},    {"whole", one.is_whole},
-                                 {"source", one.source}};
+    const nlohmann::json line = {
+        {"name", named_choice.name},    {"value", named_choice.value},
+        {"unit", named_choice.unit},    {"least", named_choice.least},
+        {"most", named_choice.most},    {"whole", named_choice.is_whole},
+        {"source", named_choice.source}};
     print_line(line);
     return;
   }
   const std::string bounds =
-      choice_text(one.least) + ".." + choice_text(one.most);
-  std::printf("%-45s %12s  %-18s %-29s %s\n", one.name.c_str(),
-              choice_text(one.value).c_str(), bounds.c_str(), one.unit.c_str(),
-              one.source.c_str());
+      choice_text(named_choice.least) + ".." + choice_text(named_choice.most);
+  std::printf("%-45s %12s  %-18s %-29s %s\n", named_choice.name.c_str(),
+              choice_text(named_choice.value).c_str(), bounds.c_str(),
+              named_choice.unit.c_str(), named_choice.source.c_str());
 }
 
 }  // namespace
 
 int choices_command(const CommonFlags& common, const std::string& part) {
   bool is_any = false;
-  for (const NamedChoice& one : list_choices()) {
-    if (!one.name.contains(part)) continue;
-    print(common, one);
+  for (const NamedChoice& list_choice : list_choices()) {
+    if (!list_choice.name.contains(part)) continue;
+    print(common, list_choice);
     is_any = true;
   }
   if (is_any) return 0;

@@ -76,7 +76,7 @@ struct DiffFlags {
 int diff_command(const CommonFlags& common, const DiffFlags& flags);
 
 struct UiFlags {
-  std::filesystem::path place;            ///< a run, or a folder of runs
+  std::filesystem::path root;             ///< a run, or a folder of runs
   std::string listen = "127.0.0.1:8765";  ///< HOST:PORT
   bool token = false;                     ///< wanted on loopback, too
 };
@@ -102,8 +102,9 @@ struct ShowFlags {
 int show_command(const CommonFlags& common, const ShowFlags& flags);
 
 struct SimulateFlags {
-  std::string seeds = "0..1000";
-  /// Run directory to keep the one seed's journal in; nullopt: none is kept.
+  std::string random_seeds = "0..1000";
+  /// Run directory to keep the journal of one random seed in; nullopt: none is
+  /// kept.
   std::optional<std::filesystem::path> out;
 };
 int simulate_command(const CommonFlags& common, const SimulateFlags& flags);

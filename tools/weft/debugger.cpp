@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "messages/shown_text.hpp"
-#include "tools/weft/story.hpp"
+#include "tools/weft/envelope_format.hpp"
 
 namespace weft {
 namespace {
@@ -46,8 +46,8 @@ Debugger::Answer list(const std::vector<Envelope>& events) {
   Debugger::Answer answer{.data = json::array()};
   for (const Envelope& event : events) {
     if (!answer.text.empty()) answer.text += "\n";
-    answer.text += story_line(event);
-    answer.data.push_back(story_fields(event));
+    answer.text += format_envelope(event);
+    answer.data.push_back(envelope_fields(event));
   }
   return answer;
 }
@@ -102,8 +102,8 @@ Result<Debugger::Answer> Debugger::obey(std::string_view line) {
   for (std::string word; in >> word;) words.push_back(word);
   if (words.empty()) return Answer{};
   const auto command =
-      std::ranges::find_if(commands(), [&](const Command& one) {
-        return words[0] == one.name || words[0] == one.brief;
+      std::ranges::find_if(commands(), [&](const Command& command) {
+        return words[0] == command.name || words[0] == command.brief;
       });
   if (command == commands().end()) {
     return wrong("'" + words[0] + "' is no command: 'help' lists them");
@@ -116,18 +116,18 @@ Result<Debugger::Answer> Debugger::obey(std::string_view line) {
 
 Result<Debugger::Answer> Debugger::move_to(std::uint64_t seq,
                                            const std::string& why) {
-  const auto event = past_.event(seq);
+  const auto event = journal_reader_.event(seq);
   if (!event) return std::unexpected(event.error());
   seq_ = seq;
-  const std::string line = story_line(*event);
+  const std::string line = format_envelope(*event);
   return Answer{.text = why.empty() ? line : why + "\n" + line,
-                .data = story_fields(*event)};
+                .data = envelope_fields(*event)};
 }
 
 Result<Debugger::Answer> Debugger::next(const Words& words) {
   const auto steps = number_in(words, 1);
   if (!steps) return std::unexpected(steps.error());
-  const std::uint64_t left = past_.last() - seq_;
+  const std::uint64_t left = journal_reader_.last() - seq_;
   if (left == 0) return wrong("this is the last event");
   return move_to(seq_ + std::min(*steps, left));
 }
@@ -146,15 +146,16 @@ Result<Debugger::Answer> Debugger::to(const Words& words) {
 }
 
 Result<Debugger::Answer> Debugger::go_on(const Words&) {
-  const std::uint64_t last = past_.last();
+  const std::uint64_t last = journal_reader_.last();
   if (seq_ == last) return wrong("this is the last event");
   const Break* hit = nullptr;
-  const auto found = past_.find_after(seq_, [&](const Envelope& envelope) {
-    const auto stop = std::ranges::find_if(
-        breaks_, [&](const Break& one) { return one.stops(envelope); });
-    if (stop != breaks_.end()) hit = &*stop;
-    return stop != breaks_.end();
-  });
+  const auto found =
+      journal_reader_.find_after(seq_, [&](const Envelope& envelope) {
+        const auto stop = std::ranges::find_if(
+            breaks_, [&](const Break& item) { return item.stops(envelope); });
+        if (stop != breaks_.end()) hit = &*stop;
+        return stop != breaks_.end();
+      });
   if (!found) return std::unexpected(found.error());
   if (*found == 0) return move_to(last, "no break till the end");
   return move_to(*found, "break at " + hit->kind + " " + hit->name);
@@ -163,28 +164,28 @@ Result<Debugger::Answer> Debugger::go_on(const Words&) {
 Result<Debugger::Answer> Debugger::set_break(const Words& words) {
   if (words.size() == 2) return wrong("it is: break role|type|subgraph NAME");
   if (words.size() == 3) {
-    const Break one{words[1], words[2]};
-    if (one.kind != "role" && one.kind != "type" && one.kind != "subgraph") {
+    const Break item{words[1], words[2]};
+    if (item.kind != "role" && item.kind != "type" && item.kind != "subgraph") {
       return wrong("it is: break role|type|subgraph NAME");
     }
     if (breaks_.size() >= kBreaksMax) {
       return wrong("there are " + std::to_string(kBreaksMax) +
                    " breaks: 'clear' forgets them");
     }
-    const auto somewhere = past_.find_after(
-        0, [&](const Envelope& envelope) { return one.stops(envelope); });
+    const auto somewhere = journal_reader_.find_after(
+        0, [&](const Envelope& envelope) { return item.stops(envelope); });
     if (!somewhere) return std::unexpected(somewhere.error());
     if (*somewhere == 0) {
-      return wrong("no event of the run has the " + one.kind + " '" + one.name +
-                   "'");
+      return wrong("no event of the run has the " + item.kind + " '" +
+                   item.name + "'");
     }
-    breaks_.push_back(one);
+    breaks_.push_back(item);
   }
   Answer answer{.data = json::array()};
-  for (const Break& one : breaks_) {
+  for (const Break& entry : breaks_) {
     if (!answer.text.empty()) answer.text += "\n";
-    answer.text += "break at " + one.kind + " " + one.name;
-    answer.data.push_back({{"kind", one.kind}, {"name", one.name}});
+    answer.text += "break at " + entry.kind + " " + entry.name;
+    answer.data.push_back({{"kind", entry.kind}, {"name", entry.name}});
   }
   if (breaks_.empty()) answer.text = "no breaks";
   return answer;
@@ -198,21 +199,21 @@ Result<Debugger::Answer> Debugger::clear_breaks(const Words&) {
 Result<Debugger::Answer> Debugger::print(const Words& words) {
   const auto seq = number_in(words, seq_);
   if (!seq) return std::unexpected(seq.error());
-  const auto event = past_.event(*seq);
+  const auto event = journal_reader_.event(*seq);
   if (!event) return std::unexpected(event.error());
-  Answer answer{.data = story_fields(*event)};
-  answer.text = story_line(*event, 0) + "\n" + pretty(answer.data["body"]);
+  Answer answer{.data = envelope_fields(*event)};
+  answer.text = format_envelope(*event, 0) + "\n" + pretty(answer.data["body"]);
   return answer;
 }
 
 Result<Debugger::Answer> Debugger::state(const Words& words) {
-  auto state = past_.state(words[1], seq_);
+  auto state = journal_reader_.state(words[1], seq_);
   if (!state) return std::unexpected(state.error());
   return Answer{.text = pretty((*state)["state"]), .data = std::move(*state)};
 }
 
 Result<Debugger::Answer> Debugger::roles(const Words&) {
-  const auto now = past_.moment(seq_);
+  const auto now = journal_reader_.moment(seq_);
   if (!now) return std::unexpected(now.error());
   Answer answer{.data = now->roles};
   for (const Address& role : now->roles) {
@@ -222,7 +223,7 @@ Result<Debugger::Answer> Debugger::roles(const Words&) {
 }
 
 Result<Debugger::Answer> Debugger::open(const Words&) {
-  const auto now = past_.moment(seq_);
+  const auto now = journal_reader_.moment(seq_);
   if (!now) return std::unexpected(now.error());
   Answer answer = list(now->unanswered);
   if (now->unanswered.empty()) answer.text = "no request waits for a reply";
@@ -232,7 +233,7 @@ Result<Debugger::Answer> Debugger::open(const Words&) {
 Result<Debugger::Answer> Debugger::why(const Words& words) {
   const auto seq = number_in(words, seq_);
   if (!seq) return std::unexpected(seq.error());
-  const auto chain = past_.causes(*seq, kCausesMax);
+  const auto chain = journal_reader_.causes(*seq, kCausesMax);
   if (!chain) return std::unexpected(chain.error());
   return list(*chain);
 }
@@ -240,7 +241,7 @@ Result<Debugger::Answer> Debugger::why(const Words& words) {
 Result<Debugger::Answer> Debugger::said(const Words& words) {
   const auto seq = number_in(words, seq_);
   if (!seq) return std::unexpected(seq.error());
-  const auto found = past_.consequences(*seq, kConsequencesMax);
+  const auto found = journal_reader_.consequences(*seq, kConsequencesMax);
   if (!found) return std::unexpected(found.error());
   Answer answer = list(*found);
   if (found->empty()) answer.text = "nothing came of it";
@@ -249,13 +250,13 @@ Result<Debugger::Answer> Debugger::said(const Words& words) {
 
 Result<Debugger::Answer> Debugger::help(const Words&) {
   Answer answer{.data = json::array()};
-  for (const Command& one : commands()) {
-    std::string usage = one.name;
-    if (!one.brief.empty()) usage += ", " + one.brief;
-    if (!one.parameters.empty()) usage += " " + one.parameters;
+  for (const Command& command : commands()) {
+    std::string usage = command.name;
+    if (!command.brief.empty()) usage += ", " + command.brief;
+    if (!command.parameters.empty()) usage += " " + command.parameters;
     if (!answer.text.empty()) answer.text += "\n";
-    answer.text += "  " + usage + ": " + one.help;
-    answer.data.push_back({{"command", one.name}, {"help", one.help}});
+    answer.text += "  " + usage + ": " + command.help;
+    answer.data.push_back({{"command", command.name}, {"help", command.help}});
   }
   return answer;
 }

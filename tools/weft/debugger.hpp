@@ -8,14 +8,15 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/debug/past.hpp"
+#include "runtime/debug/journal_reader.hpp"
 
 namespace weft {
 
 class Debugger {
  public:
   /// `past` outlives it.
-  explicit Debugger(Past& past) : past_(past) {}
+  explicit Debugger(JournalReader& journal_reader)
+      : journal_reader_(journal_reader) {}
 
   struct Answer {
     std::string text{};     ///< for people, without the last line's end
@@ -56,7 +57,7 @@ class Debugger {
   Result<Answer> help(const Words& words);
   Result<Answer> quit(const Words& words);
 
-  Past& past_;
+  JournalReader& journal_reader_;
   std::uint64_t seq_ = 0;
   std::vector<Break> breaks_;
 };

@@ -12,11 +12,11 @@
 #include "messages/shown_text.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/sandbox/sandbox.hpp"
+#include "tools/weft/envelope_format.hpp"
 #include "tools/weft/eval_command.hpp"
-#include "tools/weft/hosted_run.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/own_runs.hpp"
-#include "tools/weft/story.hpp"
+#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/temporary_folder.hpp"
 
 namespace weft {
@@ -69,9 +69,9 @@ Result<std::string> fault_of(const DescribeSite& site, const fs::path& folder) {
   std::string line;
   int count = 0;
   for (; std::getline(lines, line); ++count) {
-    const auto told = nlohmann::json::parse(line, nullptr, false);
-    const auto fault = told.is_object() ? told.find("fault") : told.end();
-    if (fault == told.end() || !fault->is_string()) break;
+    const auto value = nlohmann::json::parse(line, nullptr, false);
+    const auto fault = value.is_object() ? value.find("fault") : value.end();
+    if (fault == value.end() || !fault->is_string()) break;
     if (!fault->get<std::string>().empty()) return fault->get<std::string>();
   }
   return count == 2 ? "" : "the file cannot be parsed";

@@ -6,7 +6,7 @@
 #include "runtime/debug/difference.hpp"
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
-#include "tools/weft/story.hpp"
+#include "tools/weft/envelope_format.hpp"
 
 namespace weft {
 namespace {
@@ -25,7 +25,7 @@ std::string short_text(const json& value) {
 }
 
 json event_json(const std::optional<Envelope>& event) {
-  return event ? story_fields(*event) : json();
+  return event ? envelope_fields(*event) : json();
 }
 
 json pair_json(const Pair& pair) {
@@ -46,15 +46,15 @@ json events_json(const std::vector<Envelope>& events) {
 }
 
 void print_json(const Difference& found) {
-  json told = json::array();
-  for (const Pair& pair : found.told) told.push_back(pair_json(pair));
+  json fields = json::array();
+  for (const Pair& pair : found.inputs) fields.push_back(pair_json(pair));
   const json line = {{"left_events", found.left_events},
                      {"right_events", found.right_events},
                      {"alike", found.alike},
                      {"differing", found.differing},
                      {"first", found.first ? pair_json(*found.first) : json()},
                      {"instead", events_json(found.instead)},
-                     {"told", std::move(told)},
+                     {"inputs", std::move(fields)},
                      {"left_causes", events_json(found.left_causes)},
                      {"right_causes", events_json(found.right_causes)}};
   std::printf(
@@ -63,8 +63,10 @@ void print_json(const Difference& found) {
 }
 
 void print_pair(const Pair& pair) {
-  if (pair.left) std::printf("  left   %s\n", story_line(*pair.left).c_str());
-  if (pair.right) std::printf("  right  %s\n", story_line(*pair.right).c_str());
+  if (pair.left)
+    std::printf("  left   %s\n", format_envelope(*pair.left).c_str());
+  if (pair.right)
+    std::printf("  right  %s\n", format_envelope(*pair.right).c_str());
   if (!pair.left) std::printf("  left   nothing\n");
   if (!pair.right) std::printf("  right  nothing\n");
   for (const FieldDifference& field : pair.fields) {
@@ -79,7 +81,7 @@ void print_causes(const char* side, const std::vector<Envelope>& causes) {
   std::printf("What led to it in %s:\n", side);
   const std::size_t shown = std::min(causes.size(), kCausesShown);
   for (std::size_t i = 0; i < shown; ++i) {
-    std::printf("  %s\n", story_line(causes[i]).c_str());
+    std::printf("  %s\n", format_envelope(causes[i]).c_str());
   }
   if (shown < causes.size()) {
     std::printf("  … and %zu before\n", causes.size() - shown);
@@ -104,12 +106,12 @@ void print(const Difference& found) {
   if (!found.instead.empty()) {
     std::printf("What it said there instead:\n");
     for (const Envelope& event : found.instead) {
-      std::printf("  %s\n", story_line(event).c_str());
+      std::printf("  %s\n", format_envelope(event).c_str());
     }
   }
-  if (!found.told.empty()) {
+  if (!found.inputs.empty()) {
     std::printf("What it had been told otherwise, the last first:\n");
-    for (const Pair& pair : found.told) print_pair(pair);
+    for (const Pair& pair : found.inputs) print_pair(pair);
   }
   print_causes("the left run", found.left_causes);
   print_causes("the right run", found.right_causes);

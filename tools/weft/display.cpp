@@ -9,7 +9,7 @@
 
 #include "messages/shown_text.hpp"
 #include "runtime/progress/bars.hpp"
-#include "tools/weft/story.hpp"
+#include "tools/weft/envelope_format.hpp"
 
 namespace weft {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kLiveLinesMax = 40;
 constexpr std::size_t kColumnsMax = 78;
 /// Bars, and some lines above.
-constexpr std::size_t kRowsBeside = 8;
+constexpr std::size_t kOtherRows = 8;
 /// A bar that stands still says that nothing goes on.
 constexpr auto kTick = std::chrono::seconds(1);
 
@@ -100,7 +100,7 @@ void Display::say_locked(const std::string& line) {
 void Display::show(const Envelope& envelope, const Message& message) {
   const std::lock_guard lock(mutex_);
   if (json_) {
-    std::printf("%s\n", story_json(envelope).c_str());
+    std::printf("%s\n", envelope_json(envelope).c_str());
     std::fflush(stdout);
     return;
   }
@@ -111,7 +111,7 @@ void Display::show(const Envelope& envelope, const Message& message) {
 void Display::progress(const Progress& progress) {
   const std::string text = progress.stage + "  " + progress.text;
   if (progress.subgraph.empty()) return say_locked(clock() + text);
-  if (!live_ || !has_room()) {
+  if (!live_ || !fits_on_screen()) {
     return say_locked(clock() + progress.subgraph + "  " + text);
   }
   if (!lines_.contains(progress.subgraph)) order_.push_back(progress.subgraph);
@@ -126,13 +126,13 @@ void Display::wipe() {
 }
 
 /// What is above the window's first row cannot be drawn again.
-bool Display::has_room() const {
-  return order_.size() <= kLiveLinesMax && order_.size() + kRowsBeside <= rows_;
+bool Display::fits_on_screen() const {
+  return order_.size() <= kLiveLinesMax && order_.size() + kOtherRows <= rows_;
 }
 
 void Display::redraw() {
   if (!live_) return;
-  if (has_room()) {
+  if (fits_on_screen()) {
     for (const std::string& id : order_)
       draw("        " + id + "  " + lines_[id]);
   }

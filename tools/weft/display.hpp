@@ -51,7 +51,7 @@ class Display {
   void progress(const Progress& progress);
   void tick(const RunStart& start, const std::filesystem::path& run,
             std::stop_token stop);
-  bool has_room() const;
+  bool fits_on_screen() const;
   void redraw();
   void draw(const std::string& line);
   void wipe();

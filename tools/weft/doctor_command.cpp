@@ -9,8 +9,8 @@
 #include "runtime/ports/gpu_probe.hpp"
 #include "runtime/sandbox/sandbox.hpp"
 #include "runtime/sandbox/sandbox_mode.hpp"
+#include "tools/weft/envelope_format.hpp"
 #include "tools/weft/sandbox_advice.hpp"
-#include "tools/weft/story.hpp"
 #include "tools/weft/tiny_run.hpp"
 #include "tools/weft/version.hpp"
 
@@ -68,9 +68,9 @@ void gpu_lines(const Result<Installation>& installation) {
 
 /// Makes it where it lacks, as the first run would.
 void bytecode_line(Installation& installation) {
-  const auto kept = keep_bytecode(installation, [](const std::string&) {});
-  line(kept.has_value(), "bytecode",
-       !kept ? kept.error().message
+  const auto stored = keep_bytecode(installation, [](const std::string&) {});
+  line(stored.has_value(), "bytecode",
+       !stored ? stored.error().message
        : installation.has_bytecode
            ? "PyTorch's own"
            : "weft's own: " + installation.bytecode.string());
@@ -117,10 +117,10 @@ bool sandbox_lines() {
 bool tiny_run_line(const Installation& installation) {
   std::printf("run\n");
   std::fflush(stdout);
-  const auto told = run_tiny_problem(installation);
-  line(told.has_value(), "a tiny problem",
-       terminal_line(told ? *told : told.error().message));
-  return told.has_value();
+  const auto answer = run_tiny_problem(installation);
+  line(answer.has_value(), "a tiny problem",
+       terminal_line(answer ? *answer : answer.error().message));
+  return answer.has_value();
 }
 
 }  // namespace

@@ -32,31 +32,31 @@ constexpr std::int64_t kCallsMax = 60;
 constexpr int kProcessesMax = 1024;
 
 /// Where the candidate runs, and whether Triton's interpreter stands in.
-struct Place {
+struct Location {
   std::string device = "cpu";
   bool interprets = false;
 };
 
-Result<Place> choose_place(const EvalFlags& flags) {
+Result<Location> choose_location(const EvalFlags& flags) {
   const Target* target = find_target(flags.target);  // null: "auto"
-  if (target && !target->on_gpu) return Place{"cpu", true};
+  if (target && !target->on_gpu) return Location{"cpu", true};
   const GpuList list = list_gpus();
   const std::string number = std::to_string(flags.device);
   // "auto" goes to the processor where there is none, as a run does.
   if (!list.devices.empty() || (target && flags.device > 0)) {
     const auto gpus = choose_gpus({number}, flags.device, list);
     if (!gpus) return std::unexpected(gpus.error());
-    return Place{"cuda:" + number, false};
+    return Location{"cuda:" + number, false};
   }
   if (target && target->needs_gpu) {
     return fail(ErrorCode::missing,
                 "no CUDA device: use --target cpu or triton, or run "
                 "'weft doctor'");
   }
-  return Place{"cpu", true};
+  return Location{"cpu", true};
 }
 
-OracleOptions oracle_options(const EvalFlags& flags, const Place& place,
+OracleOptions oracle_options(const EvalFlags& flags, const Location& location,
                              const TemporaryFolder& folder) {
   OracleOptions oracle;
   oracle.scratch = folder.path() / "slot";
@@ -65,14 +65,14 @@ OracleOptions oracle_options(const EvalFlags& flags, const Place& place,
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   oracle.memory_bytes = flags.memory_bytes;
   oracle.processes = kProcessesMax;
-  oracle.device = place.device;
+  oracle.device = location.device;
   oracle.untrusted_problem = flags.untrusted_problem;
   oracle.problems = folder.path() / "problems";
-  if (place.interprets) oracle.environment = {{"TRITON_INTERPRET", "1"}};
+  if (location.interprets) oracle.environment = {{"TRITON_INTERPRET", "1"}};
   return oracle;
 }
 
-json question(const EvalFlags& flags, const Place& place,
+json question(const EvalFlags& flags, const Location& location,
               const fs::path& candidate) {
   const bool timed = !flags.no_timing;
   json baselines = json::array({"eager"});
@@ -82,8 +82,8 @@ json question(const EvalFlags& flags, const Place& place,
           {"candidate", fs::absolute(candidate).string()},
           {"precision", flags.precision},
           {"mode", flags.mode},
-          {"interprets", place.interprets},
-          {"seed", *flags.seed},
+          {"interprets", location.interprets},
+          {"random_seed", *flags.random_seed},
           {"baselines", timed ? baselines : json::array()},
           {"budget_ms", flags.timing_ms},
           {"limits",
@@ -123,18 +123,18 @@ class Evaluator {
       const auto boxed = check_has_sandbox("--untrusted-problem");
       if (!boxed) return std::unexpected(boxed.error());
     }
-    auto place = choose_place(flags);
-    if (!place) return std::unexpected(place.error());
+    auto location = choose_location(flags);
+    if (!location) return std::unexpected(location.error());
     const auto installation = ready_installation(common);
     if (!installation) return std::unexpected(installation.error());
     auto folder = TemporaryFolder::make("weft-eval-");
     if (!folder) return std::unexpected(folder.error());
-    const OracleOptions options = oracle_options(flags, *place, *folder);
+    const OracleOptions options = oracle_options(flags, *location, *folder);
     std::error_code ignored;
     fs::create_directories(options.scratch, ignored);
     fs::create_directories(options.problems, ignored);
     return std::unique_ptr<Evaluator>(
-        new Evaluator(flags, std::move(*place), std::move(*folder),
+        new Evaluator(flags, std::move(*location), std::move(*folder),
                       oracle_command(*installation, options)));
   }
 
@@ -143,7 +143,7 @@ class Evaluator {
     if (!oracle) return std::unexpected(oracle.error());
     const std::int64_t wall_ms =
         kReferenceMs + flags_.timing_ms + kCallsMax * flags_.call_ms;
-    auto asked = question(flags_, place_, candidate);
+    auto asked = question(flags_, location_, candidate);
     if (flags_.untrusted_problem) {
       const auto shown = show_files(asked);
       if (!shown) return std::unexpected(shown.error());
@@ -168,10 +168,10 @@ class Evaluator {
   }
 
  private:
-  Evaluator(const EvalFlags& flags, Place place, TemporaryFolder folder,
+  Evaluator(const EvalFlags& flags, Location location, TemporaryFolder folder,
             LineCommand command)
       : flags_(flags),
-        place_(std::move(place)),
+        location_(std::move(location)),
         folder_(std::move(folder)),
         command_(std::move(command)) {}
 
@@ -200,7 +200,7 @@ class Evaluator {
   }
 
   const EvalFlags& flags_;
-  const Place place_;
+  const Location location_;
   const TemporaryFolder folder_;
   const LineCommand command_;
   std::mutex mutex_;  // guards what follows
@@ -233,7 +233,7 @@ int evaluate_all(const CommonFlags& common, const EvalFlags& flags,
 }  // namespace
 
 Result<Judgement> judge(const CommonFlags& common, EvalFlags flags) {
-  if (!flags.seed) flags.seed = std::random_device{}();
+  if (!flags.random_seed) flags.random_seed = std::random_device{}();
   const auto evaluator = Evaluator::make(common, flags);
   if (!evaluator) return std::unexpected(evaluator.error());
   const auto found = (*evaluator)->evaluate(flags.candidates.front());
@@ -244,7 +244,7 @@ Result<Judgement> judge(const CommonFlags& common, EvalFlags flags) {
 }
 
 int eval_command(const CommonFlags& common, EvalFlags flags) {
-  if (!flags.seed) flags.seed = std::random_device{}();
+  if (!flags.random_seed) flags.random_seed = std::random_device{}();
   const Interrupt interrupt;
   if (const auto there = check_files(flags); !there) {
     return report_error(common, there.error());

@@ -23,7 +23,7 @@ struct EvalFlags {
   std::int64_t memory_bytes = std::int64_t{8} << 30;
   bool untrusted_problem = false;  ///< the reference runs in a sandbox only
   /// None: one that no candidate can know.
-  std::optional<std::uint64_t> seed;
+  std::optional<std::uint64_t> random_seed;
 };
 
 /// What the oracle found of one candidate, for who does not print it.

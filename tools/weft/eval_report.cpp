@@ -4,7 +4,7 @@
 #include <string>
 
 #include "messages/shown_text.hpp"
-#include "tools/weft/story.hpp"
+#include "tools/weft/envelope_format.hpp"
 
 namespace weft {
 namespace {
@@ -18,8 +18,8 @@ std::string text(const char* format, Values... values) {
   return buffer;
 }
 
-void line(const char* what, const std::string& told) {
-  std::printf("  %-10s %s\n", what, terminal_line(told).c_str());
+void line(const char* what, const std::string& answer) {
+  std::printf("  %-10s %s\n", what, terminal_line(answer).c_str());
 }
 
 std::string milliseconds(const json& times) {
@@ -35,25 +35,25 @@ std::string speedup(const json& over) {
 
 /// "zeros rejected, stale NOT rejected".
 std::string controls(const json& verdict) {
-  std::string told;
+  std::string text;
   for (const auto& [name, rejected] : verdict["controls"].items()) {
     if (!rejected.is_boolean()) continue;
-    told += (told.empty() ? "" : ", ") + name +
+    text += (text.empty() ? "" : ", ") + name +
             (rejected.get<bool>() ? " rejected" : " NOT rejected");
   }
-  return told.empty() ? "none applies" : told;
+  return text.empty() ? "none applies" : text;
 }
 
 /// "aten.mm.default x2, …".
 std::string operators(const json& called) {
-  std::string told;
+  std::string text;
   for (const auto& [name, count] : called.items()) {
-    told += (told.empty() ? "" : ", ") + name;
+    text += (text.empty() ? "" : ", ") + name;
     if (count.is_number_integer() && count.get<std::int64_t>() > 1) {
-      told += " x" + std::to_string(count.get<std::int64_t>());
+      text += " x" + std::to_string(count.get<std::int64_t>());
     }
   }
-  return told.empty() ? "none" : told;
+  return text.empty() ? "none" : text;
 }
 
 void show_timing(const json& timing) {
@@ -67,15 +67,16 @@ void show_timing(const json& timing) {
     line("compile", milliseconds(timing["compile"]) + ", speedup " +
                         speedup(timing["over_compile"]));
   }
-  if (const json row = timing.value("in_a_row", json()); row.is_object()) {
-    std::string told;
+  if (const json row = timing.value("back_to_back", json()); row.is_object()) {
+    std::string answer;
     for (const auto& [party, us] : row["us"].items()) {
-      told += (told.empty() ? "" : ", ") + party +
-              text(" %.3f ms", us.get<double>() / 1000);
+      answer += (answer.empty() ? "" : ", ") + party +
+                text(" %.3f ms", us.get<double>() / 1000);
     }
     line("in a row",
-         std::to_string(row.value("calls", 0)) + " calls, each: " + told);
-  } else if (const auto why = timing.value("not_in_a_row", ""); !why.empty()) {
+         std::to_string(row.value("calls", 0)) + " calls, each: " + answer);
+  } else if (const auto why = timing.value("not_back_to_back", "");
+             !why.empty()) {
     line("in a row", "not timed: " + why);
   }
   const std::string error = timing.value("compile_error", "");
@@ -84,24 +85,25 @@ void show_timing(const json& timing) {
 
 /// "y[3, 4]: expected 5, got 2, error 0.6": the first that are wrong.
 void show_mismatches(const json& verdict) {
-  for (const json& one : verdict.value("mismatches", json::array())) {
-    const std::string error = one.value("error", "");
-    line("element", one.value("output", "") + one["index"].dump() +
-                        ": expected " + one.value("expected", "") + ", got " +
-                        one.value("got", "") +
+  for (const json& entry : verdict.value("mismatches", json::array())) {
+    const std::string error = entry.value("error", "");
+    line("element", entry.value("output", "") + entry["index"].dump() +
+                        ": expected " + entry.value("expected", "") + ", got " +
+                        entry.value("got", "") +
                         (error.empty() ? "" : ", error " + error));
   }
 }
 
 /// By KernelBench's own rule.
-void show_near_eager(const json& found) {
+void show_kernelbench(const json& found) {
   const auto word = [](const std::string& outcome, const std::string& why) {
-    const std::string text = outcome == "far" ? "not near" : outcome;
+    const std::string text =
+        outcome == "outside" ? "outside the tolerance" : outcome;
     return why.empty() ? text : text + ": " + why;
   };
   const std::string outcome = found.value("outcome", "");
   if (outcome.empty()) return;
-  line("near eager",
+  line("KernelBench",
        word(outcome, found.value("reason", "")) +
            text(" (KernelBench's rule, %d draws, %.0e)",
                 found.value("draws", 0), found.value("tolerance", 0.0)));
@@ -133,7 +135,8 @@ void show(const std::string& name, const json& evaluation) {
             verdict.value("framework_error", 0.0)));
   show_mismatches(verdict);
   if (evaluation.value("accepted", false)) line("controls", controls(verdict));
-  line("seed", std::to_string(evaluation.value("seed", std::uint64_t{0})));
+  line("random seed",
+       std::to_string(evaluation.value("random_seed", std::uint64_t{0})));
   line("device", evaluation.value("device", "") + ", precision " +
                      evaluation.value("precision", ""));
   const std::string shown = verdict.value("precision", "");
@@ -141,8 +144,8 @@ void show(const std::string& name, const json& evaluation) {
     line("products", "as exact as " + shown + ", the framework's as " +
                          verdict.value("framework_precision", ""));
   }
-  if (verdict.contains("near_eager") && verdict["near_eager"].is_object()) {
-    show_near_eager(verdict["near_eager"]);
+  if (verdict.contains("kernelbench") && verdict["kernelbench"].is_object()) {
+    show_kernelbench(verdict["kernelbench"]);
   }
   if (evaluation["timing"].is_object()) show_timing(evaluation["timing"]);
   const std::string untimed = evaluation.value("untimed", "");
@@ -166,11 +169,11 @@ void show_evaluation(const CommonFlags& common,
                      const json& evaluation) {
   const bool accepted = evaluation.value("accepted", false);
   if (common.json) {
-    json told = evaluation;
-    told["reference"] = reference.string();
-    told["candidate"] = candidate.string();
+    json fields = evaluation;
+    fields["reference"] = reference.string();
+    fields["candidate"] = candidate.string();
     const auto lenient = json::error_handler_t::replace;
-    std::printf("%s\n", told.dump(-1, ' ', false, lenient).c_str());
+    std::printf("%s\n", fields.dump(-1, ' ', false, lenient).c_str());
   } else if (!common.quiet || !accepted) {
     show(terminal_line(candidate.string()), evaluation);
   }

@@ -63,7 +63,8 @@ Result<void> write(const CommonFlags& common, const ExportFlags& flags,
   const auto folder = TemporaryFolder::make("weft-pairs-");
   if (!folder) return std::unexpected(folder.error());
   const auto lines = folder->path() / "pairs.jsonl";
-  if (const auto kept = write_file_whole(lines, text); !kept) return kept;
+  if (const auto written = write_file_whole(lines, text); !written)
+    return written;
   return write_parquet(installation->python, lines, *flags.out);
 }
 

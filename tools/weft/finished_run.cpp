@@ -65,7 +65,7 @@ Result<void> write_missing_files(const Journal& journal,
     const auto message = decode(envelope.type, envelope.body);
     if (!message) return true;
     if (const auto* write = std::get_if<WriteFilesRequest>(&*message)) {
-      for (const FileToWrite& one : write->files) blobs[one.path] = one.blob;
+      for (const FileToWrite& file : write->files) blobs[file.path] = file.blob;
     }
     return true;
   });

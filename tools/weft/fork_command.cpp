@@ -13,10 +13,10 @@
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/fork_settings.hpp"
-#include "tools/weft/hosted_run.hpp"
 #include "tools/weft/json_line.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/own_runs.hpp"
+#include "tools/weft/run_in_process.hpp"
 
 namespace weft {
 namespace {
@@ -111,14 +111,14 @@ struct Draft {
   }
   ~Draft() { (void)remove_journal(journal); }
 
-  Result<void> become(const fs::path& place) const {
+  Result<void> become(const fs::path& target) const {
     std::error_code error;
-    fs::rename(JournalLock::path_of(journal), JournalLock::path_of(place),
+    fs::rename(JournalLock::path_of(journal), JournalLock::path_of(target),
                error);
-    if (!error) fs::rename(journal, place, error);
+    if (!error) fs::rename(journal, target, error);
     if (!error) return {};
     return fail(ErrorCode::failed,
-                "cannot make " + place.string() + ": " + error.message());
+                "cannot make " + target.string() + ": " + error.message());
   }
 };
 
@@ -129,7 +129,7 @@ json origin_of(const RunDirectory& origin, const Journal& journal,
                 {"seq", flags.at},
                 {"set", flags.settings},
                 {"words_changed", end.words_changed},
-                {"answers_kept", end.answers_kept}};
+                {"answers_reused", end.answers_reused}};
   if (const auto name = journal.meta("run")) about["name"] = *name;
   if (order.reply) about["reply"] = *order.reply;
   return about;
@@ -137,11 +137,11 @@ json origin_of(const RunDirectory& origin, const Journal& journal,
 
 Result<ForkEnd> make_fork(const RunDirectory& origin, const RunDirectory& run,
                           const ForkFlags& flags) {
-  const auto past = Journal::open_read_only(origin.journal());
-  if (!past) return std::unexpected(past.error());
+  const auto recorded_journal = Journal::open_read_only(origin.journal());
+  if (!recorded_journal) return std::unexpected(recorded_journal.error());
   ForkOrder order{.at = flags.at};
   if (!flags.settings.empty()) {
-    const auto recorded = recorded_options(*past);
+    const auto recorded = recorded_options(*recorded_journal);
     if (!recorded) return std::unexpected(recorded.error());
     auto options = changed_options(*recorded, flags.settings);
     if (!options) return std::unexpected(options.error());
@@ -158,22 +158,22 @@ Result<ForkEnd> make_fork(const RunDirectory& origin, const RunDirectory& run,
       if (!reply) return std::unexpected(reply.error());
       order.reply = std::move(*reply);
     }
-    end = fork_journal(*past, *journal, blobs, order, &make_role);
+    end = fork_journal(*recorded_journal, *journal, blobs, order, &make_role);
     if (!end) return end;
     const auto files = write_files_again(*journal, blobs, run.folder());
     if (!files) return std::unexpected(files.error());
-    const json about = origin_of(origin, *past, flags, order, *end);
+    const json about = origin_of(origin, *recorded_journal, flags, order, *end);
     const auto noted = journal->set_meta(
         "origin", about.dump(-1, ' ', false, json::error_handler_t::replace));
     if (!noted) return std::unexpected(noted.error());
-    if (is_own(*past)) {
+    if (is_own(*recorded_journal)) {
       const auto start = read_start(*journal);
       if (!start) return std::unexpected(start.error());
       mark_own(*journal, *start);
     }
-    if (const auto checkout = past->meta(kCheckoutMeta)) {
-      const auto kept = journal->set_meta(kCheckoutMeta, *checkout);
-      if (!kept) return std::unexpected(kept.error());
+    if (const auto checkout = recorded_journal->meta(kCheckoutMeta)) {
+      const auto stored = journal->set_meta(kCheckoutMeta, *checkout);
+      if (!stored) return std::unexpected(stored.error());
     }
   }
   const auto done = draft.become(run.journal());
@@ -188,7 +188,7 @@ void say_made(const CommonFlags& common, const RunDirectory& run,
     const json line = {{"fork", folder},
                        {"seq", flags.at},
                        {"words_changed", end.words_changed},
-                       {"answers_kept", end.answers_kept}};
+                       {"answers_reused", end.answers_reused}};
     print_line(line);
     return;
   }
@@ -200,7 +200,7 @@ void say_made(const CommonFlags& common, const RunDirectory& run,
       "%llu words of the roles read otherwise by these settings; %zu "
       "answers stand that were given to other requests\n",
       static_cast<unsigned long long>(end.words_changed),
-      end.answers_kept.size());
+      end.answers_reused.size());
 }
 
 /// "runs/softmax" -> "runs/softmax-fork-120", or "-2" and so on where that is.
@@ -226,13 +226,13 @@ int fork_command(const CommonFlags& common, const ForkFlags& flags) {
   const auto run = RunDirectory::create(
       flags.out.value_or(default_fork_folder(*origin, flags.at)));
   if (!run) return report_error(common, run.error());
-  const auto made = make_fork(*origin, *run, flags);
-  if (!made) {
+  const auto result = make_fork(*origin, *run, flags);
+  if (!result) {
     std::error_code ignored;
     fs::remove(run->folder(), ignored);  // where nothing is in it
-    return report_error(common, made.error());
+    return report_error(common, result.error());
   }
-  say_made(common, *run, flags, *made);
+  say_made(common, *run, flags, *result);
   if (flags.only_make) return 0;
   ResumeFlags resume = flags.resume;
   resume.run = run->folder();

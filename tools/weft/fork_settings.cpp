@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "tools/weft/driven_run.hpp"
 #include "tools/weft/run_flags.hpp"
+#include "tools/weft/run_python_driver.hpp"
 
 namespace weft {
 namespace {
@@ -68,8 +68,8 @@ Result<RunOptions> changed_options(const RunOptions& recorded,
   } catch (const CLI::Error& error) {
     return fail(ErrorCode::wrong_input, error.what());
   }
-  const auto one = check_one_mode(options);
-  if (!one) return std::unexpected(one.error());
+  const auto valid = check_one_mode(options);
+  if (!valid) return std::unexpected(valid.error());
   return options;
 }
 

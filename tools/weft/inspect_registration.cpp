@@ -27,7 +27,7 @@ void add_ui(CLI::App& app, CommonFlags& common, int& code) {
   auto* ui = app.add_subcommand(
       "ui", "Show runs in a browser, finished or in progress");
   add_common(*ui, common);
-  ui->add_option("place", flags.place, "A run directory, or a folder of them")
+  ui->add_option("folder", flags.root, "A run directory, or a folder of them")
       ->required();
   ui->add_option("--listen", flags.listen,
                  "HOST:PORT; beyond this machine a token is asked for")

@@ -83,7 +83,7 @@ std::string limit_text(std::int64_t limit, std::int64_t remaining,
 
 std::int64_t cost(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
   const std::int64_t ours = cost_of(answer.usage, endpoint.provider.prices);
-  return ours > 0 ? ours : std::max<std::int64_t>(0, answer.told_micro_usd);
+  return ours > 0 ? ours : std::max<std::int64_t>(0, answer.reported_micro_usd);
 }
 
 std::string usage_text(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
@@ -111,9 +111,9 @@ void print_check(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
        (answer.model.empty() ? "(not told)" : answer.model) +
            (answer.request_id.empty() ? "" : ", request " + answer.request_id));
   constexpr std::size_t kShown = 60;
-  const json said = answer.texts.front().text.substr(0, kShown);
+  const json fields = answer.texts.front().text.substr(0, kShown);
   // As JSON has it: on one line, whatever the model says.
-  line("answer", said.dump(-1, ' ', false, json::error_handler_t::replace) +
+  line("answer", fields.dump(-1, ' ', false, json::error_handler_t::replace) +
                      " (" + answer.texts.front().finish_reason + ")");
   line("latency", std::to_string(answer.latency_ms) +
                       " ms, first token after " +

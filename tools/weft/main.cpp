@@ -1,11 +1,14 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "messages/shown_text.hpp"
 #include "tools/weft/command_registration.hpp"
+#include "tools/weft/earlier_flags.hpp"
 #include "tools/weft/help.hpp"
 #include "tools/weft/version.hpp"
 #include "tools/weft/wrong_usage.hpp"
@@ -53,7 +56,13 @@ int main(int argc, char** argv) {
   add_nodes(app, common, code);
   add_manual(app, code);
   try {
-    app.parse(argc, argv);
+    auto words =
+        with_current_flags({argv + 1, argv + argc}, [](const auto& line) {
+          std::fprintf(stderr, "weft: %s\n", line.c_str());
+        });
+    std::ranges::reverse(words);  // CLI11 takes the last first
+    app.name(argv[0]);
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     // CLI11 has exit codes of its own; wrong usage is 2 here.
     if (error.get_exit_code() == 0) return end(app.exit(error));  // --help

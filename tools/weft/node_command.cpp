@@ -112,8 +112,8 @@ Result<BusKeys> keys_for(const NodeFlags& flags) {
 /// work, and schedulers kill after thirty.
 class LastWord {
  public:
-  explicit LastWord(const std::stop_token& told)
-      : on_told_(told, [this] { tell(); }),
+  explicit LastWord(const std::stop_token& answer)
+      : on_told_(answer, [this] { tell(); }),
         thread_([this](const std::stop_token& gone) { watch(gone); }) {}
 
  private:
@@ -181,7 +181,7 @@ int node_command(const CommonFlags& common, const NodeFlags& flags) {
   auto scratch = Scratch::make(*folder);
   if (!scratch) return report_error(common, scratch.error());
   const auto why_unfit = [&]() -> std::string {
-    const std::string why = why_without_room(*folder, *scratch);
+    const std::string why = no_space_reason(*folder, *scratch);
     return why.empty() ? "" : why + ": make room, or name another --folder";
   };
   if (const std::string why = why_unfit(); !why.empty()) {
@@ -216,8 +216,8 @@ int node_command(const CommonFlags& common, const NodeFlags& flags) {
 }
 
 int keygen_command(const CommonFlags& common, const fs::path& folder) {
-  if (const auto made = make_keys(folder); !made) {
-    return report_error(common, made.error());
+  if (const auto result = make_keys(folder); !result) {
+    return report_error(common, result.error());
   }
   if (!common.quiet) {
     std::printf(

@@ -11,15 +11,15 @@ namespace weft {
 /// it through, and a limit that is no number is none.
 inline CLI::Validator number_range(double low, double high) {
   const CLI::Range range(low, high);
-  CLI::Validator made = range;
-  made.operation([range](std::string& text) {
+  CLI::Validator result = range;
+  result.operation([range](std::string& text) {
     std::string why = range(text);
     double value = 0;
     const bool is_none =
         CLI::detail::lexical_cast(text, value) && std::isnan(value);
     return why.empty() && is_none ? "Value " + text + " is no number" : why;
   });
-  return made;
+  return result;
 }
 
 }  // namespace weft

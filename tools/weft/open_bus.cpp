@@ -20,8 +20,8 @@ Result<std::string> name_of_run(Journal& journal) {
   std::string seed;
   for (int i = 0; i < 8; ++i) seed += std::to_string(chance()) + " ";
   std::string name = content_hash(seed).substr(0, 32);
-  const auto kept = journal.set_meta(key, name);
-  if (!kept) return std::unexpected(kept.error());
+  const auto stored = journal.set_meta(key, name);
+  if (!stored) return std::unexpected(stored.error());
   return name;
 }
 
@@ -38,12 +38,12 @@ Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
                                           const Installation& installation,
                                           Journal& journal, BlobStore& blobs,
                                           const RunStart& start) {
-  auto places = journaled_places(journal);
-  if (!places) return std::unexpected(places.error());
+  auto locations = journaled_locations(journal);
+  if (!locations) return std::unexpected(locations.error());
   if (flags.endpoint.empty()) {
-    if (places->nodes.empty()) return nullptr;
+    if (locations->nodes.empty()) return nullptr;
     return fail(ErrorCode::wrong_input,
-                std::to_string(places->nodes.size()) +
+                std::to_string(locations->nodes.size()) +
                     " nodes have a part of this run: resume it with --listen "
                     "tcp://HOST:PORT; what those do that do not come back "
                     "goes elsewhere");
@@ -58,9 +58,9 @@ Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
   auto name = name_of_run(journal);
   if (!name) return std::unexpected(name.error());
   options.run = std::move(*name);
-  options.spared_head = places->spares_head;
+  options.spared_head = locations->spares_head;
   options.spares_head = flags.no_local;
-  options.expected = std::move(places->nodes);
+  options.expected = std::move(locations->nodes);
   options.start = start;
   options.own =
       make_hello(installation, weft_version(), !start.machine.gpus.empty());

@@ -5,8 +5,9 @@
 #include <system_error>
 #include <utility>
 
-#include "actors/llm_templates.hpp"
+#include "actors/llm/templates.hpp"
 #include "config/settings.hpp"
+#include "messages/earlier_names.hpp"
 #include "messages/joined.hpp"
 #include "runtime/llm/utf8.hpp"
 #include "runtime/machine/files.hpp"
@@ -22,7 +23,8 @@ constexpr std::string_view kEnding = ".md";
 
 std::string names_of_all() {
   std::vector<std::string> names;
-  for (const LlmTemplate& one : llm_templates()) names.emplace_back(one.name);
+  for (const LlmTemplate& llm_template : llm_templates())
+    names.emplace_back(llm_template.name);
   return joined(names, ", ");
 }
 
@@ -36,7 +38,8 @@ std::string words_of(const LlmTemplate& known) {
 }
 
 Result<PromptFile> read_prompt(const fs::path& file) {
-  PromptFile prompt{file.stem().string(), ""};
+  PromptFile prompt{
+      std::string(earlier::value_now("prompt", file.stem().string())), ""};
   const auto known =
       std::ranges::find(llm_templates(), prompt.name, &LlmTemplate::name);
   if (known == llm_templates().end()) {
@@ -109,11 +112,11 @@ Result<std::vector<PromptFile>> read_prompt_files(LlmOptions& options) {
 
 std::vector<PromptOverride> keep_prompts(const std::vector<PromptFile>& files,
                                          Blobs& blobs) {
-  std::vector<PromptOverride> kept;
+  std::vector<PromptOverride> prompt_overrides;
   for (const PromptFile& file : files) {
-    kept.push_back({file.name, blobs.put(file.text)});
+    prompt_overrides.push_back({file.name, blobs.put(file.text)});
   }
-  return kept;
+  return prompt_overrides;
 }
 
 Result<void> write_prompt_files(const fs::path& folder) {
@@ -123,19 +126,19 @@ Result<void> write_prompt_files(const fs::path& folder) {
     return fail(ErrorCode::wrong_input,
                 "cannot make " + folder.string() + ": " + error.message());
   }
-  for (const LlmTemplate& one : llm_templates()) {
+  for (const LlmTemplate& llm_template : llm_templates()) {
     const fs::path file =
-        folder / (std::string(one.name) + std::string(kEnding));
+        folder / (std::string(llm_template.name) + std::string(kEnding));
     if (fs::exists(file, error)) {
       return fail(ErrorCode::wrong_input,
                   file.string() + " is there already: name another folder");
     }
   }
-  for (const LlmTemplate& one : llm_templates()) {
+  for (const LlmTemplate& llm_template : llm_templates()) {
     const fs::path file =
-        folder / (std::string(one.name) + std::string(kEnding));
+        folder / (std::string(llm_template.name) + std::string(kEnding));
     std::ofstream out(file, std::ios::binary);
-    out << one.text;
+    out << llm_template.text;
     if (!out.flush()) {
       return fail(ErrorCode::failed, "cannot write " + file.string());
     }

@@ -20,8 +20,9 @@ Result<Installation> ready_installation(const CommonFlags& common) {
     if (common.quiet || common.json) return;
     std::fprintf(stderr, "weft: %s\n", terminal_paragraph(text).c_str());
   };
-  if (const auto kept = keep_bytecode(*installation, say); !kept) {
-    say(kept.error().message + "; every process takes seconds longer to begin");
+  if (const auto stored = keep_bytecode(*installation, say); !stored) {
+    say(stored.error().message +
+        "; every process takes seconds longer to begin");
   }
   return installation;
 }

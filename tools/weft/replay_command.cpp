@@ -8,9 +8,9 @@
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
+#include "tools/weft/envelope_format.hpp"
 #include "tools/weft/json_line.hpp"
-#include "tools/weft/past_commands.hpp"
-#include "tools/weft/story.hpp"
+#include "tools/weft/replay_inspection.hpp"
 
 namespace weft {
 namespace {
@@ -32,7 +32,7 @@ void print_state(const Replay& replay) {
               replay.open_requests().size(),
               replay.open_requests().empty() ? "" : ":");
   for (const auto& [seq, request] : replay.open_requests()) {
-    std::printf("  %s\n", story_line(request).c_str());
+    std::printf("  %s\n", format_envelope(request).c_str());
   }
 }
 
@@ -60,7 +60,7 @@ int replay_command(const CommonFlags& common, const ReplayFlags& flags) {
   const auto journal = Journal::open_read_only(run->journal());
   if (!journal) return report_unreadable(common, journal.error());
   if (flags.step) return step_through(common, *journal);
-  if (flags.at != 0) return tell_moment(common, *journal, flags);
+  if (flags.at != 0) return show_moment(common, *journal, flags);
 
   const Stopwatch watch;
   ReadOnlyBlobs blobs(*journal);
@@ -72,7 +72,7 @@ int replay_command(const CommonFlags& common, const ReplayFlags& flags) {
     ++events;
     if (!flags.check && !common.quiet) {
       const std::string line =
-          common.json ? story_json(envelope) : story_line(envelope);
+          common.json ? envelope_json(envelope) : format_envelope(envelope);
       std::printf("%s\n", line.c_str());
     }
     fits = replay.feed(envelope);

@@ -7,16 +7,16 @@
 #include <stop_token>
 #include <thread>
 
-#include "actors/llm_seeds.hpp"
+#include "actors/llm/seeds.hpp"
 #include "messages/shown_text.hpp"
 #include "runtime/machine/either_stop.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/finished_run.hpp"
 #include "tools/weft/foreign_run.hpp"
-#include "tools/weft/hosted_run.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/own_runs.hpp"
-#include "tools/weft/run_place.hpp"
+#include "tools/weft/run_in_process.hpp"
+#include "tools/weft/run_machine.hpp"
 #include "tools/weft/run_settings.hpp"
 
 namespace weft {
@@ -54,10 +54,10 @@ Result<bool> may_ask_model(const Journal& journal, const RunOptions& options) {
   }
   bool is_searched = false;
   const auto read = journal.read(1, [&](const Envelope& envelope) {
-    if (envelope.type == SearchNearCut::name) is_searched = false;
+    if (envelope.type == SearchEagerContractions::name) is_searched = false;
     is_searched =
         is_searched || envelope.type == Compose::name ||
-        envelope.type == NearCutSearched::name ||
+        envelope.type == EagerContractionsSearched::name ||
         (envelope.dst == address::user && envelope.type == RunFinished::name);
     return true;
   });
@@ -105,9 +105,9 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   }
   std::optional<ForeignRun> foreign;
   if (!flags.trusted && !is_own(open.journal)) {
-    auto held = limit_foreign(*start, loaded->settings, flags);
-    if (!held) return report_error(common, held.error());
-    foreign = std::move(*held);
+    auto limited = limit_foreign(*start, loaded->settings, flags);
+    if (!limited) return report_error(common, limited.error());
+    foreign = std::move(*limited);
     say_remarks(common, *foreign);
   }
   if (!foreign || foreign->may_ask_models) {
@@ -122,11 +122,11 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
     if (!foreign->may_ask_models) llm.endpoints.clear();
   }
   const StopAfter budget(interrupt.token(), foreign ? foreign->budget_ms : 0);
-  const auto past =
-      flags.recorded ? Replay::Past::recorded : Replay::Past::decided_again;
+  const auto content_rule = flags.recorded ? Replay::ContentRule::recorded
+                                           : Replay::ContentRule::decided_again;
   const auto end = host_rest(
       {common, flags.listen, *installation, llm, display, budget.token()}, open,
-      foreign ? foreign->start : *start, past);
+      foreign ? foreign->start : *start, content_rule);
   if (!end) return report_error(common, end.error());
   if (end->kind == HostEnd::Kind::finished) {
     const auto written = write_missing_files(open.journal, open.directory);

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/device.hpp"
-#include "actors/llm_seeds.hpp"
+#include "actors/llm/seeds.hpp"
 #include "compiler/python/inductor.hpp"
 #include "compiler/targets.hpp"
 #include "messages/protection.hpp"
@@ -16,11 +16,11 @@
 #include "tools/weft/commands.hpp"
 #include "tools/weft/describe.hpp"
 #include "tools/weft/finished_run.hpp"
-#include "tools/weft/hosted_run.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/own_runs.hpp"
-#include "tools/weft/run_place.hpp"
+#include "tools/weft/run_in_process.hpp"
+#include "tools/weft/run_machine.hpp"
 #include "tools/weft/run_settings.hpp"
 
 namespace weft {
@@ -165,16 +165,16 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags) {
     const auto problem = read_file(flags.problem);
     if (!problem) return std::unexpected(problem.error());
     const std::string name = flags.problem.filename();
-    const std::string told = repaired_utf8(name);
-    if (told != name) {
+    const std::string shown = repaired_utf8(name);
+    if (shown != name) {
       return fail(ErrorCode::wrong_input,
-                  "the name of " + told + " is not UTF-8: rename it");
+                  "the name of " + shown + " is not UTF-8: rename it");
     }
   }
   auto installation = ready_installation(common);
   if (!installation) return std::unexpected(installation.error());
   ready.installation = std::move(*installation);
-  auto machine = place_run(flags.options, ready.installation);
+  auto machine = resolve_machine(flags.options, ready.installation);
   if (!machine) return std::unexpected(machine.error());
   ready.machine = std::move(*machine);
   settle_seeds(flags, ready.machine);
@@ -186,13 +186,13 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags) {
 /// A run goes on without what the probe would have said.
 void probe(const CommonFlags& common, const RunFlags& flags, Ready& ready) {
   if (asks_models(flags.options)) {
-    const auto told =
+    const auto answer =
         add_model_facts(ready.machine, flags.options, ready.installation);
-    if (!told && !common.quiet) {
+    if (!answer && !common.quiet) {
       std::fprintf(stderr,
                    "weft: the processor could not be measured: %s; the "
                    "language model is not told its rates\n",
-                   told.error().message.c_str());
+                   answer.error().message.c_str());
     }
   }
   const auto probed = add_gpu_numbers(ready.machine, ready.installation);
@@ -215,11 +215,11 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
       create_run(folder, flags.fast_sync ? Sync::normal : Sync::full);
   if (!run) return report_error(common, run.error());
   OpenRun& open = **run;
-  const auto kept = open.journal.set_meta(
+  const auto stored = open.journal.set_meta(
       kCheckoutMeta,
       checkout_of(flags.problem)
           .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  if (!kept) return report_error(common, kept.error());
+  if (!stored) return report_error(common, stored.error());
   remember_settings(open.journal, common.config);
   RunOptions options = flags.options;
   if (options.budget_ms > 0) {  // the roles' time begins now

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "actors/llm_search.hpp"
+#include "actors/llm/search.hpp"
 #include "actors/roster.hpp"
 #include "compiler/choices/choices.hpp"
 #include "compiler/graph/symbolic_shapes.hpp"
@@ -40,44 +40,45 @@ std::string check_seed_source(const std::string& name) {
 }
 
 /// "1", or "2:1".
-std::optional<SizePlace> place_in(std::string_view text) {
+std::optional<SymbolicDim> parse_dim(std::string_view text) {
   const std::size_t colon = text.find(':');
   const auto input = colon == text.npos ? std::optional(-1)
                                         : small_number(text.substr(0, colon));
   const auto dim = small_number(text.substr(colon + 1));  // npos + 1 is 0
   if (!input || !dim) return std::nullopt;
-  return SizePlace{*input, *dim};
+  return SymbolicDim{*input, *dim};
 }
 
-std::string check_place(const std::string& text) {
-  if (place_in(text)) return "";
+std::string check_dim(const std::string& text) {
+  if (parse_dim(text)) return "";
   return "'" + text + "' is no dimension: 1, or 2:1 for the third input's";
 }
 
 /// Those of --dynamic-dim, after that of --dynamic-batch.
-void set_places(RunOptions& options, const std::vector<std::string>& dims) {
-  std::vector<SizePlace> places;
-  if (options.dynamic_batch) places.emplace_back();
+void set_symbolic_dims(RunOptions& options,
+                       const std::vector<std::string>& dims) {
+  std::vector<SymbolicDim> locations;
+  if (options.dynamic_batch) locations.emplace_back();
   for (const std::string& text : dims) {
-    const SizePlace place = place_in(text).value();
-    if (std::ranges::find(places, place) != places.end()) {
+    const SymbolicDim symbol = parse_dim(text).value();
+    if (std::ranges::find(locations, symbol) != locations.end()) {
       throw CLI::ValidationError("--dynamic-dim",
-                                 size_flag(place) +
+                                 size_flag(symbol) +
                                      " is there twice: each dimension "
                                      "is a symbol once");
     }
-    places.push_back(place);
+    locations.push_back(symbol);
   }
-  if (places.size() > kSymbolsMax) {
+  if (locations.size() > kSymbolsMax) {
     throw CLI::ValidationError("--dynamic-dim",
                                "two sizes can be symbols, and these are " +
-                                   std::to_string(places.size()) +
+                                   std::to_string(locations.size()) +
                                    ": leave out those that stay as they are");
   }
   options.dynamic_batch = true;
-  options.dynamic_input = places.front().input;
-  options.dynamic_dim = places.front().dim;
-  options.dynamic_more.assign(places.begin() + 1, places.end());
+  options.dynamic_input = locations.front().input;
+  options.dynamic_dim = locations.front().dim;
+  options.dynamic_more.assign(locations.begin() + 1, locations.end());
 }
 
 /// What is built, and by which rules.
@@ -105,7 +106,7 @@ Options add_subject(CLI::App& app, RunOptions& options) {
              "The rule that the module must meet: weft's, KernelBench's "
              "own (near to eager), or a module for each if they differ "
              "(run: weft; bench: both)")
-          ->check(CLI::IsMember({"weft", "near-eager", "both"})),
+          ->check(CLI::IsMember({"weft", "kernelbench", "both"})),
       app.add_option("--rounding", options.rounding,
                      "Between operators: as eager, or free to fuse them")
           ->check(CLI::IsMember({"eager", "free"}))
@@ -124,12 +125,12 @@ Options add_subject(CLI::App& app, RunOptions& options) {
       app.add_option_function<std::vector<std::string>>(
              "--dynamic-dim",
              [&options](const std::vector<std::string>& dims) {
-               set_places(options, dims);
+               set_symbolic_dims(options, dims);
              },
              "The same for another dimension than the first: 1 (a sequence), "
              "or 2:1 for the third input's; two of both flags may be given")
           ->allow_extra_args(false)
-          ->check(CLI::Validator(check_place, "[INPUT:]DIM")),
+          ->check(CLI::Validator(check_dim, "[INPUT:]DIM")),
       app.add_option("--seeds", options.seeds,
                      "Sources of candidate kernels, with commas")
           ->delimiter(',')
@@ -140,7 +141,8 @@ Options add_subject(CLI::App& app, RunOptions& options) {
                      "Kernels tried for a subgraph, at most")
           ->check(CLI::Range(1, 64))
           ->capture_default_str(),
-      app.add_option("--seed", options.seed, "Seed of all random inputs")
+      app.add_option("--random-seed", options.random_seed,
+                     "Seed of all random inputs")
           ->capture_default_str(),
   };
 }

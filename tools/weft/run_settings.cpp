@@ -36,20 +36,22 @@ void remember_settings(Journal& journal, const std::optional<fs::path>& named) {
   std::error_code error;
   const fs::path file = fs::absolute(*named, error);
   const std::string identity = new_identity();
-  const fs::path place = kept_at(identity);
-  if (error || place.empty()) return;
-  fs::create_directories(place.parent_path(), error);
+  const fs::path settings_path = kept_at(identity);
+  if (error || settings_path.empty()) return;
+  fs::create_directories(settings_path.parent_path(), error);
   if (error || !journal.set_meta(kIdentityMeta, identity)) return;
-  [[maybe_unused]] const auto kept = write_file_whole(place, file.string());
+  [[maybe_unused]] const auto written =
+      write_file_whole(settings_path, file.string());
 }
 
 std::optional<fs::path> remembered_settings(const Journal& journal) {
-  const fs::path place = kept_at(journal.meta(kIdentityMeta).value_or(""));
-  if (place.empty()) return std::nullopt;
-  const auto kept = read_file(place);
+  const fs::path settings_path =
+      kept_at(journal.meta(kIdentityMeta).value_or(""));
+  if (settings_path.empty()) return std::nullopt;
+  const auto text = read_file(settings_path);
   std::error_code error;
-  if (!kept || !fs::exists(*kept, error)) return std::nullopt;
-  return fs::path(*kept);
+  if (!text || !fs::exists(*text, error)) return std::nullopt;
+  return fs::path(*text);
 }
 
 }  // namespace weft

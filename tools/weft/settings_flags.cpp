@@ -9,7 +9,8 @@
 #include "config/folder_settings.hpp"
 #include "messages/shown_text.hpp"
 #include "runtime/sandbox/secret_variables.hpp"
-#include "tools/weft/story.hpp"
+#include "tools/weft/earlier_flags.hpp"
+#include "tools/weft/envelope_format.hpp"
 
 namespace weft {
 namespace {
@@ -89,11 +90,13 @@ void reject_unknown_variables(const CLI::App& verb,
   std::set<std::string> known;
   for (const std::string& name : setting_names(verb)) {
     known.insert(variable_of(section + "." + name));
+    const std::string before = earlier_setting(section + "." + name);
+    if (!before.empty()) known.insert(variable_of(before));
   }
   const std::string start = variable_of(section + ".");
   for (char** at = environ; *at != nullptr; ++at) {
-    const std::string_view one = *at;
-    const std::string name(one.substr(0, one.find('=')));
+    const std::string_view current = *at;
+    const std::string name(current.substr(0, current.find('=')));
     if (!name.starts_with(start) || known.contains(name)) continue;
     reject(name +
            ": there is no such setting: 'weft config' lists those there are");
@@ -102,9 +105,9 @@ void reject_unknown_variables(const CLI::App& verb,
 
 /// Settings are loaded more than once in a command.
 void say_once(const std::vector<std::string>& remarks) {
-  static std::set<std::string> said;
+  static std::set<std::string> output;
   for (const std::string& remark : remarks) {
-    if (!said.insert(remark).second) continue;
+    if (!output.insert(remark).second) continue;
     std::fprintf(stderr, "weft: %s\n", terminal_line(remark).c_str());
   }
 }
@@ -141,10 +144,30 @@ Result<LoadedSettings> load_settings(
   return LoadedSettings{std::move(*settings), std::move(*endpoints)};
 }
 
+namespace {
+
+/// A setting that is given by the name that it had before.
+void take_earlier_name(Settings& settings, const std::string& name) {
+  const std::string before = earlier_setting(name);
+  if (before.empty()) return;
+  take_environment(settings, before, &process_environment);
+  auto given = settings.extract(before);
+  if (given.empty()) return;
+  say_once(
+      {given.mapped().origin + ": " + before + " is called " + name + " now"});
+  given.key() = name;
+  settings.insert(std::move(given));
+}
+
+}  // namespace
+
 void apply_settings(CLI::App& verb, const std::string& section,
                     const std::optional<std::filesystem::path>& named) {
   auto loaded = load_settings(named);
   if (!loaded) reject(loaded.error().message);
+  for (const std::string& name : setting_names(verb)) {
+    take_earlier_name(loaded->settings, section + "." + name);
+  }
   reject_unknown(verb, section, loaded->settings);
   reject_unknown_variables(verb, section);
   // What was typed is known before anything is added to it.

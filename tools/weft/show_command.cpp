@@ -11,22 +11,22 @@
 #include "messages/shown_text.hpp"
 #include "runtime/journal/journal.hpp"
 #include "runtime/store/run_directory.hpp"
-#include "tools/weft/candidate_story.hpp"
+#include "tools/weft/candidate_summary.hpp"
 #include "tools/weft/commands.hpp"
+#include "tools/weft/envelope_format.hpp"
 #include "tools/weft/report_file.hpp"
-#include "tools/weft/story.hpp"
-#include "tools/weft/waits_story.hpp"
+#include "tools/weft/wait_summary.hpp"
 
 namespace weft {
 namespace {
 
 /// What a person wants to know of a run, gathered in one pass.
-struct Story {
+struct RunSummary {
   std::optional<RunStart> start;
   std::optional<RunFinished> finished;
   std::map<std::string, std::vector<SeedResult>> seeds;  // by subgraph
   std::vector<SubgraphDone> subgraphs;
-  WaitsStory waits;
+  WaitSummary waits;
   std::optional<nlohmann::json> origin;  ///< of a fork
   std::uint64_t events = 0;
   std::uint64_t stale = 0;
@@ -37,19 +37,20 @@ std::string text_of(const nlohmann::json& data) {
   return data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-void take(Story& story, const Envelope& envelope) {
-  ++story.events;
-  if (envelope.dst == "stale") ++story.stale;
+void take(RunSummary& run_summary, const Envelope& envelope) {
+  ++run_summary.events;
+  if (envelope.dst == "stale") ++run_summary.stale;
   const auto message = decode(envelope.type, envelope.body);
   if (!message) return;
-  story.waits.take(envelope, *message);
-  if (const auto* m = std::get_if<RunStart>(&*message)) story.start = *m;
-  if (const auto* m = std::get_if<RunFinished>(&*message)) story.finished = *m;
+  run_summary.waits.take(envelope, *message);
+  if (const auto* m = std::get_if<RunStart>(&*message)) run_summary.start = *m;
+  if (const auto* m = std::get_if<RunFinished>(&*message))
+    run_summary.finished = *m;
   if (const auto* m = std::get_if<SubgraphDone>(&*message)) {
-    story.subgraphs.push_back(*m);
+    run_summary.subgraphs.push_back(*m);
   }
   if (const auto* m = std::get_if<SeedResult>(&*message)) {
-    story.seeds[instance_of(envelope.dst)].push_back(*m);
+    run_summary.seeds[instance_of(envelope.dst)].push_back(*m);
   }
 }
 
@@ -59,7 +60,8 @@ void print_tree(std::multimap<std::string, const SeedResult*>& by_parent,
                 const std::string& parent, std::size_t depth) {
   std::vector<const SeedResult*> here;
   const auto [first, last] = by_parent.equal_range(parent);
-  for (auto one = first; one != last; ++one) here.push_back(one->second);
+  for (auto current = first; current != last; ++current)
+    here.push_back(current->second);
   by_parent.erase(first, last);
   for (const SeedResult* result : here) {
     std::printf("%s%s\n", std::string(4 + 2 * depth, ' ').c_str(),
@@ -86,10 +88,10 @@ void print_seeds(const std::vector<SeedResult>& results) {
 
 /// How many seeds of a subgraph were judged: the others were stopped when one
 /// was as good as any can be.
-int judged(const Story& story, const std::string& subgraph) {
+int judged(const RunSummary& run_summary, const std::string& subgraph) {
   std::set<std::string> ids;  // the best is timed twice
-  const auto seeds = story.seeds.find(subgraph);
-  if (seeds == story.seeds.end()) return 0;
+  const auto seeds = run_summary.seeds.find(subgraph);
+  if (seeds == run_summary.seeds.end()) return 0;
   for (const SeedResult& result : seeds->second) ids.insert(result.seed.id);
   return static_cast<int>(ids.size());
 }
@@ -113,11 +115,12 @@ std::string origin_line(const nlohmann::json& origin) {
   return terminal_line(text) + "\n";
 }
 
-std::string subgraph_line(const Story& story, const SubgraphDone& done) {
-  const int verdicts = judged(story, done.subgraph);
+std::string subgraph_line(const RunSummary& run_summary,
+                          const SubgraphDone& done) {
+  const int verdicts = judged(run_summary, done.subgraph);
   std::string text = "  " + terminal_line(done.subgraph) + "  " +
                      terminal_line(done.outcome) + "  " +
-                     std::to_string(done.right) + " of " +
+                     std::to_string(done.correct) + " of " +
                      std::to_string(verdicts) + " seeds right";
   if (done.seeds > verdicts) {
     text += ", " + std::to_string(done.seeds - verdicts) +
@@ -134,79 +137,81 @@ void say(const std::string& text) {
   std::printf("%s", terminal_listing(text).c_str());
 }
 
-void print(const Story& story, const std::string& only) {
-  if (story.origin) say(origin_line(*story.origin));
-  if (story.start) {
-    say(terminal_line(story.start->problem_name + ", target " +
-                      story.start->options.target + ", weft " +
-                      story.start->weft_version) +
+void print(const RunSummary& run_summary, const std::string& only) {
+  if (run_summary.origin) say(origin_line(*run_summary.origin));
+  if (run_summary.start) {
+    say(terminal_line(run_summary.start->problem_name + ", target " +
+                      run_summary.start->options.target + ", weft " +
+                      run_summary.start->weft_version) +
         "\n");
   }
-  for (const SubgraphDone& done : story.subgraphs) {
+  for (const SubgraphDone& done : run_summary.subgraphs) {
     if (!only.empty() && done.subgraph != only) continue;
-    say(subgraph_line(story, done));
-    const auto seeds = story.seeds.find(done.subgraph);
-    if (seeds != story.seeds.end()) print_seeds(seeds->second);
+    say(subgraph_line(run_summary, done));
+    const auto seeds = run_summary.seeds.find(done.subgraph);
+    if (seeds != run_summary.seeds.end()) print_seeds(seeds->second);
   }
   // Of those that have no verdict yet, what was found so far.
-  for (const auto& [id, results] : story.seeds) {
+  for (const auto& [id, results] : run_summary.seeds) {
     const bool is_done = std::ranges::any_of(
-        story.subgraphs,
+        run_summary.subgraphs,
         [&](const SubgraphDone& done) { return done.subgraph == id; });
     if (is_done || (!only.empty() && id != only)) continue;
     say("  " + terminal_line(id) + "  no verdict yet  " +
-        std::to_string(judged(story, id)) + " seeds judged so far\n");
+        std::to_string(judged(run_summary, id)) + " seeds judged so far\n");
     print_seeds(results);
   }
-  if (only.empty()) say(story.waits.text(story.finished.has_value()));
-  say(std::to_string(story.events) + " events, " + std::to_string(story.stale) +
-      " stale replies\n");
-  say(story.finished ? terminal_paragraph(story.finished->summary) + "\n"
-                     : "not finished: weft resume goes on\n");
+  if (only.empty())
+    say(run_summary.waits.text(run_summary.finished.has_value()));
+  say(std::to_string(run_summary.events) + " events, " +
+      std::to_string(run_summary.stale) + " stale replies\n");
+  say(run_summary.finished
+          ? terminal_paragraph(run_summary.finished->summary) + "\n"
+          : "not finished: weft resume goes on\n");
 }
 
 /// The same for a tool: an object a subgraph, then one for the run.
-void print_json(const Story& story, const std::string& only) {
+void print_json(const RunSummary& run_summary, const std::string& only) {
   using nlohmann::json;
-  for (const SubgraphDone& done : story.subgraphs) {
+  for (const SubgraphDone& done : run_summary.subgraphs) {
     if (!only.empty() && done.subgraph != only) continue;
     json line = {{"subgraph", done.subgraph},
                  {"outcome", done.outcome},
                  {"reason", done.reason},
                  {"seeds", done.seeds},
-                 {"judged", judged(story, done.subgraph)},
-                 {"right", done.right},
+                 {"judged", judged(run_summary, done.subgraph)},
+                 {"correct", done.correct},
                  {"llm_note", done.llm.note},
                  {"results", json::array()}};
-    const auto seeds = story.seeds.find(done.subgraph);
-    if (seeds != story.seeds.end()) {
+    const auto seeds = run_summary.seeds.find(done.subgraph);
+    if (seeds != run_summary.seeds.end()) {
       for (const SeedResult& result : seeds->second) {
         line["results"].push_back(candidate_json(result));
       }
     }
     std::printf("%s\n", text_of(line).c_str());
   }
-  json line = {{"origin", story.origin.value_or(json())},
-               {"events", story.events},
-               {"stale", story.stale},
-               {"finished", story.finished.has_value()}};
-  line.update(story.waits.json(story.finished.has_value()));
-  if (story.finished) {
-    line["exit_code"] = story.finished->exit_code;
-    line["summary"] = story.finished->summary;
+  json line = {{"origin", run_summary.origin.value_or(json())},
+               {"events", run_summary.events},
+               {"stale", run_summary.stale},
+               {"finished", run_summary.finished.has_value()}};
+  line.update(run_summary.waits.json(run_summary.finished.has_value()));
+  if (run_summary.finished) {
+    line["exit_code"] = run_summary.finished->exit_code;
+    line["summary"] = run_summary.finished->summary;
   }
   std::printf("%s\n", text_of(line).c_str());
 }
 
 /// Of one candidate, of which there may be several results: the last counts,
 /// for the best is timed once more, longer.
-int tell_candidate(const CommonFlags& common, const Story& story,
+int show_candidate(const CommonFlags& common, const RunSummary& run_summary,
                    const std::string& subgraph, const std::string& id) {
   const SeedResult* found = nullptr;
-  const auto seeds = story.seeds.find(subgraph);
-  if (seeds != story.seeds.end()) {
-    for (const SeedResult& one : seeds->second) {
-      if (one.seed.id == id) found = &one;
+  const auto seeds = run_summary.seeds.find(subgraph);
+  if (seeds != run_summary.seeds.end()) {
+    for (const SeedResult& seed_result : seeds->second) {
+      if (seed_result.seed.id == id) found = &seed_result;
     }
   }
   if (!found) {
@@ -248,20 +253,21 @@ int show_command(const CommonFlags& common, const ShowFlags& flags) {
   if (!journal) return report_error(common, journal.error());
   const auto slash = flags.subgraph.find('/');
   const std::string subgraph = flags.subgraph.substr(0, slash);
-  Story story;
+  RunSummary run_summary;
   if (const auto origin = journal->meta("origin")) {
     auto about = nlohmann::json::parse(*origin, nullptr, false);
-    if (about.is_object()) story.origin = std::move(about);
+    if (about.is_object()) run_summary.origin = std::move(about);
   }
   std::uint64_t shown = 0;
   const auto read = journal->read(1, [&](const Envelope& envelope) {
-    take(story, envelope);
+    take(run_summary, envelope);
     if (!subgraph.empty() && !concerns(envelope, subgraph)) return true;
     ++shown;
     if (flags.events) {
       const std::size_t body_max = common.verbose ? 1 << 20 : 160;
-      std::printf("%s\n", common.json ? story_json(envelope).c_str()
-                                      : story_line(envelope, body_max).c_str());
+      std::printf("%s\n", common.json
+                              ? envelope_json(envelope).c_str()
+                              : format_envelope(envelope, body_max).c_str());
     }
     return true;
   });
@@ -277,10 +283,10 @@ int show_command(const CommonFlags& common, const ShowFlags& flags) {
   }
   if (flags.events) return 0;
   if (slash != std::string::npos) {
-    return tell_candidate(common, story, subgraph,
+    return show_candidate(common, run_summary, subgraph,
                           flags.subgraph.substr(slash + 1));
   }
-  (common.json ? print_json : print)(story, subgraph);
+  (common.json ? print_json : print)(run_summary, subgraph);
   return 0;
 }
 

@@ -9,26 +9,26 @@
 namespace weft {
 namespace {
 
-struct SeedRange {
+struct RandomSeeds {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
 };
 
-Result<SeedRange> parse_range(const std::string& text) {
-  SeedRange range;
+Result<RandomSeeds> parse_range(const std::string& text) {
+  RandomSeeds range;
   unsigned long long from = 0;
   unsigned long long to = 0;
   char rest = 0;
   if (std::sscanf(text.c_str(), "%llu..%llu%c", &from, &to, &rest) == 2 &&
       from <= to) {
-    return SeedRange{from, to};
+    return RandomSeeds{from, to};
   }
   if (std::sscanf(text.c_str(), "%llu%c", &from, &rest) == 1) {
-    return SeedRange{from, from};
+    return RandomSeeds{from, from};
   }
-  return fail(
-      ErrorCode::wrong_input,
-      "--seeds takes A..B with A <= B, or one number, not '" + text + "'");
+  return fail(ErrorCode::wrong_input,
+              "--random-seeds takes A..B with A <= B, or one number, not '" +
+                  text + "'");
 }
 
 /// A simulated run as a run directory, for whatever reads journals.
@@ -48,12 +48,12 @@ Result<void> keep(const SimulationEnd& end, const std::filesystem::path& out) {
 }  // namespace
 
 int simulate_command(const CommonFlags& common, const SimulateFlags& flags) {
-  const auto range = parse_range(flags.seeds);
+  const auto range = parse_range(flags.random_seeds);
   if (!range) return report_error(common, range.error());
   if (flags.out && range->from != range->to) {
     return report_error(common,
                         {ErrorCode::wrong_input,
-                         "--out keeps one run: name one seed, --seeds N"});
+                         "--out keeps one run: name one, --random-seeds N"});
   }
   SimulationOptions options;
   options.make_role = &make_role;
@@ -64,8 +64,8 @@ int simulate_command(const CommonFlags& common, const SimulateFlags& flags) {
     events += end.events;
     crashes += static_cast<std::uint64_t>(end.crashes);
     if (flags.out) {
-      const auto kept = keep(end, *flags.out);
-      if (!kept) return report_error(common, kept.error());
+      const auto stored = keep(end, *flags.out);
+      if (!stored) return report_error(common, stored.error());
     }
     if (!end.problem.empty()) {
       return report_error(

@@ -19,14 +19,14 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The exit code; what it says goes to the file.
-Result<int> run(std::vector<std::string> words, const fs::path& said) {
+Result<int> run(std::vector<std::string> words, const fs::path& path) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, said.c_str(),
+  posix_spawn_file_actions_addopen(&actions, 1, path.c_str(),
                                    O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
   pid_t pid = -1;
@@ -90,9 +90,9 @@ Result<std::string> run_tiny_problem(const Installation& installation) {
   const auto code = run(std::move(words), said);
   if (!code) return std::unexpected(code.error());
   if (*code == 0) return summary_in(out);
-  const std::string told = last_line(said);
+  const std::string text = last_line(said);
   return fail(ErrorCode::failed, "exit code " + std::to_string(*code) +
-                                     (told.empty() ? "" : ": " + told));
+                                     (text.empty() ? "" : ": " + text));
 }
 
 }  // namespace weft

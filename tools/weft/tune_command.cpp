@@ -11,7 +11,7 @@
 #include "runtime/journal/journal.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/store/run_directory.hpp"
-#include "tools/weft/driven_run.hpp"
+#include "tools/weft/run_python_driver.hpp"
 
 namespace weft {
 namespace {
@@ -130,8 +130,8 @@ void print(const CommonFlags& common, const Sweep& sweep, const Trial& trial,
 }  // namespace
 
 int tune_command(const CommonFlags& common, const TuneFlags& flags) {
-  if (const auto one = check_one_mode(flags.run.options); !one) {
-    return report_error(common, one.error());
+  if (const auto valid = check_one_mode(flags.run.options); !valid) {
+    return report_error(common, valid.error());
   }
   const auto sweep = parse_sweep(flags.sweep);
   if (!sweep) return report_error(common, sweep.error());

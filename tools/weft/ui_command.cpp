@@ -14,7 +14,7 @@ namespace {
 Result<PageServer::Options> options_of(const UiFlags& flags) {
   const auto colon = flags.listen.rfind(':');
   PageServer::Options options;
-  options.place = flags.place;
+  options.root = flags.root;
   std::string host = flags.listen.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) {
     host = host.substr(1, host.size() - 2);
@@ -51,9 +51,9 @@ std::string address_of(const PageServer::Options& options, int port) {
 int ui_command(const CommonFlags& common, const UiFlags& flags) {
   const Interrupt interrupt;
   std::error_code error;
-  if (!std::filesystem::exists(flags.place, error)) {
+  if (!std::filesystem::exists(flags.root, error)) {
     return report_error(
-        common, {ErrorCode::wrong_input, "there is no " + flags.place.string() +
+        common, {ErrorCode::wrong_input, "there is no " + flags.root.string() +
                                              ": name a run directory, or a "
                                              "folder that has some"});
   }

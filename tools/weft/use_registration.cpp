@@ -7,7 +7,7 @@
 #include "tools/weft/command_registration.hpp"
 #include "tools/weft/config_command.hpp"
 #include "tools/weft/doctor_command.hpp"
-#include "tools/weft/driven_run.hpp"
+#include "tools/weft/run_python_driver.hpp"
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/number_range.hpp"
 #include "tools/weft/run_flags.hpp"
@@ -38,12 +38,12 @@ int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
                          "leave out --train or --untrusted-problem"});
   }
   if (flags.options.mode == kBothModes && is_alone) {
-    return driven_run(common, flags, kModesDriver);
+    return run_python_driver(common, flags, kModesDriver);
   }
   if (const auto one = check_one_mode(flags.options); !one) {
     return report_error(common, one.error());
   }
-  return flags.train ? driven_run(common, flags, kTrainDriver)
+  return flags.train ? run_python_driver(common, flags, kTrainDriver)
                      : run_command(common, flags);
 }
 
@@ -125,7 +125,7 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
   eval->add_flag("!--no-compile-baseline", flags.compile_baseline,
                  "Do not time torch.compile");
   eval->add_option(
-      "--seed", flags.seed,
+      "--random-seed", flags.random_seed,
       "Seed of all checked inputs (default: a random one, which is "
       "printed)");
   eval->add_option("--timing-ms", flags.timing_ms, "Time spent on timing")

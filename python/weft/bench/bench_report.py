@@ -69,8 +69,8 @@ def _near(rows):
         return None
     accepted = [row for row in near if row["verified"]]
     beside = sum(1 for row in accepted
-                 if row["near_module"] == score.NEAR_MODULE)
-    compiled = [row for row in near if row["compile_near_eager"] == "near"]
+                 if row["kernelbench_module"] == score.NEAR_MODULE)
+    compiled = [row for row in near if row["compile_kernelbench"] == "within"]
     both = sum(1 for row in compiled if row["verified"])
     lines = [f"* By KernelBench's own rule (near to eager): {len(accepted)} of "
              f"{len(near)} accepted, {beside} of them with another module than "
@@ -339,12 +339,12 @@ def _every(rows):
 
 
 def _nearness(row):
-    """"near", or what the module that is gains over torch.compile."""
-    if not row["near_eager"]:
+    """"yes", or what the module that is gains over torch.compile."""
+    if not row["kernelbench"]:
         return "–"
-    if row["near_module"] != score.NEAR_MODULE:
-        return {"far": "no"}.get(row["near_eager"], row["near_eager"])
-    return f"another: {_over(row, 'near_over_compile')}"
+    if row["kernelbench_module"] != score.NEAR_MODULE:
+        return {"within": "yes", "outside": "no"}.get(row["kernelbench"], row["kernelbench"])
+    return f"another: {_over(row, 'kernelbench_over_compile')}"
 
 
 def _ms(row, side):

@@ -54,23 +54,23 @@ def evaluation(settings, row):
     metadata = {"hardware": hardware_of(settings, [row]),
                 "device": device_of(settings)}
     is_correct = row["verified"] and (
-        not row["near_eager"] or bool(row["near_module"]))
+        not row["kernelbench"] or bool(row["kernelbench_module"]))
     if is_correct:
         metadata["correctness_trials"] = f"({row['cases']} / {row['cases']})"
     else:
         issue = "correctness_issue" if result else "other_error"
-        metadata[issue] = (row["reason"] or row["near_reason"]
+        metadata[issue] = (row["reason"] or row["kernelbench_reason"]
                            or row["verdict"])
-    if row["near_eager"]:
-        metadata["weft_near_eager"] = row["near_eager"]
+    if row["kernelbench"]:
+        metadata["weft_kernelbench"] = row["kernelbench"]
     if row["max_error"] is not None:
         # Normalised, against float64: not KernelBench's absolute difference.
         metadata["weft_max_error"] = row["max_error"]
         metadata["weft_tolerance"] = row["tolerance"]
     if row["discriminating"] is False:
         metadata["weft_not_discriminating"] = True
-    is_other = row["near_module"] == score.NEAR_MODULE
-    timed = result["near_module"] if is_other else result
+    is_other = row["kernelbench_module"] == score.NEAR_MODULE
+    timed = result["kernelbench_module"] if is_other else result
     times = timed["timing"]["candidate"] if timed else None
     stats = statistics_of(times, settings, row) if is_correct else {}
     return {"sample_id": 0, "compiled": bool(result),

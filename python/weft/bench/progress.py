@@ -61,7 +61,7 @@ class Progress:
         verified = sum(1 for row in rows if row["verified"])
         if self._settings["json"]:
             print(json.dumps({"problems": len(rows), "verified": verified,
-                              "near_eager": near_count(rows),
+                              "kernelbench": near_count(rows),
                               "left": left, "stopped_by": stopping,
                               "out": self._settings["out"]}), flush=True)
             return
@@ -135,9 +135,9 @@ def sentence(row):
     for name, words in (("over_eager", "eager"), ("over_compile", "compile")):
         if row[name]:
             text += f", {row[name]:.2f}x over {words}"
-    if row["near_eager"]:
-        text += {"own": ", near eager", "near": ", near eager by another"}.get(
-            row["near_module"], ", not near eager")
+    if row["kernelbench"]:
+        text += {"own": ", near eager", "other": ", near eager by another"}.get(
+            row["kernelbench_module"], ", not near eager")
     if not row["verified"] and row["reason"]:
         text += f" ({sentences.whole_sentences(row['reason'], 200)})"
     return f"{text}, {row['wall_s']:.0f} s"

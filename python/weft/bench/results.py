@@ -26,9 +26,9 @@ COLUMNS = (
     "ours_mhz", "eager_mhz", "throttled",
     "kernels_ours", "kernels_extern", "variants", "compile_error", "wall_s",
     "group", "shown_precision", "framework_precision",
-    "near_eager", "compile_near_eager", "near_reason", "near_module",
-    "near_us", "near_over_eager", "near_over_eager_low", "near_over_eager_high",
-    "near_over_compile", "near_over_compile_low", "near_over_compile_high",
+    "kernelbench", "compile_kernelbench", "kernelbench_reason", "kernelbench_module",
+    "kernelbench_us", "kernelbench_over_eager", "kernelbench_over_eager_low", "kernelbench_over_eager_high",
+    "kernelbench_over_compile", "kernelbench_over_compile_low", "kernelbench_over_compile_high",
     "generated_over_eager", "best", "best_over_eager", "best_over_compile",
 )
 
@@ -90,7 +90,7 @@ def lacked_memory(made):
     memory."""
     parts = made["result"]["subgraphs"] if made["result"] else []
     reasons = [made["reason"], made["compile_error"] or "",
-               made["near_reason"] or "",
+               made["kernelbench_reason"] or "",
                *(made["result"] or {}).get("notes", ()),
                *(part["reason"] for part in parts)]
     return any(words in reason for reason in reasons for words in (
@@ -121,27 +121,27 @@ def _add_nearness(made, result):
     verdict = result["verdict"]
     made["shown_precision"] = verdict.get("precision")
     made["framework_precision"] = verdict.get("framework_precision")
-    found = verdict.get("near_eager")
+    found = verdict.get("kernelbench")
     if not found:
         return
-    made["near_eager"] = found["outcome"]
-    made["compile_near_eager"] = found["compiled"]
-    made["near_reason"] = found["reason"]
-    beside = result.get("near_module")
-    if made["verified"] and found["outcome"] == "near":
-        made["near_module"], timing = score.OWN_MODULE, result["timing"]
+    made["kernelbench"] = found["outcome"]
+    made["compile_kernelbench"] = found["compiled"]
+    made["kernelbench_reason"] = found["reason"]
+    beside = result.get("kernelbench_module")
+    if made["verified"] and found["outcome"] == "within":
+        made["kernelbench_module"], timing = score.OWN_MODULE, result["timing"]
     elif beside:
-        made["near_module"], timing = score.NEAR_MODULE, beside["timing"]
+        made["kernelbench_module"], timing = score.NEAR_MODULE, beside["timing"]
     else:
         return
     if timing["candidate"]:
-        made["near_us"] = timing["candidate"]["median_us"]
+        made["kernelbench_us"] = timing["candidate"]["median_us"]
     for name in ("over_eager", "over_compile"):
         told = timing[name]
         if told:
-            made["near_" + name] = told["ratio"]
-            made[f"near_{name}_low"] = told["low"]
-            made[f"near_{name}_high"] = told["high"]
+            made["kernelbench_" + name] = told["ratio"]
+            made[f"kernelbench_{name}_low"] = told["low"]
+            made[f"kernelbench_{name}_high"] = told["high"]
 
 
 def _add_best(made: dict[str, Any]) -> None:
@@ -258,7 +258,7 @@ def write(settings, rows, records, sessions):
 def _copy_kernel(settings, made, records):
     if not made["verified"] or made["group"]:
         return
-    inner = ["near_eager"] if made["near_module"] == score.NEAR_MODULE else []
+    inner = ["kernelbench"] if made["kernelbench_module"] == score.NEAR_MODULE else []
     source = os.path.join(settings["out"], "runs", made["key"], "composed",
                           *inner, "model_new.py")
     if not os.path.exists(source):

@@ -13,7 +13,7 @@ from weft.bench.records import NO_NETWORK
 
 #: What the module that KernelBench's own rule judges is: weft's, or the one that
 #: was composed beside it.
-OWN_MODULE, NEAR_MODULE = "own", "near"
+OWN_MODULE, NEAR_MODULE = "own", "other"
 THRESHOLDS = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 #: The seed generator whose code is Inductor's.
 INDUCTOR = "inductor"
@@ -43,11 +43,11 @@ def ratios(rows, name):
 def by_near_rule(rows):
     """The same rows as KernelBench's own evaluator would have them; those only
     that it was asked of."""
-    return [{**row, "verified": bool(row["near_module"]),
-             **{name: row["near_" + name] for name in (
+    return [{**row, "verified": bool(row["kernelbench_module"]),
+             **{name: row["kernelbench_" + name] for name in (
                  "over_eager", "over_eager_low", "over_eager_high",
                  "over_compile", "over_compile_low", "over_compile_high")}}
-            for row in rows if row["near_eager"]]
+            for row in rows if row["kernelbench"]]
 
 
 def fast_p(rows, name, threshold):

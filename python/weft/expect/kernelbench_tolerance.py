@@ -22,7 +22,7 @@ HALF_TOLERANCE = 1e-2
 #: Elements at once.
 CHUNK = 1 << 26
 
-NEAR, FAR, FAILED = "near", "far", "failed"
+NEAR, FAR, FAILED = "within", "outside", "failed"
 
 
 class NotJudged(Exception):
@@ -53,7 +53,7 @@ class Trial:
     outputs: list  #: tensors
 
     # As cases have them for WholeModel.write().
-    distribution = "near-eager"
+    distribution = "kernelbench"
 
 
 @dataclass

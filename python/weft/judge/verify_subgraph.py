@@ -73,8 +73,8 @@ class Verdict:
     #: How exact the products were, as the errors show: the candidate's, …
     precision: str = ""
     framework_precision: str = ""  #: … and the framework's
-    #: Of a module: near_eager.NearEager's, where that was asked.
-    near_eager: dict = field(default_factory=dict)
+    #: Of a module: kernelbench_tolerance's, where that was asked.
+    kernelbench: dict = field(default_factory=dict)
     #: Of a result refused for its errors, how many times the bound; else 0.
     beyond: float = 0.0
     #: Of a wrong result, the first elements (mismatches.first).

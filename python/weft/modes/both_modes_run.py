@@ -3,7 +3,7 @@ the mode, and one ModelNew that takes the kernels of the mode that it is in.
 
     RUN/eval, RUN/train            run directories
     RUN/composed/model_new.py      one file, judged in each mode as a whole
-    RUN/composed/near_eager/       another, where that is not near to eager
+    RUN/composed/kernelbench/       another, where that is not near to eager
     RUN/result.json, RUN/report.md
 
 The same command again goes on where it was.
@@ -24,7 +24,7 @@ from weft.shown_text import table_cell
 
 #: Of a budget, each mode's; the rest is for judging the whole.
 RUN_SHARE = 0.35
-NEAR_PATH = os.path.join("composed", "near_eager", "model_new.py")
+NEAR_PATH = os.path.join("composed", "kernelbench", "model_new.py")
 #: Of a module that is, in a mode, the framework's own forward.
 NO_KERNELS = {"ours": [], "externs": {}}
 UNTIMED = {"candidate": None, "over_eager": None, "over_compile": None}
@@ -79,7 +79,7 @@ def compose(settings, results):
     compose_near(settings, results)
     for mode in results:
         folder = os.path.join(settings["out"], mode)
-        for path in ("model_new.py", os.path.join("near_eager", "model_new.py")):
+        for path in ("model_new.py", os.path.join("kernelbench", "model_new.py")):
             # Where they cannot be copied, the module makes them again.
             with contextlib.suppress(OSError):
                 packages.hand_on(folder, read_text(folder, "composed", path),
@@ -112,13 +112,13 @@ def compose_own(settings, results):
 def compose_near(settings, results):
     """One more module, where kernels of the first are far from eager: of each
     mode those that are near, its run's second module where the first is far.
-    `near_module` of each result is what holds of it there; None: there is none."""
+    `kernelbench_module` of each result is what holds of it there; None: there is none."""
     found = {mode: near_in(settings, mode, result)
              for mode, result in results.items()}
-    is_wanted = any(result["near_module"] and is_far(result["verdict"])
+    is_wanted = any(result["kernelbench_module"] and is_far(result["verdict"])
                     for result in results.values())
     for result in results.values():
-        result["near_module"] = None
+        result["kernelbench_module"] = None
     if not is_wanted:
         return
     path = os.path.join(settings["out"], NEAR_PATH)
@@ -127,7 +127,7 @@ def compose_near(settings, results):
     if len(results) == 1:
         (mode, (text, module)), = found.items()
         write_text(text, path)
-        results[mode]["near_module"] = module
+        results[mode]["kernelbench_module"] = module
         return
     try:
         judged, refused = hold(settings, results, texts, path, why_far)
@@ -139,19 +139,19 @@ def compose_near(settings, results):
         return
     for mode, (verdict, timing) in judged.items():
         _, module = found[mode]
-        results[mode]["near_module"] = {
+        results[mode]["kernelbench_module"] = {
             **(NO_KERNELS if mode in refused else module),
             "file": NEAR_PATH, "verdict": verdict,
             "timing": timing or UNTIMED}
 
 
 def near_in(settings, mode, result):
-    """(text, near_module) of what that mode's run found near to eager: its first
+    """(text, kernelbench_module) of what that mode's run found near to eager: its first
     module, its second, or no text: the framework's own."""
     folder = (settings["out"], mode, "composed")
-    if result["near_module"] and is_far(result["verdict"]):
-        return (read_text(*folder, "near_eager", "model_new.py"),
-                result["near_module"])
+    if result["kernelbench_module"] and is_far(result["verdict"]):
+        return (read_text(*folder, "kernelbench", "model_new.py"),
+                result["kernelbench_module"])
     if is_far(result["verdict"]) or not has_kernels(result):
         return None, NO_KERNELS
     return (read_text(*folder, "model_new.py"),
@@ -192,13 +192,13 @@ def why_wrong(verdict):
 
 def why_far(verdict):
     return why_wrong(verdict) or (
-        verdict["near_eager"]["reason"] if is_far(verdict) else "")
+        verdict["kernelbench"]["reason"] if is_far(verdict) else "")
 
 
 def is_far(verdict):
     """By KernelBench's own rule; of what is wrong, or older, nobody asks."""
-    found = verdict.get("near_eager")
-    return bool(found) and found["outcome"] == "far"
+    found = verdict.get("kernelbench")
+    return bool(found) and found["outcome"] == "outside"
 
 
 def drop_kernels(result, reason):
@@ -237,7 +237,7 @@ def near_words(results):
     if not far:
         return ""
     said = f"; not near to eager in {' and '.join(far)} mode"
-    beside = {mode: one["near_module"] for mode, one in results.items()}
+    beside = {mode: one["kernelbench_module"] for mode, one in results.items()}
     if not all(beside.values()):
         return said
     ratios = [f"{mode} {one['timing']['over_eager']['ratio']:.2f}× over eager"
@@ -259,10 +259,10 @@ def conclude(settings, results):
     least = min(results, key=lambda mode: over(results[mode]) or 1.0)
     told = {**results[least], "mode": "both", "summary": said,
             "modes": results}
-    far = [result["verdict"]["near_eager"] for result in results.values()
+    far = [result["verdict"]["kernelbench"] for result in results.values()
            if is_far(result["verdict"])]
     if far:
-        told["verdict"] = {**told["verdict"], "near_eager": far[0]}
+        told["verdict"] = {**told["verdict"], "kernelbench": far[0]}
     if not is_right:
         told["verdict"] = next(result["verdict"] for result in results.values()
                                if not result["verdict"]["correct"])

@@ -47,7 +47,7 @@ def evaluate(oracle, request):
         "contract": contract,
         "device": oracle.device.name,
         "precision": whole.precision,
-        "seed": whole.seed,
+        "random_seed": whole.seed,
         "timing": None,
         "untimed": "",
         "operators": None,
@@ -57,7 +57,7 @@ def evaluate(oracle, request):
         _trace(oracle, whole, job, limits, found, verdict)
     if verdict.correct:
         found["untimed"] = why_untimed(request, text)
-        verdict.near_eager = judge_kernelbench_tolerance.judge(
+        verdict.kernelbench = judge_kernelbench_tolerance.judge(
             oracle, whole, job, limits, request)
         if not found["untimed"]:
             _time(oracle, whole, job, request, limits, found, verdict)

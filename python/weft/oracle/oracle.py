@@ -86,7 +86,7 @@ from weft.candidate.slot import SlotBroken  # noqa: E402
 
 
 #: A check_model's, by name.
-WEFT_RULE, NEAR_EAGER_RULE = "weft", "near-eager"
+WEFT_RULE, NEAR_EAGER_RULE = "weft", "kernelbench"
 #: Its own results and temporaries of up to so much take memory that was freed: to get
 #: their pages anew was 22 of the 106 seconds that processors worked for the demo.
 MAPPED_BYTES = 256 << 20, 32 << 20
@@ -225,7 +225,7 @@ class Oracle:
                 reference = Reference(load_graph(path), self.device.torch)
                 self.bytes[path] = BufferSet.bytes_needed(
                     reference.inputs, reference.outputs)
-            if self.known.like(path, request.get("seed", 0)) is not None:
+            if self.known.like(path, request.get("random_seed", 0)) is not None:
                 copies = gpu_lock.ROOM_COPIES_NEAR
         else:
             return 0
@@ -362,7 +362,7 @@ class Oracle:
         self.device.give_back_much()
 
     def check(self, request):
-        cases = self.known.cases(request["subgraph"], request.get("seed", 0))
+        cases = self.known.cases(request["subgraph"], request.get("random_seed", 0))
         content = verify_subgraph.read_candidate(request["candidate"])
         limits = verify_subgraph.Limits.from_request(request)
         try:
@@ -393,7 +393,7 @@ class Oracle:
         content = verify_subgraph.read_candidate(request["candidate"])
         limits = verify_subgraph.Limits.from_request(request)
         path = os.path.abspath(request["subgraph"])
-        like = self.known.like(path, request.get("seed", 0))
+        like = self.known.like(path, request.get("random_seed", 0))
         try:
             self.ready_to_stage()
             job = verify_subgraph.stage(request["candidate"], content, self.folders)
@@ -418,7 +418,7 @@ class Oracle:
                 self.slot, self.keeper, whole, job, limits
             )
         if NEAR_EAGER_RULE in rules and verdict.correct:
-            verdict.near_eager = judge_kernelbench_tolerance.judge(
+            verdict.kernelbench = judge_kernelbench_tolerance.judge(
                 self, whole, job, limits, request)
         self.keep_build(verdict.correct)
         return {"verdict": dataclasses.asdict(verdict)}
@@ -468,7 +468,7 @@ class Oracle:
         """The problem's Model, kept for the request that times it next."""
         with open(request["problem"], "rb") as file:
             exactness = request.get("precision", self.exactness)
-            key = (file.read(), request.get("seed", 0), exactness,
+            key = (file.read(), request.get("random_seed", 0), exactness,
                    request.get("mode", "as-is"))
         if self.whole_key != key:
             self._whole = None  # two large models at once are one too many

@@ -111,11 +111,11 @@ class BackToBackTimes:
 
     def lower(self, timing):
         """The timing of the rounds with what is lower of its speedups and these;
-        `in_a_row` has the times."""
-        told = dict(timing, in_a_row=None, not_in_a_row=self.why)
+        `back_to_back` has the times."""
+        told = dict(timing, back_to_back=None, not_back_to_back=self.why)
         if not self.seconds:
             return told
-        told["in_a_row"] = {"calls": self.calls, "us": {
+        told["back_to_back"] = {"calls": self.calls, "us": {
             _name(party): statistics.median(times) * 1e6
             for party, times in self.seconds.items()}}
         own = self.seconds["candidate"]

@@ -87,7 +87,7 @@ class Timer:
         """`like`: what a check expected of such data, if it is known."""
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
-        key = ("subgraph", digest, request.get("seed", 0))
+        key = ("subgraph", digest, request.get("random_seed", 0))
         return self._time(
             key, lambda: SubgraphBench(path, key[2], self._device, like),
             job, request, limits)

@@ -103,7 +103,7 @@ function verdictFacts(c) {
   const controls = Object.entries(v.controls || {});
   const known = new Set(["correct", "kind", "reason", "cases", "max_error",
     "framework_error", "tolerance", "controls", "precision",
-    "framework_precision", "near_eager", "mismatches"]);
+    "framework_precision", "kernelbench", "mismatches"]);
   const facts = [
     ["Asked to try", c.method],
     ["Verdict", tag(candidateState(c), c.state)],
@@ -115,7 +115,7 @@ function verdictFacts(c) {
       `${v.framework_precision}` : null],
     ["Controls", controls.length ? controls.map(([name, ok]) =>
       `${name}: ${ok ? "rejected" : "NOT rejected"}`).join("\n") : null],
-    ["At", c.place === undefined ? null : c.place || "head"],
+    ["At", c.location === undefined ? null : c.location || "head"],
   ];
   // What a later weft says of a candidate, it says itself.
   for (const [name, value] of Object.entries(v)) {

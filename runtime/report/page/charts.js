@@ -1,5 +1,5 @@
 // Drawings of measured times: intervals, and the roofline.
-const OUTCOMES = ["won", "lost", "proven", "wrong", "failed"];
+const OUTCOMES = ["won", "not_faster", "proven", "wrong", "failed"];
 
 function logTicks(low, high) {
   const ticks = [];

@@ -22,7 +22,7 @@ function verdictWord() {
 }
 
 /// "1 kernel of ours; the framework's: aten.mm.default × 1".
-function nearModuleWords(other) {
+function otherModuleWords(other) {
   const externs = Object.entries(other.externs || {}).map(
     ([name, times]) => `${name} × ${times}`);
   const kernels = other.ours.length;
@@ -33,37 +33,38 @@ function nearModuleWords(other) {
 function ruleBlocks() {
   const result = view.result;
   if (!result || !result.verdict) return [];
-  const near = result.verdict.near_eager;
-  const other = result.near_module;
+  const checked = result.verdict.kernelbench;
+  const other = result.kernelbench_module;
   const ours = [h("div", {class: "rule"}, h("h3", {}, "weft\u2019s rule: " +
     (result.verdict.correct ? "verified" : result.verdict.kind ||
       "not checked")),
     h("div", {class: "pair"}, speedup("over eager", result.timing.over_eager),
       speedup("over torch.compile", result.timing.over_compile)))];
-  if (!near && !other) return ours;
+  if (!checked && !other) return ours;
   const timing = other ? other.timing : result.timing;
-  const outcome = other ? "near, by a module of its own"
-    : near.outcome === "far" ? "not near" : near.outcome;
-  const counts = other || near.outcome === "near";
+  const outcome = other ? "within the tolerance, by another module"
+    : checked.outcome === "outside"
+      ? "outside the tolerance" : checked.outcome;
+  const counts = other || checked.outcome === "within";
   return ours.concat(h("div", {class: "rule"},
     h("h3", {}, "KernelBench\u2019s rule: " + outcome),
     counts ? h("div", {class: "pair"},
       speedup("over eager", timing.over_eager),
       speedup("over torch.compile", timing.over_compile))
-      : h("p", {class: "soft small"}, near.reason),
-    other ? h("p", {class: "soft small"}, nearModuleWords(other)) : null));
+      : h("p", {class: "soft small"}, checked.reason),
+    other ? h("p", {class: "soft small"}, otherModuleWords(other)) : null));
 }
 
 function spentFacts() {
   const all = view.subgraphs.flatMap((s) => s.candidates);
-  const right = all.filter((c) => c.verdict && c.verdict.correct).length;
+  const correct = all.filter((c) => c.verdict && c.verdict.correct).length;
   const won = view.subgraphs.filter((s) => s.outcome === "won").length;
   const spent = view.spent;
   const fact = (value, words) => h("div", {}, h("b", {}, value),
                                    h("span", {}, words));
   return h("div", {class: "facts card"},
     fact(`${won} of ${view.subgraphs.length}`, "subgraphs won"),
-    fact(`${count(right)} of ${count(all.length)}`, "candidates right"),
+    fact(`${count(correct)} of ${count(all.length)}`, "candidates correct"),
     fact(seconds((view.last_us - view.begun_us) / 1e6),
          view.finished ? "from begin to end" : "so far"),
     fact(spent.calls ? count(spent.calls) : "none",

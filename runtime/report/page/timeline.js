@@ -1,6 +1,6 @@
-// The run's timeline: a row a place and kind of work, more where pieces of work
+// The run's timeline: one row for each location and kind of work, more where pieces of work
 // overlap. Drawn on a canvas: a run has ten thousands of spans.
-const SPAN = {kind: 0, place: 1, start: 2, length: 3, subgraph: 4, label: 5,
+const SPAN = {kind: 0, location: 1, start: 2, length: 3, subgraph: 4, label: 5,
               failure: 6};
 const KINDS = ["capture", "library", "llm", "build", "check", "time", "probe",
                "files", "wait"];
@@ -14,7 +14,7 @@ const ROW = {height: 15, gap: 3, head: 26, left: 132};
 function lanesOf(spans) {
   const groups = new Map();
   for (const span of spans) {
-    const key = span[SPAN.place] * 100 + KINDS.indexOf(span[SPAN.kind]);
+    const key = span[SPAN.location] * 100 + KINDS.indexOf(span[SPAN.kind]);
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push(span);
   }
@@ -34,11 +34,11 @@ function lanesOf(spans) {
 }
 
 function spanWords(span) {
-  const place = view.timeline.places[span[SPAN.place]];
+  const location = view.timeline.locations[span[SPAN.location]];
   const failure = span[SPAN.failure];
   return `${span[SPAN.kind]}  ${microseconds(span[SPAN.length])}\n` +
     `${span[SPAN.subgraph]} ${span[SPAN.label]}\n` +
-    `at ${seconds(span[SPAN.start] / 1e6)} on ${place}` +
+    `at ${seconds(span[SPAN.start] / 1e6)} on ${location}` +
     (failure === "open" ? "\nno answer yet" : failure ? `\n${failure}` : "");
 }
 
@@ -87,10 +87,10 @@ function timelineChart(only) {
       const y = ROW.head + at * (ROW.height + ROW.gap);
       pen.globalAlpha = 1;
       if (row.first) {
-        const place = view.timeline.places[row.spans[0][SPAN.place]];
+        const location = view.timeline.locations[row.spans[0][SPAN.location]];
         pen.fillStyle = soft;
         const words = row.spans[0][SPAN.kind] +
-          (view.timeline.places.length > 1 ? "  " + place : "");
+          (view.timeline.locations.length > 1 ? "  " + location : "");
         pen.fillText(short(words, width < 560 ? 11 : 21), 8, y + 11);
       }
       for (const span of row.spans) {

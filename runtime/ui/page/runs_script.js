@@ -11,11 +11,11 @@ function cell(row, text, kind) {
   return made;
 }
 
-function link(place, text, address) {
+function link(parent, text, address) {
   const made = document.createElement("a");
   made.textContent = text;
   made.href = address;
-  place.append(made, " ");
+  parent.append(made, " ");
 }
 
 function row_of(run) {
@@ -33,7 +33,7 @@ function row_of(run) {
     cell(row, new Date(run.last_us / 1000).toLocaleString());
   }
   cell(row, run.folder, "faint");
-  link(cell(row, ""), "past", `/run/${run.id}/past`);
+  link(cell(row, ""), "events", `/run/${run.id}/events`);
   return row;
 }
 

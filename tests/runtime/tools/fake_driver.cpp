@@ -41,8 +41,8 @@ int nvmlSystemGetDriverVersion(char* version, unsigned) {
   return 0;
 }
 int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
-  static int made_up;
-  *device = &made_up;
+  static int simulated;
+  *device = &simulated;
   return std::strcmp(uuid, "GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfeff");
 }
 int nvmlDeviceGetMaxClockInfo(void*, unsigned which, unsigned* mhz) {

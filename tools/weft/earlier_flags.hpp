@@ -1,0 +1,19 @@
+// Command-line flags, and words that follow them, under the names that they had
+// in earlier versions of weft. They still work, and a line on the standard
+// error says what they are called now.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace weft {
+
+/// The command line in today's names; `say` is told of each that had another.
+std::vector<std::string> with_current_flags(
+    std::vector<std::string> words, void (*say)(const std::string& line));
+
+/// What the setting was called before: "run.random_seed" was "run.seed". Empty:
+/// it had no other name.
+std::string earlier_setting(const std::string& name);
+
+}  // namespace weft

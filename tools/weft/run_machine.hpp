@@ -1,0 +1,30 @@
+// What a run finds on this machine: its target, its GPUs and what they reach,
+// the compilers. Settled once, before anything is written.
+#pragma once
+
+#include "messages/result.hpp"
+#include "messages/run.hpp"
+#include "runtime/machine/installation.hpp"
+
+namespace weft {
+
+/// Settles the target "auto" and how long timing takes in `options`, and says
+/// which machine the run has. wrong_input, missing: a GPU that is not there.
+Result<Machine> resolve_machine(RunOptions& options,
+                                const Installation& installation);
+
+/// Adds what the first GPU reaches, measured now if nobody has before: some
+/// seconds, once a device. Without it the compiler goes by other devices.
+Result<void> add_gpu_numbers(Machine& machine,
+                             const Installation& installation);
+
+/// Adds what a language model is told of the location: the versions of what
+/// builds its code and, where kernels run on the processor, what that reaches.
+Result<void> add_model_facts(Machine& machine, const RunOptions& options,
+                             const Installation& installation);
+
+/// missing: a compiler that the target's kernels are built with.
+Result<void> check_tools(const RunOptions& options,
+                         const Installation& installation);
+
+}  // namespace weft
