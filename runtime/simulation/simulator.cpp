@@ -110,7 +110,7 @@ RunStart Simulator::simulated_start() {
       "    def forward(self, x):\n"
       "        return x\n");
   start.options.seeds = {"library", "compiler"};
-  static const char* const rules[] = {"weft", "near-eager", "both"};
+  static const char* const rules[] = {"weft", "kernelbench", "both"};
   start.options.accept = rules[pick(random_, 3)];
   start.seeks_products = true;
   start.options.target = options_.target;
