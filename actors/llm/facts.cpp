@@ -11,6 +11,8 @@
 #include "compiler/compose/reference_source.hpp"
 #include "compiler/fusion/product_count.hpp"
 #include "compiler/graph/graph.hpp"
+#include "compiler/graph/graph_check.hpp"
+#include "compiler/graph/operator_facts.hpp"
 
 namespace weft {
 namespace {
@@ -114,6 +116,28 @@ bool has_any(std::string_view target,
   return std::ranges::any_of(names, [&](std::string_view name) {
     return target.starts_with("aten." + std::string(name));
   });
+}
+
+/// One operation for each element that a call computes or, as a reduction does,
+/// reads. Products are counted apart.
+double element_operations(const Graph& graph) {
+  double operations = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.kind != NodeKind::call || is_view(node.target) ||
+        is_copy(node.target) || is_fill(node.target) ||
+        is_product(node.target) || node.values.empty() ||
+        !node.values.front()) {
+      continue;
+    }
+    std::int64_t count = element_count(*node.values.front());
+    for_each_ref(node, [&](const std::string& name) {
+      const Node* input = graph.find(name);
+      if (!input || input->values.empty() || !input->values.front()) return;
+      count = std::max(count, element_count(*input->values.front()));
+    });
+    operations += static_cast<double>(count);
+  }
+  return operations;
 }
 
 struct Idiom {
@@ -252,6 +276,9 @@ std::string eager_facts(const Graph& graph, bool on_gpu) {
       {{"native_batch_norm", "_native_batch_norm"},
        "PyTorch's CPU batch norm accumulates its statistics in float64.",
        ""},
+      {{"var", "std"},
+       "PyTorch's CPU var, std and var_mean accumulate float32 in float64.",
+       ""},
       {{"sum", "mean"},
        "PyTorch sums float32 in float32, by parts that are added pairwise: one "
        "running sum over a long row is less exact.",
@@ -322,7 +349,8 @@ Roofline roofline_of(const Graph& graph, const Machine& machine) {
   const ProductCount products = count_products(graph);
   Roofline roofline;
   roofline.bytes = static_cast<double>(moved.read + moved.written);
-  roofline.operations = static_cast<double>(products.matrix_operations +
+  roofline.operations = element_operations(graph) +
+                        static_cast<double>(products.matrix_operations +
                                             products.convolution_operations);
   double copy_gbps = 0;
   double tflops = 0;

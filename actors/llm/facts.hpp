@@ -36,7 +36,7 @@ std::string chosen_sections(const std::string& text,
 /// The least time of a subgraph by the device's measured rates.
 struct Roofline {
   double bytes = 0;       ///< that must move
-  double operations = 0;  ///< of products and convolutions
+  double operations = 0;  ///< of arithmetic: one for each element of a call
   double us = 0;          ///< 0: the rates are not known
   bool by_memory = true;
   /// False: the bytes fit into the caches, so moving them is no bound.

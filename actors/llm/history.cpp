@@ -30,12 +30,22 @@ const SeedResult* parent_of(const Seed& seed, const RefineRequest& request) {
   return found == request.history.end() ? nullptr : &*found;
 }
 
+/// Whether noise may be all that tells two ratios to eager apart.
+bool may_be_noise(const Timing& timing, const Timing& other) {
+  const Speedup& a = timing.over_eager;
+  const Speedup& b = other.over_eager;
+  return a.ratio > 0 && b.ratio > 0 && a.ratio != b.ratio && a.low <= b.high &&
+         b.low <= a.high;
+}
+
 std::string times_against(const SeedResult& result, const SeedResult* parent) {
   if (!result.timed) return "";
   std::string text = ", " + times_text(result.timing);
   if (!parent || !parent->timed) return text;
-  return text + ": " + gain_text(gain_over(result.timing, parent->timing)) +
-         " " + parent->seed.id;
+  text += ": " + gain_text(gain_over(result.timing, parent->timing)) + " " +
+          parent->seed.id;
+  const bool is_noisy = may_be_noise(result.timing, parent->timing);
+  return is_noisy ? text + ", which may be noise: the intervals overlap" : text;
 }
 
 /// Whether a right kernel brought nothing.
@@ -79,8 +89,12 @@ std::string failed_text(const RefineRequest& request, Blobs& blobs) {
   }
   const std::string diff = line_diff(*before, *after, kDiffLinesMax);
   if (diff.empty()) return "";
+  const bool is_noisy =
+      failed->timed && may_be_noise(failed->timing, parent->timing);
   return "The change from " + parent->seed.id + " to " + failed->seed.id +
-         ", which did not help:\n\n```diff\n" + diff + "```\n\n";
+         (is_noisy ? ", which did not help beyond noise"
+                   : ", which did not help") +
+         ":\n\n```diff\n" + diff + "```\n\n";
 }
 
 std::string trimmed_note(std::string_view text) {

@@ -245,6 +245,9 @@ double fastest_other_us(const Timing& timing) {
 Cause by_times(double share, double over_fastest, const Situation& situation) {
   const Methods far =
       situation.multiplies ? Methods(kProducts) : Methods(kComputing);
+  if (share >= kFarFromFloor && situation.computes) {
+    return {"Arithmetic limits it.", far};
+  }
   if (share >= kFarFromFloor && !situation.multiplies) {
     return {"Memory traffic limits it.", kMoving};
   }
@@ -265,7 +268,8 @@ Cause by_times(double share, double over_fastest, const Situation& situation) {
 }
 
 double floor_of(const Timing& timing, const Situation& situation) {
-  return timing.floor_us > 0 ? timing.floor_us : situation.floor_us;
+  const bool is_measured = timing.floor_us > 0 && !situation.computes;
+  return is_measured ? timing.floor_us : situation.floor_us;
 }
 
 Cause cause_of(const Timing& timing, const Situation& situation) {
@@ -344,7 +348,10 @@ Bottleneck bottleneck_of(const SeedResult& result, const Situation& situation,
   const Timing& timing = result.timing;
   const double us = timing.candidate.median_us;
   std::string text = "It runs at " + times_text(timing) + ".";
-  if (timing.bytes_floor > 0 && us > 0 && !situation.multiplies) {
+  if (situation.computes && us > 0 && situation.floor_us > 0) {
+    text += " Its arithmetic alone takes " + percent(situation.floor_us / us) +
+            " of this time.";
+  } else if (timing.bytes_floor > 0 && us > 0 && !situation.multiplies) {
     text += " It moves " +
             number(static_cast<double>(timing.bytes_floor) / 1e3 / us) +
             " GB/s of the bytes that must move";

@@ -25,6 +25,8 @@ struct Situation {
   /// The least time by the device's rates; 0: nothing bounds it, or it is not
   /// known. Timing::floor_us goes before it.
   double floor_us = 0;
+  /// That time is of arithmetic, not of moving bytes.
+  bool computes = false;
 };
 
 struct Bottleneck {

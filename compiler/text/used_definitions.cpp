@@ -156,7 +156,52 @@ std::string name_of(std::string_view definition) {
   return is_unclear ? "" : name;
 }
 
+/// The word that begins at `at`.
+std::string_view word_at(std::string_view text, std::size_t at) {
+  std::size_t end = at;
+  while (end < text.size() && is_word(text[end])) ++end;
+  return text.substr(at, end - at);
+}
+
+/// The macro that a preprocessor line defines; empty: it defines none.
+std::string_view defined_macro(std::string_view directive) {
+  const auto define = directive.find("define ");
+  if (define == std::string_view::npos) return "";
+  const std::string_view before = directive.substr(1, define - 1);
+  if (before.find_first_not_of(" \t") != std::string_view::npos) return "";
+  return word_at(directive, define + std::string_view("define ").size());
+}
+
+/// The macros with parameters that the text defines.
+Words macros_of(std::string_view text) {
+  Words macros;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    if (text[at] == '#') {
+      const auto name = defined_macro(text.substr(at, end - at));
+      const bool has_parameters =
+          !name.empty() &&
+          text.substr(static_cast<std::size_t>(name.end() - text.begin()))
+              .starts_with("(");
+      if (has_parameters) macros.emplace(name);
+    }
+    at = end + 1;
+  }
+  return macros;
+}
+
+/// The end of the macro's call that begins at `at`, behind its bracket.
+std::size_t after_macro_call(std::string_view text, std::size_t at) {
+  int depth = 0;
+  for (at = text.find('(', at); at < text.size(); ++at) {
+    depth += text[at] == '(' ? 1 : text[at] == ')' ? -1 : 0;
+    if (depth == 0) return at + 1;
+  }
+  return text.size();
+}
+
 std::vector<Item> items_of(std::string_view text) {
+  const Words macros = macros_of(text);
   std::vector<Item> items;
   std::size_t begin = 0;  // of comments and what they stand before
   std::size_t at = 0;
@@ -172,8 +217,15 @@ std::vector<Item> items_of(std::string_view text) {
       return rest.starts_with("namespace") && end != std::string_view::npos &&
              rest[end] == '{';
     };
+    const std::string_view word = word_at(text, at);
     if (c == '#') {
-      add(after_directive(text, at), "");
+      const auto end = after_directive(text, at);
+      add(end, std::string(defined_macro(text.substr(at, end - at))));
+    } else if (macros.contains(word) &&
+               text.substr(at + word.size()).starts_with("(")) {
+      // It defines what its first argument names.
+      const auto end = after_macro_call(text, at);
+      add(end, std::string(word_at(text, at + word.size() + 1)));
     } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
       ++at;
     } else if (text.substr(at).starts_with("//") ||
@@ -207,7 +259,7 @@ std::string used_definitions(std::string_view cpp) {
           (!items[i].name.empty() && !used.contains(items[i].name))) {
         continue;
       }
-      // A directive's words are used where it is a macro's body, too.
+      // So are a macro's body's.
       stays[i] = is_changed = true;
       used.insert(words[i].begin(), words[i].end());
     }

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -333,6 +335,32 @@ std::string compiler_version() {
   return line ? trimmed(*line) : "";
 }
 
+std::int64_t level3_bytes(const fs::path& cpus) {
+  std::map<std::string, std::int64_t>
+      caches;  // by the processors that share it
+  std::error_code error;
+  for (const auto& cpu : fs::directory_iterator(cpus, error)) {
+    const fs::path cache = cpu.path() / "cache/index3";
+    std::string level;
+    std::string shared;
+    std::string size;
+    std::ifstream(cache / "level") >> level;
+    std::ifstream(cache / "shared_cpu_list") >> shared;
+    std::ifstream(cache / "size") >> size;
+    if (level != "3" || size.empty()) continue;
+    std::int64_t count = 0;
+    const auto read =
+        std::from_chars(size.data(), size.data() + size.size(), count);
+    if (read.ec != std::errc() || count < 0 || count > (1 << 30)) continue;
+    const std::string_view unit(read.ptr);
+    if (unit == "K") caches[shared] = count << 10;
+    if (unit == "M") caches[shared] = count << 20;
+  }
+  std::int64_t bytes = 0;
+  for (const auto& [shared, size] : caches) bytes += size;
+  return bytes;
+}
+
 Machine describe_machine() {
   Machine machine;
   machine.name = trimmed(processor_line("model name"));
@@ -347,7 +375,9 @@ Machine describe_machine() {
                                                      : 16;
   if (const auto bytes = cache_bytes(1); bytes > 0) machine.l1_bytes = bytes;
   if (const auto bytes = cache_bytes(2); bytes > 0) machine.l2_bytes = bytes;
-  if (const auto bytes = cache_bytes(3); bytes > 0) machine.l3_bytes = bytes;
+  const auto listed = level3_bytes("/sys/devices/system/cpu");
+  const auto l3_bytes = listed > 0 ? listed : cache_bytes(3);
+  if (l3_bytes > 0) machine.l3_bytes = l3_bytes;
   for (const char* set : kInstructionSets) {
     if (flags.contains(" " + std::string(set) + " ")) {
       machine.instruction_sets.emplace_back(set);

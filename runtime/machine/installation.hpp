@@ -67,6 +67,12 @@ Result<void> check_compiler();
 /// The processor, its cores and caches, and the sandbox's layers; no GPU.
 Machine describe_machine();
 
+/// The bytes of all level 3 caches that Linux lists in `cpus`
+/// (/sys/devices/system/cpu); 0: it lists none. In a virtual machine sysconf
+/// tells the caches of the whole host (seen 2026-11: 320 MiB, of which the
+/// guest's two cores share 32).
+std::int64_t level3_bytes(const std::filesystem::path& cpus);
+
 /// "g++", or the variable CXX.
 std::string compiler_command();
 

@@ -146,6 +146,17 @@ TEST_CASE("products get advice for products") {
   CHECK(near.text.contains("Memory traffic limits it."));
 }
 
+TEST_CASE(
+    "arithmetic bounds a kernel whose operations take longer than memory") {
+  const SeedResult kernel = timed(100);
+  const auto found =
+      bottleneck_of(kernel, {.floor_us = 50, .computes = true}, {});
+  CHECK(found.text.contains("Its arithmetic alone takes 50 % of this time."));
+  CHECK(found.text.contains("Arithmetic limits it."));
+  CHECK_FALSE(found.text.contains("GB/s"));
+  CHECK(found.method.contains("cheaper instructions"));
+}
+
 TEST_CASE("scalar code is named even if it is faster than eager") {
   auto result = timed(20, {{"run",
                             {{"vector_bits", 0},

@@ -63,6 +63,11 @@ TEST_CASE("a memory's line has the idea and the gain over the parent") {
             .ends_with("25 % slower than llm-0"));
   CHECK(tried_line(tried("llm-1", 2), &before).ends_with("as fast as llm-0"));
   CHECK(tried_line(tried("llm-1", 2)).ends_with("; 50 us"));
+  SeedResult noisy = tried("llm-1", 1.6);
+  noisy.timing.over_eager = {1.6, 1, 3};
+  CHECK(tried_line(noisy, &before)
+            .ends_with("25 % slower than llm-0, which may be noise: the "
+                       "intervals overlap"));
   SeedResult wrong = tried("llm-2", 1);
   wrong.verdict.correct = false;
   wrong.verdict.kind = "wrong";

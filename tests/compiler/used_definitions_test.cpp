@@ -49,6 +49,26 @@ TEST_CASE("definitions that nothing uses go, with their comments") {
   }
 }
 
+TEST_CASE("a macro's calls define what they name, if something uses it") {
+  const std::string macros =
+      "#define EACH(name)                              \\\n"
+      "  inline int name(int a) { return std::name(a); }\n";
+  const std::string unused =
+      macros + "EACH(sin)\nEACH(cos) inline int other(int a) { return a; }\n";
+  CHECK(used_definitions(with("inline int helper", unused)) == kUsed);
+  const std::string used = with(
+      "inline int helper", macros +
+                               "EACH(sin)\nEACH(called) EACH(cos)\n"
+                               "inline int more() { return called(1); }\n");
+  std::string text = used;
+  text.replace(text.find("doubled(x)"), 10, "more()");
+  const std::string shown = used_definitions(text);
+  CHECK(shown.contains("#define EACH(name)"));
+  CHECK(shown.contains("EACH(called)"));
+  CHECK_FALSE(shown.contains("EACH(sin)"));
+  CHECK_FALSE(shown.contains("EACH(cos)"));
+}
+
 TEST_CASE("what is not recognised stays") {
   for (const char* kept :
        {"typedef float lanes __attribute__((vector_size(64)));\n",

@@ -173,5 +173,24 @@ TEST_CASE("another version of a compiler is another Python") {
   CHECK(python_identity(after) != python_identity(before));
 }
 
+TEST_CASE(
+    "level 3 caches are counted once for the processors that share them") {
+  const Directory folder;
+  const auto list = [&](const char* cpu, const char* shared, const char* size) {
+    const fs::path cache = folder / cpu / "cache/index3";
+    fs::create_directories(cache);
+    store(cache / "level", "3\n");
+    store(cache / "shared_cpu_list", std::string(shared) + "\n");
+    store(cache / "size", std::string(size) + "\n");
+  };
+  CHECK(level3_bytes(folder / "none") == 0);
+  list("cpu0", "0-1", "32768K");
+  list("cpu1", "0-1", "32768K");
+  CHECK(level3_bytes(folder / "") == 32 << 20);
+  list("cpu2", "2-3", "16M");
+  list("cpu3", "3", "much");
+  CHECK(level3_bytes(folder / "") == 48 << 20);
+}
+
 }  // namespace
 }  // namespace weft
