@@ -63,6 +63,7 @@ const SeedResult* best_failed(const RefineRequest& request) {
     const SeedResult* parent = parent_of(seed_result.seed, request);
     if (seed_result.seed.source.empty() ||
         seed_result.seed.id == request.seed.id || !parent ||
+        verdict_word(seed_result) == "not verified" ||
         !has_failed(seed_result, parent)) {
       continue;
     }
@@ -125,6 +126,11 @@ KernelNotes notes_of(std::string_view python) {
   return notes;
 }
 
+std::string verdict_word(const SeedResult& result) {
+  return result.failure && result.verdict.kind.empty() ? "not verified"
+                                                       : result.verdict.kind;
+}
+
 std::string tried_line(const SeedResult& result, const SeedResult* parent) {
   const Seed& seed = result.seed;
   std::string line = "round " + std::to_string(seed.round) + ", ";
@@ -137,7 +143,7 @@ std::string tried_line(const SeedResult& result, const SeedResult* parent) {
   } else {
     const std::string& reason =
         result.failure ? result.failure.message : result.verdict.reason;
-    line += result.verdict.kind + ", " + reason.substr(0, kReasonMax);
+    line += verdict_word(result) + ", " + reason.substr(0, kReasonMax);
   }
   if (!seed.review.empty()) {
     line += ". Your review then: " + seed.review;

@@ -18,6 +18,10 @@ struct KernelNotes {
 /// Those of that file; empty where it has none. Cut to what a line holds.
 KernelNotes notes_of(std::string_view python);
 
+/// "wrong", "correct" and so on; "not verified" where the check itself failed,
+/// which says nothing of the kernel.
+std::string verdict_word(const SeedResult& result);
+
 /// One time that a seed was tried, in a line. `parent`: the kernel that it was
 /// to improve; nullptr: none.
 std::string tried_line(const SeedResult& result,

@@ -174,7 +174,7 @@ Result<TemplateWords> seed_words(const RefineRequest& request,
   words["whose"] =
       is_own ? "Your file below"
              : "The kernel below, by the " + request.seed.origin + ",";
-  words["kind"] = request.result.verdict.kind;
+  words["kind"] = verdict_word(request.result);
   words["evidence"] = evidence_of(request.result, blobs);
   return words;
 }

@@ -104,7 +104,13 @@ TEST_CASE("the best idea that failed is shown as a difference") {
   request.history = {first, slower, wrong};
   request.seed = first.seed;
   request.result = first;
+  auto unknown = with_source(tried("llm-3", 1), "a\nb\nu\n");
+  unknown.verdict.correct = unknown.timed = false;
+  unknown.failure = {"failed", "no answer within the time limit"};
+  request.history.push_back(unknown);
   const std::string text = history_text(request, blobs);
+  CHECK(text.contains("): not verified, no answer within the time limit\n"));
+  CHECK_FALSE(text.contains("+ u"));
   CHECK(text.contains("The change from llm-0 to llm-1, which did not help:"));
   CHECK(text.contains("- b\n+ x\n"));
   CHECK_FALSE(text.contains("+ z"));
