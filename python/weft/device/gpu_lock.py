@@ -69,6 +69,12 @@ class NoLock:
     def room(self, parts: int) -> contextlib.AbstractContextManager[None]:
         return self.shared()
 
+    def extend_room(self, parts: int) -> bool:
+        return True
+
+    def is_room_sought(self) -> bool:
+        return False
+
     def make_way(self) -> None:
         pass
 
