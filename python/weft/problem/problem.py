@@ -287,7 +287,7 @@ def binds(function: Callable[..., Any], args: Sequence[Any]) -> bool:
     return True
 
 
-def made_on(device: torch.device | None) -> contextlib.AbstractContextManager[Any]:
+def made_on(device: torch.device | str | None) -> contextlib.AbstractContextManager[Any]:
     """Within it, tensors that name no device are made on that one: gigabytes
     of inputs are then never on the host. None: as it is."""
     import torch
@@ -297,7 +297,7 @@ def made_on(device: torch.device | None) -> contextlib.AbstractContextManager[An
     return torch.device(device)
 
 
-def moved(value: Any, device: torch.device | None) -> Any:
+def moved(value: Any, device: torch.device | str | None) -> Any:
     """The same nest of lists and tensors, with all tensors on the device."""
     import torch
     from torch.utils import _pytree as pytree
@@ -307,7 +307,7 @@ def moved(value: Any, device: torch.device | None) -> Any:
     return pytree.tree_map_only(torch.Tensor, lambda t: t.to(device), value)
 
 
-def build_model(problem: Problem, seed: int = SEED, device: torch.device | None = None,
+def build_model(problem: Problem, seed: int = SEED, device: torch.device | str | None = None,
                 adopts: bool = True) -> torch.nn.Module:
     """Model(*get_init_inputs()), seeded before each as KernelBench does.
     adopts: what it keeps in attributes becomes buffers."""
@@ -358,7 +358,7 @@ def check_initialised(problem: Problem, model: torch.nn.Module) -> None:
 
 
 def make_inputs(problem: Problem, seed: int = SEED,
-                device: torch.device | None = None) -> list[Any]:
+                device: torch.device | str | None = None) -> list[Any]:
     """The list that get_inputs() returns, seeded before, on the device."""
     import torch
 
