@@ -4,7 +4,7 @@ wrote it, no part of the verdict."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,6 +13,7 @@ from weft.problem.widen import FLOATING
 
 if TYPE_CHECKING:
     from weft.expect.compare import Expected
+    from weft.oracle.replies import Mismatch
 
 #: More are no more help.
 MOST = 8
@@ -20,7 +21,7 @@ MOST = 8
 DEVICE_CHUNK = 1 << 22
 
 
-def first(got: torch.Tensor, made: Expected) -> list[dict[str, Any]]:
+def first(got: torch.Tensor, made: Expected) -> list[Mismatch]:
     """The first elements of `got` that are beyond the tolerance of the
     expectation `made`; where none is by itself, the farthest. Of each a
     dictionary of texts, as docs/reference/worker-protocol.md has it."""
@@ -104,7 +105,7 @@ def _errors(got: torch.Tensor, made: Expected,
 
 
 def _told(got: torch.Tensor, expected: torch.Tensor, made: Expected, place: int,
-          error: str) -> dict[str, Any]:
+          error: str) -> Mismatch:
     index = torch.unravel_index(torch.tensor(place), got.shape)
     return {"output": made.name, "index": [int(at) for at in index],
             "expected": _number(expected, place), "got": _number(got, place),

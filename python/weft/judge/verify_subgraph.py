@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weft.device.device_arena import DeviceArena
     from weft.expect.expected import Case, CaseMaker, Cases, PassingCases
     from weft.judge.whole_model import WholeModel
+    from weft.oracle.replies import Mismatch
     from weft.oracle.warden_client import OutsideFolders
 
 #: The first call in a process pays page faults and thread start-up.
@@ -92,7 +93,7 @@ class Verdict:
     #: Of a result refused for its errors, how many times the bound; else 0.
     beyond: float = 0.0
     #: Of a wrong result, the first elements (mismatches.first).
-    mismatches: list[dict[str, Any]] = field(default_factory=list)
+    mismatches: list[Mismatch] = field(default_factory=list)
     wall_ms: float = 0.0
 
     def fail(self, kind: str, reason: str) -> None:

@@ -24,6 +24,7 @@ from weft.judge.verify_subgraph import Limits, Verdict
 if TYPE_CHECKING:
     from weft.judge.whole_model import WholeModel
     from weft.oracle.oracle import Oracle
+    from weft.oracle.replies import TimingReply
 
 _IMPORTS_TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.MULTILINE)
 _DEFINES = "(?:class|def)\\s+{0}\\b|^\\s*{0}\\s*[:=]|import\\b.*\\b{0}\\b"
@@ -174,7 +175,7 @@ def _time(oracle: Oracle, whole: WholeModel, job: dict[str, Any],
     _hold_timing(found["timing"], verdict)
 
 
-def _hold_timing(timing: dict[str, Any], verdict: Verdict) -> None:
+def _hold_timing(timing: TimingReply, verdict: Verdict) -> None:
     """A candidate may fall while it is timed."""
     kind, _, reason = timing["rejected"].partition(": ")
     if kind:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from weft.candidate.slot import CandidateFailed, Slot
 from weft.device.trace_spans import lap
@@ -20,6 +20,7 @@ from weft.device.trace_spans import lap
 if TYPE_CHECKING:
     import random
 
+    from weft.oracle.replies import TimingReply
     from weft.timing.bench import Bench
 
 #: So many turns. All but the lowest and the highest are a 96 % interval of their
@@ -99,7 +100,7 @@ class BackToBackTimes:
                 max(row - message_s, 1e-9) / self.calls for row in rows]
         return seconds
 
-    def untimed_work(self, timing: dict[str, Any], bytes_written: int) -> str:
+    def untimed_work(self, timing: TimingReply, bytes_written: int) -> str:
         """Why the device's work of a candidate is not in that timing of its single
         calls; "" if it is. `bytes_written`: of a call's results."""
         if not self.seconds or "gpu" not in timing:
@@ -115,18 +116,19 @@ class BackToBackTimes:
             if hidden > (UNTIMED_SLACK_S + UNTIMED_OWN_SHARE * own
                          + UNTIMED_COPY_SHARE * copy_s):
                 return _untimed(hidden, "after")
+        assert timing["candidate"] is not None
         single = timing["candidate"]["p90_us"] / 1e6
         least = _second_lowest(self.seconds["candidate"])
         if least > ROW_OVER_SINGLE * single + ROW_SLACK_S:
             return _untimed(least - single, "before")
         return ""
 
-    def lower(self, timing: dict[str, Any]) -> dict[str, Any]:
+    def lower(self, timing: TimingReply) -> TimingReply:
         """The timing of the rounds with what is lower of its speedups and these;
         `back_to_back` has the times."""
-        told = dict(timing, back_to_back=None, not_back_to_back=self.why)
+        told: dict[str, Any] = dict(timing, back_to_back=None, not_back_to_back=self.why)
         if not self.seconds:
-            return told
+            return cast("TimingReply", told)
         told["back_to_back"] = {"calls": self.calls, "us": {
             _name(party): statistics.median(times) * 1e6
             for party, times in self.seconds.items()}}
@@ -141,7 +143,7 @@ class BackToBackTimes:
                 far = 1 if len(ratios) > 2 else 0
                 told[over] = {"ratio": found, "low": ratios[far],
                               "high": ratios[-1 - far]}
-        return told
+        return cast("TimingReply", told)
 
 
 def _second_lowest(values: Iterable[float]) -> float:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weft.candidate.slot import Slot
     from weft.device.device import Device
     from weft.judge.verify_subgraph import Limits
+    from weft.oracle.replies import TimingReply
     from weft.timing.bench import Bench
 
 #: More than this beside the events, and beyond what the framework's messages
@@ -128,7 +129,7 @@ class DeviceRounds(Rounds):
         least = max(0, self._bench.bytes_written - l2_bytes)
         return least / (self._copy_gbps * 1e9 * BANDWIDTH_SLACK)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> TimingReply:
         """docs/reference/worker-protocol.md's `timing`, with `gpu`."""
         told = super().report()
         seconds = (statistics.median(self._seconds("candidate"))

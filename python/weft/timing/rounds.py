@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from weft.judge.verify_subgraph import Limits
+    from weft.oracle.replies import Speedup, Times, TimingReply
     from weft.timing.bench import Bench
 
 ROUNDS_MIN = 3
@@ -318,7 +319,7 @@ class Rounds:
         call_s = statistics.median(self._seconds("eager")) / self._bench.calls
         return back_to_back.measured(self._bench, sides, call_s, dice)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> TimingReply:
         """docs/reference/worker-protocol.md's `timing`, by the rounds alone. TooBusy: there is none."""
         overhead = self._overhead()
         rejected = self._reason
@@ -402,7 +403,7 @@ class Rounds:
             for outside, inside in self._clocks["candidate"]
         ]
 
-    def _over(self, party: str) -> dict[str, float] | None:
+    def _over(self, party: str) -> Speedup | None:
         """How many times faster the candidate is, round by round: what
         disturbs the machine disturbs both sides of a round."""
         if party not in self._clocks:
@@ -439,12 +440,13 @@ def net_s(both: tuple[float, float], overhead: float) -> float:
     return max(outside - overhead, own, 1e-9)
 
 
-def median_interval(values: Iterable[float]) -> dict[str, float]:
+def median_interval(values: Iterable[float]) -> Speedup:
     """Such bounds of a ratio, as reports hold them."""
-    return dict(zip(("ratio", "low", "high"), median_bounds(values)))
+    ratio, low, high = median_bounds(values)
+    return {"ratio": ratio, "low": low, "high": high}
 
 
-def summary(seconds: Iterable[float], calls: int) -> dict[str, float]:
+def summary(seconds: Iterable[float], calls: int) -> Times:
     """T of docs/reference/worker-protocol.md from what messages of so many calls took."""
     net = sorted(second / calls * 1e6 for second in seconds)
     last = len(net) - 1
@@ -460,7 +462,7 @@ def summary(seconds: Iterable[float], calls: int) -> dict[str, float]:
     }
 
 
-def rejection(kind: str, reason: str) -> dict[str, Any]:
+def rejection(kind: str, reason: str) -> TimingReply:
     """The `timing` of a candidate that did not survive it."""
     return {
         "candidate": None,

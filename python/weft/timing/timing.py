@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from weft.device.device import Device
     from weft.device.device_arena import DeviceArena
+    from weft.oracle.replies import TimingReply
 
 #: One message asks for so many calls that the way there and back is noise.
 BATCH_TARGET_S = 0.002
@@ -96,7 +97,7 @@ class Timer:
 
     def time_subgraph(self, path: str, job: dict[str, Any], request: dict[str, Any],
                       limits: Limits,
-                      like: list[compare.Expected] | None = None) -> dict[str, Any]:
+                      like: list[compare.Expected] | None = None) -> TimingReply:
         """`like`: what a check expected of such data, if it is known."""
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
@@ -124,7 +125,7 @@ class Timer:
 
     def time_model(self, make_bench: Callable[[], Bench], key: tuple[Any, ...],
                    job: dict[str, Any], request: dict[str, Any],
-                   limits: Limits) -> dict[str, Any]:
+                   limits: Limits) -> TimingReply:
         return self._time(key, make_bench, job, request, limits)
 
     def lend_compiled(self, make_bench: Callable[[], Bench], key: tuple[Any, ...],
@@ -138,7 +139,7 @@ class Timer:
 
     def _time(self, key: tuple[Any, ...], make_bench: Callable[[], Bench],
               job: dict[str, Any], request: dict[str, Any],
-              limits: Limits) -> dict[str, Any]:
+              limits: Limits) -> TimingReply:
         """docs/reference/worker-protocol.md's `timing`."""
         with contextlib.suppress(TimingFailed):  # begun for another request
             self._await_compiler(self._prepare(key, make_bench))
