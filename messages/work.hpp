@@ -203,7 +203,7 @@ struct Compose {
 /// composer -> dispatcher: no module is near to eager with all its kernels, or
 /// none has a product in one. What kernels are there of the plan's near cut?
 struct SearchEagerContractions {
-  static constexpr std::string_view name = "SearchNearCut";
+  static constexpr std::string_view name = "SearchEagerContractions";
   std::int64_t until_us = 0;  ///< by the journal's clock; 0: no limit
   WEFT_FIELDS(until_us)
   bool operator==(const SearchEagerContractions&) const = default;
