@@ -119,9 +119,9 @@ TEST_CASE("the best idea that failed is shown as a difference") {
 TEST_CASE("the user's template goes before the built-in one") {
   FixtureBlobs blobs;
   LlmOptions options;
-  CHECK(template_text("first", options, blobs)->contains("{{unusable}}"));
-  options.prompts = {{"first", blobs.put("mine: {{unusable}}")}};
-  const auto text = template_text("first", options, blobs);
+  CHECK(template_text("propose", options, blobs)->contains("{{unusable}}"));
+  options.prompts = {{"propose", blobs.put("mine: {{unusable}}")}};
+  const auto text = template_text("propose", options, blobs);
   REQUIRE(text);
   CHECK(filled(*text, {{"unusable", "b"}}) == "mine: b");
   CHECK_FALSE(template_text("none", options, blobs));
