@@ -224,9 +224,8 @@ int supervise(const SandboxOrder& order) {
   // Two processes, so that one is left to clear away when the other is killed:
   // a bubblewrap whose parent dies while it builds would stay for ever.
   const pid_t outer = getpid();
-  sigset_t before;
   const sigset_t end = end_signals();
-  sigprocmask(SIG_BLOCK, &end, &before);
+  sigprocmask(SIG_BLOCK, &end, nullptr);
   const pid_t keeper = fork();
   if (keeper == 0) {
     setpgid(0, 0);  // who kills the outer process kills its group
@@ -238,7 +237,7 @@ int supervise(const SandboxOrder& order) {
   signal(SIGTERM, [](int number) {
     if (forward_to > 0) kill(forward_to, number);
   });
-  sigprocmask(SIG_SETMASK, &before, nullptr);
+  sigprocmask(SIG_UNBLOCK, &end, nullptr);
   int status = 0;
   while (keeper > 0 && waitpid(keeper, &status, 0) < 0 && errno == EINTR) {
   }
