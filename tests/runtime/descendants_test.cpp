@@ -115,7 +115,7 @@ TEST_CASE("LineProcess_ItsSandboxesHaveEndedWithIt") {
   words.insert(words.end(),
                {"sh", "-c",
                 "trap '' TERM HUP; for i in 1 2 3 4 5 6 7 8; do "
-                "(head -c 40m /dev/zero | tail; sleep 1000; echo " +
+                "(head -c 40m /dev/zero >/tmp/$i; sleep 1000; echo " +
                     mark + ") & done; sleep 0.5; echo there; wait"});
   std::string line;
   for (const auto& word : words) {
