@@ -142,7 +142,7 @@ struct Mismatch {
   bool operator==(const Mismatch&) const = default;
 };
 
-/// What a check found (docs/explanation/verification.md).
+/// The result of a check (docs/explanation/verification.md).
 struct Verdict {
   bool correct = false;
   std::string kind;  ///< "correct", "wrong", "crashed", "timed_out", …
@@ -178,7 +178,7 @@ struct CheckRequest {
   std::int64_t wall_ms = 0;  ///< limit of the whole check
   /// Of a module: which rules it is held against.
   std::vector<std::string> rules = {rule::weft};
-  bool with_compile = false;  ///< torch.compile's module by near-eager, too
+  bool with_compile = false;  ///< torch.compile's module by its own rule, too
   WEFT_FIELDS(effect, subject, random_seed, call_ms, memory_bytes, wall_ms,
               rules, with_compile)
   bool operator==(const CheckRequest&) const = default;

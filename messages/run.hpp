@@ -99,7 +99,7 @@ struct RunOptions {
   /// Of the whole run; its end is the search's, less what composing takes.
   /// 0: no limit.
   std::int64_t budget_ms = 0;
-  /// What decides speed alone, overridden by name
+  /// Overridden choices, which affect speed only, by name
   /// (docs/explanation/code-generation.md).
   std::map<std::string, double> choices{};
   /// One dimension of the model's inputs is a symbol: kernels, and the module
@@ -165,8 +165,11 @@ struct RunStart {
   /// The cut around the framework's own products is searched, too, where a
   /// kernel with one is not right, or lost.
   bool seeks_products = false;
+  /// The problem's code runs in a sandbox only: the user does not trust it.
+  bool untrusted_problem = false;
   WEFT_FIELDS(problem_name, problem, options, machine, weft_version, graph,
-              vocabulary, decisions, description, seeks_products)
+              vocabulary, decisions, description, seeks_products,
+              untrusted_problem)
   bool operator==(const RunStart&) const = default;
 };
 

@@ -77,8 +77,8 @@ class Simulator {
   std::int64_t now_us_ = 0;
   bool finished_ = false;
 
-  /// What a location offers while it is there. Its own: a crash of the head
-  /// leaves it as it is.
+  /// The resources of a connected location. A crash of the head leaves them as
+  /// they are.
   struct Offer {
     Capacities capacities;
     bool is_there = true;
@@ -110,7 +110,7 @@ RunStart Simulator::simulated_start() {
       "    def forward(self, x):\n"
       "        return x\n");
   start.options.seeds = {"library", "compiler"};
-  static const char* const rules[] = {"weft", "near-eager", "both"};
+  static const char* const rules[] = {"weft", "kernelbench", "both"};
   start.options.accept = rules[pick(random_, 3)];
   start.seeks_products = true;
   start.options.target = options_.target;

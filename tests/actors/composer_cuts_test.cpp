@@ -121,7 +121,7 @@ struct StandInFixture : ComposerFixture {
       node.source = "p.py:7";
       single.fused_attention_calls = {node.name};
     }
-    written.others = {current};
+    written.others = {single};
     Compose compose{blobs.put(plan_to_json(written)), small_run(blobs), {}};
     compose.run.options.accept = accept;
     for (const Subgraph& subgraph : plan.subgraphs) {

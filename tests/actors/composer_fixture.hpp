@@ -134,7 +134,7 @@ struct EagerContractionsCase : ComposingFixture {
     return "";
   }
   std::string kernelbench_module() {
-    return file("composed/near_eager/model_new.py");
+    return file("composed/kernelbench/model_new.py");
   }
   /// How many of the near cut's kernels are in that text.
   std::size_t count(const std::string& text) const {

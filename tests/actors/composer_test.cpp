@@ -161,7 +161,7 @@ TEST_CASE("a module far from eager is composed again where both rules count") {
   CHECK(paths_of(files) ==
         std::vector<std::string>{"report.md", "results.csv", "result.json",
                                  "composed/model_new.py",
-                                 "composed/near_eager/model_new.py"});
+                                 "composed/kernelbench/model_new.py"});
   const std::string both = *composer.blobs.get(files.files[3].blob);
   const std::string near = *composer.blobs.get(files.files[4].blob);
   CHECK((composer.holds(both, 0) && composer.holds(both, 1)));

@@ -290,7 +290,7 @@ TEST_CASE("a module that is near to eager is told of beside the other") {
                       ". The framework's operators: aten.mm.default × 2, "
                       "aten.tanh.default × 1."));
   const std::string csv = results_csv(result.report, result.plan);
-  CHECK(csv.contains("\nnear_eager,"));
+  CHECK(csv.contains("\nkernelbench,"));
 }
 
 TEST_CASE("what ended a language model's calls is told at a run's end") {

@@ -119,7 +119,7 @@ class DrawingAhead(unittest.TestCase):
                 file.write(text)
 
     def judged(self, **more):
-        """(verdict's near_eager, what was drawn when room was asked for)."""
+        """(verdict's kernelbench, what was drawn when room was asked for)."""
         before_room = []
 
         class Lock(gpu_lock.NoLock):

@@ -255,7 +255,7 @@ TEST_CASE("the roles come back in the state that the journal led to") {
   REQUIRE(roles.contains(counter_address));
   Context context(world.blobs, 0);
   roles[counter_address]->receive(address::clock, TimerFired{3}, context);
-  const auto finished = one<RunFinished>(context.take_outbox());
+  const auto finished = single<RunFinished>(context.take_outbox());
   CHECK(finished.summary == "4 ticks");
 }
 
