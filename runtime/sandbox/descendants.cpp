@@ -32,10 +32,10 @@ constexpr std::int64_t kOrphansMs = 5'000;
 constexpr const char* kLauncherName = "weft-sandbox";
 
 struct Children {
-  std::mutex mutex;          // held from a start until it is in `started`
-  std::set<pid_t> started;   // by this process itself; somebody waits for each
-  bool adopts = false;       // the other children are orphans of ours
-  bool has_ended = false;    // nothing is started any more
+  std::mutex mutex;         // held from a start until it is in `started`
+  std::set<pid_t> started;  // by this process itself; somebody waits for each
+  bool adopts = false;      // the other children are orphans of ours
+  bool has_ended = false;   // nothing is started any more
 };
 
 Children& all_children() {
@@ -90,16 +90,16 @@ std::vector<Process> children_now() {
 }
 
 /// Takes the status of orphans that have ended; whether one of the others is in
-/// the group or a sandbox. The mutex is held: if another thread took an orphan's
-/// status meanwhile, this could miss what that orphan leaves to us.
+/// the group or a sandbox. The mutex is held: if another thread took an
+/// orphan's status meanwhile, this could miss what that orphan leaves to us.
 bool look_at_orphans(const Children& children, pid_t group) {
   bool is_left = false;
   for (const Process& one : children_now()) {
     if (children.started.contains(one.pid)) continue;
     const bool is_alive = waitpid(one.pid, nullptr, WNOHANG) == 0;
     // What the dead one left may have been passed before it became ours.
-    is_left = is_left || !is_alive || one.group == group ||
-              one.name == kLauncherName;
+    is_left =
+        is_left || !is_alive || one.group == group || one.name == kLauncherName;
   }
   return is_left;
 }
@@ -113,9 +113,8 @@ bool reap_all(Children& children) {
     }
     return ended == 0;
   }
-  std::erase_if(children.started, [](pid_t pid) {
-    return waitpid(pid, nullptr, WNOHANG) != 0;
-  });
+  std::erase_if(children.started,
+                [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
   return !children.started.empty();
 }
 

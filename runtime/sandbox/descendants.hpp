@@ -14,8 +14,8 @@ namespace weft {
 
 /// From now on, orphans among the descendants become children of this process.
 /// Call it once, before anything is started. Does nothing if this process
-/// already has children, as after `helper & exec weft`: they are not weft's, and
-/// neither are the processes that they leave behind.
+/// already has children, as after `helper & exec weft`: they are not weft's,
+/// and neither are the processes that they leave behind.
 void adopt_orphans();
 
 /// Starts a child with `spawn`, which is posix_spawn or posix_spawnp with its

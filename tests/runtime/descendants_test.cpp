@@ -1,5 +1,6 @@
 // Weft waits for the processes that a killed process leaves behind. Each case
-// runs in a forked process: it adopts orphans, and starts nothing after the end.
+// runs in a forked process: it adopts orphans, and starts nothing after the
+// end.
 #include "runtime/sandbox/descendants.hpp"
 
 #include <signal.h>
