@@ -13,7 +13,7 @@
 namespace weft {
 namespace {
 
-/// Calls of the framework's in a module that has those kernels alone.
+/// Calls of PyTorch's operators in a module that has those kernels alone.
 std::map<std::string, int> externs_without(Plan plan,
                                            const std::set<std::string>& used) {
   std::erase_if(plan.placements, [&](const Placement& placement) {
@@ -233,7 +233,7 @@ bool Composer::may_search_eager_contractions(const Context& context) const {
          left_ms(context) >= 2 * kLeastShareMs && lacks_product();
 }
 
-/// Its module has kernels around the framework's own products. Kernels that
+/// Its module has kernels around PyTorch's own products. Kernels that
 /// left for a product are worth that, and so is it where all left: then it may
 /// be that the library was called otherwise than the model calls it.
 bool Composer::wants_eager_contractions(const Context& context) const {

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// One object; docs/how-to/kernelbench.md has its fields. What was not measured
-/// is null.
+/// One object; docs/how-to/kernelbench.md has its fields. A value that was not
+/// measured is null.
 std::string result_json(const Report& report, const Plan& plan);
 
 }  // namespace weft

@@ -42,7 +42,7 @@ Result<void> are_cut_alike(const Plan& plan, const Plan& other) {
   return {};
 }
 
-/// What is symbolic in the graph that `of` takes of each plan.
+/// The symbols of the graph that `of` takes from each plan.
 template <typename Of>
 Result<SymbolicShapes> fit_shapes(const Plans& plans, const Sizes& sizes,
                                   const Of& of) {

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-/// What a provider's section may say: docs/reference/settings.md has the same
+/// A setting of a provider's section; docs/reference/settings.md has the same
 /// table.
 struct LlmSettingSpec {
   std::string_view name;  ///< "limits.calls_at_once"

@@ -1,6 +1,6 @@
 // Names that messages and their fields had in earlier vocabularies. Old
-// journals keep them, and decode() reads them by these tables. What is written
-// has today's names only. To rename something: add the earlier name here and
+// journals keep them, and decode() reads them by these tables. Writers
+// use today's names only. To rename something: add the earlier name here and
 // raise vocabulary_version.
 #pragma once
 

@@ -154,7 +154,7 @@ struct Mismatch {
   bool operator==(const Mismatch&) const = default;
 };
 
-/// What a check found (docs/explanation/verification.md).
+/// The result of a check (docs/explanation/verification.md).
 struct Verdict {
   bool correct = false;
   std::string kind;  ///< "correct", "wrong", "crashed", "timed_out", …

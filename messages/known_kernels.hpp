@@ -1,4 +1,4 @@
-// What the kernel library is asked, and what it tells
+// Requests to the kernel library and its replies
 // (docs/reference/kernel-library.md).
 #pragma once
 

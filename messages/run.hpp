@@ -100,7 +100,7 @@ struct RunOptions {
   /// Of the whole run; its end is the search's, less what composing takes.
   /// 0: no limit.
   std::int64_t budget_ms = 0;
-  /// What decides speed alone, overridden by name
+  /// Overridden choices, which affect speed only, by name
   /// (docs/explanation/code-generation.md).
   std::map<std::string, double> choices{};
   /// One dimension of the model's inputs is a symbol: kernels, and the module

@@ -207,9 +207,10 @@ struct Compose {
 };
 
 /// composer -> dispatcher: no module is near to eager with all its kernels, or
-/// none has a product in one. What kernels are there of the plan's near cut?
+/// none has a product in one. Which kernels are there for the plan's partition
+/// with PyTorch's own products?
 struct SearchEagerContractions {
-  static constexpr std::string_view name = "SearchNearCut";
+  static constexpr std::string_view name = "SearchEagerContractions";
   std::int64_t until_us = 0;  ///< by the journal's clock; 0: no limit
   WEFT_FIELDS(until_us)
   bool operator==(const SearchEagerContractions&) const = default;
@@ -217,7 +218,7 @@ struct SearchEagerContractions {
 
 /// dispatcher -> composer, its answer.
 struct EagerContractionsSearched {
-  static constexpr std::string_view name = "NearCutSearched";
+  static constexpr std::string_view name = "EagerContractionsSearched";
   std::vector<SubgraphDone> results;  ///< those that Compose did not have
   WEFT_FIELDS(results)
   bool operator==(const EagerContractionsSearched&) const = default;

@@ -22,7 +22,7 @@ struct TritonNestChoices {
   /// and points that are read together. 2026-11-21.
   std::int64_t column_steps = 32;
   std::int64_t column_points = 32;
-  /// … of which each thread reduces at least so many. 2026-11-21.
+  /// The fewest of them that one thread reduces. 2026-11-21.
   int column_elements_per_thread_min = 16;
   /// Points along the last dimension from which on these stay in one program.
   std::int64_t coalesced_points_min = 16;

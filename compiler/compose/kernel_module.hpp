@@ -36,8 +36,8 @@ std::string kernel_function_source(const Graph& graph, const std::string& name,
 
 /// `def <name>(x0, …)` for a target whose kernels a Python expression opens
 /// once, when the module is imported: `opening`. What it opens is called with
-/// the inputs and, where the graph is symbolic, the sizes. What a call returns
-/// may be handed on, as `before` + call + `after`.
+/// the inputs and, where the graph is symbolic, the sizes. The module
+/// returns `before` + call + `after`.
 std::string opened_function_source(const Graph& graph, const std::string& name,
                                    const std::string& opening,
                                    const std::string& before = "",

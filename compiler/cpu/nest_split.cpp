@@ -5,8 +5,8 @@
 
 namespace weft {
 
-// Where the loop is short, a step each. Of what is symbolic they are counted
-// when the kernel runs.
+// A short loop has one chunk per step. If its length is symbolic, the kernel
+// counts the chunks when it runs.
 Count NestPrinter::chunks(const Pass& pass) const {
   const LoopVar& walked = pass.inner.front();
   const CpuChoices& choices = facts_.choices.cpu;

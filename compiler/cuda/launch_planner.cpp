@@ -12,7 +12,7 @@ namespace {
 
 /// cp.async.wait_group takes a constant: as many cases are written out.
 constexpr std::int64_t kSlotsMax = 31;
-/// Shared memory that reductions may need beside a ring.
+/// Shared memory that reductions may need in addition to a ring.
 constexpr std::int64_t kReductionBytes = 3 << 10;
 /// … and what a stream needs: its reductions, and barriers.
 constexpr std::int64_t kStreamBytes = 8 << 10;
@@ -239,7 +239,7 @@ class LaunchPlanner {
     return true;
   }
 
-  // What is reduced in one walk, and then stored in another.
+  // Rows that one pass reduces and the next one stores.
   bool can_stream() const {
     if (!variant_.streams || !facts_.clusters || out_.shifted ||
         out_.persistent.empty() || !reduces_first()) {

@@ -1,5 +1,6 @@
-// A module in the captured model, and what forward() went by in it besides
-// tensors. Plain data; docs/reference/graph.md tells of each field.
+// A module in the captured model, and the values other than tensors that its
+// forward() depended on. Plain data; docs/reference/graph.md explains each
+// field.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ struct Plan {
   /// The partition in which all products are PyTorch's own. It is used if no
   /// other partition is within the tolerance, or none has a product in a
   /// kernel; subgraphs that only it has are searched for then, not before. At
-  /// most one, without others of its own.
+  /// most one plan, whose own list is empty.
   std::vector<Plan> eager_contractions_partition{};
 };
 

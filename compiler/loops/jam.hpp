@@ -1,5 +1,5 @@
-// Windows that lie beside each other in one direction and are reduced together,
-// so that what they have in common is read once.
+// Reduces adjacent windows together, so that the elements they share are read
+// once.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,8 @@ struct LoopFacts {
   int vector_bytes = 32;             ///< widest SIMD register
   std::int64_t l1_bytes = 32 << 10;  ///< of one core
   std::int64_t l2_bytes = 1 << 20;   ///< of one core
-  /// Reductions over at most so many elements are never divided among threads.
+  /// Reductions over at most this many elements are never divided among
+  /// threads.
   std::int64_t whole_row = 0;
   /// The loops become a GPU's blocks and threads: what a row's first pass read
   /// is in registers in its next, and `cores` counts multiprocessors.

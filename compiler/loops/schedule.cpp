@@ -467,7 +467,7 @@ void split_reductions(const Program& program, std::vector<Nest>& nests,
 
 std::set<int> results_read(const Program& program, const Stage& stage) {
   std::set<int> read;
-  // What is added to is read, too.
+  // An addition also reads its target.
   if (stage.is_add) read.insert(stage.results.begin(), stage.results.end());
   for (const ExprId id : program.arena.reachable(roots_of(stage))) {
     const Scalar& node = program.arena[id];

@@ -31,7 +31,7 @@ class ByPairs {
 
   Graph run() {
     for (const Node& node : graph_.nodes) {
-      // What leaves the model must lie in memory as PyTorch lays it.
+      // A result of the model must have PyTorch's layout.
       auto equation =
           escaping_.contains(node.name) ? std::nullopt : equation_of(node);
       if (equation) {

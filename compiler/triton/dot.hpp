@@ -38,8 +38,8 @@ std::optional<Contraction> contraction_of(
 bool lies_along(const ScalarArena& arena, ExprId factor,
                 const std::vector<LoopVar>& reduced);
 
-/// True if an unscheduled stage is such a sum. Only stages without a loop of
-/// their own may join its nest.
+/// True if an unscheduled stage is such a sum. Only stages that need no
+/// other loop may join its nest.
 bool is_contraction(const Program& program, const Stage& stage,
                     const TritonProductChoices& choices);
 

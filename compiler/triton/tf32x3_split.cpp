@@ -1,8 +1,8 @@
 // TF32x3: products of float32 in three passes of the matrix units' 19 bits,
 // from factors that are split beforehand.
 //
-// A number is the sum of its nearest 19-bit number and a small remainder. Of
-// the four products of such halves three matter. The factors are split once, in
+// A number is the sum of its nearest 19-bit number and a small remainder. Three
+// of the four products of such halves matter. The factors are split once, in
 // memory, laid out along the summed dimension and padded to whole tiles, so
 // that the halves go to the matrix units as they are. That costs a pass over
 // each factor and is profitable if each element is used many times.

@@ -340,8 +340,9 @@ void HeadBus::inform(const std::string& node,
   if (!words.empty()) post_(to_envelopes(address::node(node), 0, words));
 }
 
-/// It goes to another location, and is not what this one went down with. Of
-/// code "disk_full" it may be, and goes to one other.
+/// It goes to another location, and does not count as the cause of this one's
+/// end. With code "disk_full" it may be the cause: it goes to one other
+/// location.
 void HeadBus::hand_back(std::uint64_t id, const std::string& code,
                         const std::string& why) {
   const auto open = open_.find(id);

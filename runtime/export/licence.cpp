@@ -17,7 +17,8 @@ struct Licence {
 };
 
 /// The words that stand first in a text decide: the GPL's own text names the
-/// LGPL and the AGPL further down. Of equal entries the upper row counts.
+/// LGPL and the AGPL further down. If two entries fit equally, the upper one
+/// counts.
 constexpr Licence kLicences[] = {
     {"gnu affero general public license version 3", "AGPL-3.0"},
     {"gnu lesser general public license version 3", "LGPL-3.0"},

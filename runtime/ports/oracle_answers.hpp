@@ -1,5 +1,5 @@
-// What an oracle answers (docs/reference/worker-protocol.md), as messages have
-// it.
+// Decodes an oracle's replies (docs/reference/worker-protocol.md) into
+// messages.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -80,8 +80,8 @@ class Simulator {
   std::int64_t now_us_ = 0;
   bool finished_ = false;
 
-  /// What a location offers while it is there. Its own: a crash of the head
-  /// leaves it as it is.
+  /// The resources of a connected location. A crash of the head leaves them as
+  /// they are.
   struct Offer {
     Capacities capacities;
     bool is_there = true;

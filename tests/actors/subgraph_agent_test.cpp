@@ -311,7 +311,7 @@ struct LocatedFixture : RoleFixture<SubgraphAgent> {
     r.failure = {"node_lost", "node n1 no longer offers cpu"};
     return result(r);
   }
-  /// What the model wrote is under way at the location.
+  /// The model's kernel is being built at the location.
   std::vector<Outgoing> written(const std::string& id) {
     SeedsReply reply{"sg", "llm", {seed(id)}, {}, {}};
     reply.seeds[0].origin = "llm";

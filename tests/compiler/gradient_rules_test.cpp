@@ -1,5 +1,5 @@
-// What the rules of gradients leave to PyTorch; what they compute is held
-// against it in tests/python/test_gathered_gradients.py.
+// Gradients that the rules leave to PyTorch. The values of the others are
+// compared with PyTorch's in tests/python/test_gathered_gradients.py.
 #include <doctest/doctest.h>
 
 #include "compiler/fusion/lowerable.hpp"

@@ -29,7 +29,7 @@ void add_fork(CLI::App& app, CommonFlags& common, int& code);
 /// node, keygen and cluster.
 void add_nodes(CLI::App& app, CommonFlags& common, int& code);
 
-/// llm, with commands of its own.
+/// llm and its subcommands.
 void add_llm(CLI::App& app, CommonFlags& common, int& code);
 
 // development_registration.cpp: commands for people who tune or develop weft.

@@ -33,7 +33,7 @@ void add_tune(CLI::App& app, CommonFlags& common, int& code) {
                    "Folder of the runs (default: weft-runs/tune-…)");
   add_settable(*tune, flags.run);
   tune->callback([&, tune] {
-    // What is measured must not depend on what ran here before.
+    // A measurement must not depend on earlier runs.
     if (tune->count("--library") == 0) flags.run.options.known_kernels.clear();
     code = tune_command(common, flags);
   });

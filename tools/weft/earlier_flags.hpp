@@ -12,8 +12,8 @@ namespace weft {
 std::vector<std::string> with_current_flags(
     std::vector<std::string> words, void (*say)(const std::string& line));
 
-/// What the setting was called before: "run.random_seed" was "run.seed". Empty:
-/// it had no other name.
+/// The setting's earlier name: "run.random_seed" was "run.seed". Empty if it
+/// had none.
 std::string earlier_setting(const std::string& name);
 
 }  // namespace weft

@@ -213,7 +213,7 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
   run_flags.insert(run_flags.end(), listen_flags.begin(), listen_flags.end());
   bench->callback([&, bench, run_flags] {
     flags.run_words = words_of(run_flags);
-    // What is measured must not depend on what ran here before.
+    // A measurement must not depend on earlier runs.
     if (bench->count("--library") == 0 && bench->count("--no-library") == 0) {
       flags.run_words.push_back("--no-library");
     }

@@ -72,8 +72,8 @@ class Verdict:
     controls: dict = field(default_factory=dict)
     #: How exact the products were, as the errors show: the candidate's, …
     precision: str = ""
-    framework_precision: str = ""  #: … and the framework's
-    #: Of a module: kernelbench_tolerance's, where that was asked.
+    framework_precision: str = ""  #: The same for PyTorch's own results.
+    #: The result of kernelbench_tolerance for a module, if the run asked for it.
     kernelbench: dict = field(default_factory=dict)
     #: Of a result refused for its errors, how many times the bound; else 0.
     beyond: float = 0.0
