@@ -53,7 +53,8 @@ class BareHeadTest(ClassesCase):
     def test_a_head_without_pytorch_a_builder_and_two_that_check(self):
         head = self.bare_head("--node-seconds", "5")
         self.assertIsNone(head.poll(), self.output())
-        builds = self.node("builds", "--only", "build", "--once")
+        # It has no PyTorch, either.
+        builds = self.node("builds", "--python", self.bare, "--once")
         nodes = {name: self.node(name, "--once") for name in ("c1", "c2")}
         self.wait_for(lambda: head.poll() is not None or
                       os.path.exists(os.path.join(self.run_folder,

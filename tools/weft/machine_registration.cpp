@@ -25,8 +25,7 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
       ->check(CLI::IsMember({"all", "none"}))
       ->capture_default_str();
   node->add_option("--only", flags.only,
-                   "What it does: capture, build, judge (default: all that it "
-                   "can)")
+                   "Work that it does (default: all that it can)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"capture", "build", "judge"}));

@@ -8,6 +8,7 @@
 #include "messages/shown_text.hpp"
 #include "runtime/bus/lobby.hpp"
 #include "runtime/bus/membership.hpp"
+#include "runtime/sandbox/gpu.hpp"
 #include "tools/weft/run_machine.hpp"
 #include "tools/weft/version.hpp"
 
