@@ -29,7 +29,7 @@ struct Capacities {
   Gpu gpu{};  ///< where the location is a device
   /// What a probe measured on it, as Machine::gpu_numbers. Empty: nothing.
   std::map<std::string, double> gpu_numbers{};
-  /// What can be done there in this run (actors/capabilities.hpp).
+  /// Work that the location can do in this run (actors/capabilities.hpp).
   std::vector<std::string> capabilities{};
   std::string device_class{};  ///< of the location's device, by its name
   WEFT_FIELDS(units, queue_max, location, grace_ms, gpu, gpu_numbers,
@@ -54,7 +54,7 @@ struct LeaseRequest {
       0;  ///< of one priority, more first; alike: in turns
   /// A location that announces it will do, too. Without `locations`: only such.
   std::string capability{};
-  /// So long it may wait where no location will do; 0: it is denied at once.
+  /// Longest wait while no location will do; 0: it is denied at once.
   std::int64_t wait_ms = 0;
   WEFT_FIELDS(ticket, resource, units, group, ttl_ms, locations, avoid,
               priority, memory_bytes, expected_gain, capability, wait_ms)

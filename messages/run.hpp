@@ -166,17 +166,20 @@ struct RunStart {
   /// The cut around the framework's own products is searched, too, where a
   /// kernel with one is not right, or lost.
   bool seeks_products = false;
-  /// Where verdicts and timings come from; `machine` is a machine of it. Empty:
-  /// nodes are copies of the head (vocabularies up to 4).
+  /// The problem's code runs in a sandbox only: the user does not trust it.
+  bool untrusted_problem = false;
+  /// All verdicts and timings come from this class; `machine` belongs to it.
+  /// Empty: nodes are copies of the head (vocabularies up to 4).
   DeviceClass device_class{};
-  /// What the head can do (actors/capabilities.hpp), and its own cores.
+  /// The head's own capabilities (actors/capabilities.hpp) and cores.
   std::vector<std::string> head_can{};
   int head_cores = 0;
-  /// So long is waited for a node that can do what the head can't.
+  /// Longest wait for a node that can do what the head can't.
   std::int64_t node_wait_ms = 0;
   WEFT_FIELDS(problem_name, problem, options, machine, weft_version, graph,
-              vocabulary, decisions, description, seeks_products, device_class,
-              head_can, head_cores, node_wait_ms)
+              vocabulary, decisions, description, seeks_products,
+              untrusted_problem, device_class, head_can, head_cores,
+              node_wait_ms)
   bool operator==(const RunStart&) const = default;
 };
 

@@ -148,8 +148,8 @@ struct SeedResult {
   Failure failure;         ///< the verification itself did not work
   Location location{};     ///< where it was checked and timed
   int locations_lost = 0;  ///< locations that went while they worked on it
-  /// Whose verdict and timing these are. Those of two classes are never
-  /// compared.
+  /// The class of the device that gave verdict and timing. Verdicts of two
+  /// classes are never compared.
   std::string device_class{};
   std::string artefact{};  ///< blob: what was built, where it travels
   WEFT_FIELDS(seed, built, build_log, verdict, timed, timing, failure, location,

@@ -8,8 +8,11 @@ candidates), whose processes need none of this: it is loaded when it is asked
 for (docs/reference/python.md).
 """
 
+from __future__ import annotations
+
 import importlib
 import os
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -32,7 +35,7 @@ if os.environ.get("WEFT_BYTECODE"):
     bytecode.read_kept(os.environ["WEFT_BYTECODE"])
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _API:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     module = importlib.import_module(_API[name])
@@ -41,5 +44,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*globals(), *_API])

@@ -1,11 +1,14 @@
 """Runs and verdicts of weft that a driver asks for (`weft run --train`, `--mode
 both`)."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 from weft.shown_text import terminal_paragraph
 
@@ -16,17 +19,17 @@ class NotJudged(Exception):
     """`weft eval` gave no verdict; what it said."""
 
 
-def say(settings, text):
+def say(settings: dict[str, Any], text: str) -> None:
     if not settings["quiet"]:
         warn(text)
 
 
-def warn(text):
+def warn(text: str) -> None:
     """On the terminal, which no word of a candidate's may steer."""
     print(f"weft: {terminal_paragraph(text)}", file=sys.stderr, flush=True)
 
 
-def run(settings, words):
+def run(settings: dict[str, Any], words: list[str]) -> int:
     """The exit code of weft with these words; what it prints is no answer of
     the driver's."""
     done = subprocess.run([settings["weft"], *words], check=False,
@@ -36,7 +39,8 @@ def run(settings, words):
     return done.returncode
 
 
-def judge(settings, reference, candidate, mode, is_timed):
+def judge(settings: dict[str, Any], reference: str, candidate: str, mode: str,
+          is_timed: bool) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """(verdict, timing or None) of `weft eval` on that module in that mode: the
     candidate runs in the sandbox, and nowhere else. NotJudged: there is none."""
     words = ["eval", reference, candidate, "--mode", mode, "--json",
@@ -55,7 +59,7 @@ def judge(settings, reference, candidate, mode, is_timed):
                         ) from None
 
 
-def read_json(*path):
+def read_json(*path: str) -> Any:
     """None where there is no such file, or no JSON in it."""
     try:
         with open(os.path.join(*path), encoding="utf-8") as file:
@@ -64,11 +68,11 @@ def read_json(*path):
         return None
 
 
-def read_text(*path):
+def read_text(*path: str) -> str:
     with open(os.path.join(*path), encoding="utf-8") as file:
         return file.read()
 
 
-def write_text(text, *path):
+def write_text(text: str, *path: str) -> None:
     with open(os.path.join(*path), "w", encoding="utf-8") as file:
         file.write(text)

@@ -298,6 +298,13 @@ class FreshInputs(unittest.TestCase):
             self.bench_of(only)
         self.assertIn("takes no inputs but", raised.exception.reason)
 
+    def test_inputs_that_come_in_another_form_later_are_a_reason(self):
+        bench = self.bench_of(OFFSETS)
+        with mock.patch.object(bench._whole, "drawn", return_value=None), \
+                self.assertRaises(CandidateFailed) as raised:
+            bench.refresh(torch.Generator().manual_seed(1), random.Random(1))
+        self.assertIn("another form", raised.exception.reason)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -4,12 +4,14 @@ PyTorch finds it by the entry point `torch_dynamo_backends`, without an import
 of weft, and loads it when a model is first compiled.
 """
 
+from __future__ import annotations
+
 import collections
 from collections.abc import Sequence
 from typing import Any
 
 #: (operators, why) of the graphs that AOTAutograd did not take, the newest.
-not_taken = collections.deque(maxlen=256)
+not_taken: collections.deque[tuple[int, str]] = collections.deque(maxlen=256)
 
 
 def compile(

@@ -1,10 +1,13 @@
 """What a user may ask of weft from their own code."""
 
+from __future__ import annotations
+
 import dataclasses
 import importlib.util
 import logging
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from weft.problem import sentences
@@ -130,7 +133,7 @@ def _default_fallback() -> str:
 FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False,
          "no": False}
 #: Options that the environment may set, and how their text is read.
-FROM_ENVIRONMENT = {
+FROM_ENVIRONMENT: dict[str, Callable[[str], Any]] = {
     "budget_s": float, "fallback": str, "wait": _flag, "target": str,
     "variants": int, "seeds": str, "shapes_max": int, "trial_s": float,
     "replay_mb": int, "cache": _flag}

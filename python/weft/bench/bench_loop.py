@@ -1,6 +1,8 @@
 """The bench itself: which runs begin, which have to end, until all are done or
 the time is up. One thread: everything that happens, happens in the loop."""
 
+from __future__ import annotations
+
 import fcntl
 import itertools
 import json
@@ -10,6 +12,8 @@ import signal
 import sys
 import time
 from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from weft.bench import problems, records, results
 from weft.bench.child import Child
@@ -33,7 +37,7 @@ class Refused(Exception):
 
 
 class Bench:
-    def __init__(self, settings):
+    def __init__(self, settings: dict[str, Any]) -> None:
         settings.setdefault("beside", "")
         self._settings = settings
         self._begin = time.monotonic()
@@ -50,16 +54,16 @@ class Bench:
         self._told = [p for p in found if p in chosen or self._of(p).digest]
         self._waiting = deque(
             alternate(p for p in self.chosen if self._is_due(p)))
-        self._running = {}  # problem: (child, slot)
-        self._late = set()
-        self._resumed = set()
-        self._deaths = {}
+        self._running: dict[problems.Problem, tuple[Child, int]] = {}  # and its slot
+        self._late: set[problems.Problem] = set()
+        self._resumed: set[problems.Problem] = set()
+        self._deaths: dict[problems.Problem, int] = {}
         self._written_at = 0.0
         self._stopping = ""
         self.progress = Progress(settings, len(self.chosen),
                                  len(self._waiting))
 
-    def run(self):
+    def run(self) -> int:
         """The exit code."""
         for problem in self.chosen:
             if problem not in self._waiting:
@@ -75,7 +79,7 @@ class Bench:
         self._write()
         return self._exit_code()
 
-    def interrupt(self):
+    def interrupt(self) -> None:
         """The first time, runs are told to stop, so that they can go on
         another time; the second time they are killed."""
         if self._stopping:
@@ -83,7 +87,7 @@ class Bench:
                 child.kill()
         self._stopping = self._stopping or "interrupted"
 
-    def _settle(self):
+    def _settle(self) -> None:
         """What the last bench left: tries that it could not end, problems
         that were changed since, and what is to be done again."""
         for problem in self.chosen:
@@ -102,7 +106,7 @@ class Bench:
                     begin, self._records.last_sign(problem))
                 self._records.save(problem, record)
 
-    def _is_due(self, problem):
+    def _is_due(self, problem: problems.Problem) -> bool:
         record = self._of(problem)
         if record.alone == "due":
             return True
@@ -110,19 +114,19 @@ class Bench:
             return record.wall_s < self._settings["problem_s"]
         return record.state not in (FINISHED, REFUSED)
 
-    def _check_limit(self):
+    def _check_limit(self) -> None:
         limit = self._settings["limit_s"]
         if limit and time.monotonic() - self._begin > limit:
             self._stopping = self._stopping or "limit"
 
-    def _start_some(self):
+    def _start_some(self) -> None:
         while self._waiting and not self._stopping:
             slot = self._free_slot(self._waiting[0])
             if slot is None:
                 break
             self._start(self._waiting.popleft(), slot)
 
-    def _free_slot(self, due):
+    def _free_slot(self, due: problems.Problem) -> int | None:
         """A place for one more run, whose device nobody has to himself; for
         one that runs alone, a device that nobody has."""
         alone = self._of(due).alone
@@ -133,7 +137,7 @@ class Bench:
                 if slot not in taken and self._device(due, slot) not in shut]
         return min(free, default=None)
 
-    def _device(self, problem, slot):
+    def _device(self, problem: problems.Problem, slot: int) -> int:
         """The slot's; of a run that goes on, the one where it began: its
         kernels' times are that device's, and another one is refused."""
         devices = self._settings["devices"] or [0]
@@ -143,7 +147,7 @@ class Bench:
             return record.device
         return devices[slot % len(devices)]
 
-    def _start(self, problem, slot):
+    def _start(self, problem: problems.Problem, slot: int) -> None:
         record = self._of(problem)
         record.device = self._device(problem, slot)
         if record.alone == "due":
@@ -160,7 +164,7 @@ class Bench:
                       self._surroundings(record.device))
         self._running[problem] = child, slot
 
-    def _words(self, problem):
+    def _words(self, problem: problems.Problem) -> list[str]:
         folder = self._records.run_folder(problem)
         python = ["--json", "--python", self._settings["python"]]
         if self._records.can_resume(problem):
@@ -170,31 +174,30 @@ class Bench:
         return [self._settings["weft"], "run", problem.path, "--out", folder,
                 *python, *self._settings["run_flags"], *self._budget()]
 
-    def _budget(self):
+    def _budget(self) -> list[str]:
         """So that a run ends with what it has, verified, before its time is up;
         unless the user has said another one."""
         if self._settings.get("has_budget"):
             return []
         return ["--budget-s", str(max(1, round(self._budget_s())))]
 
-    def _budget_s(self):
+    def _budget_s(self) -> float:
         return self._settings["problem_s"] * _SHARE_OF_TIME
 
-    def _is_spent(self, record):
+    def _is_spent(self, record: records.Record) -> bool:
         """Whether the budget of a run that was stopped is over: time goes on
         while nobody works."""
         return (bool(record.tries) and bool(self._budget())
                 and time.time() - record.tries[0][0] > self._budget_s())
 
-    def _surroundings(self, device):
+    def _surroundings(self, device: int) -> Mapping[str, str]:
         """Of several devices, a run sees one: the driver opens all it sees."""
         if len(self._settings["devices"]) < 2:
             return os.environ
-        device = visible_device(
-            os.environ.get("CUDA_VISIBLE_DEVICES"), device)
-        return {**os.environ, "CUDA_VISIBLE_DEVICES": device}
+        name = visible_device(os.environ.get("CUDA_VISIBLE_DEVICES"), device)
+        return {**os.environ, "CUDA_VISIBLE_DEVICES": name}
 
-    def _look_at_all(self):
+    def _look_at_all(self) -> None:
         for problem, (child, _) in list(self._running.items()):
             code = child.exit_code()
             if code is not None:
@@ -205,7 +208,7 @@ class Bench:
         if self._running or self._waiting:
             self.progress.tick(len(self._running))
 
-    def _is_late(self, problem):
+    def _is_late(self, problem: problems.Problem) -> bool:
         record = self._of(problem)
         spent = time.time() - record.tries[-1][0]
         if not record.alone:
@@ -214,7 +217,7 @@ class Bench:
             self._late.add(problem)
         return problem in self._late
 
-    def _conclude(self, problem, child, code):
+    def _conclude(self, problem: problems.Problem, child: Child, code: int) -> None:
         record = self._of(problem)
         record.tries[-1][1] = time.time()
         record.exit_code = code
@@ -244,7 +247,8 @@ class Bench:
         if time.monotonic() - self._written_at > _WRITE_EVERY_S:
             self._write()
 
-    def _outcome(self, problem, child, code):
+    def _outcome(self, problem: problems.Problem, child: Child,
+                 code: int) -> tuple[str, str]:
         """(state, reason)"""
         told = child.ending() if code in (0, 1, 2, 3) else None
         reason = told[1] if told else ""
@@ -262,21 +266,21 @@ class Bench:
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return DIED, f"weft ended {how}: {child.last_words() or 'it said nothing'}"
 
-    def _write(self):
+    def _write(self) -> None:
         self._written_at = time.monotonic()
         self._sessions[-1][1] = time.time()
         _save_sessions(self._settings, self._sessions)
         results.write(self._settings, [self._row(p) for p in self._told],
                       self._records, self._sessions)
 
-    def _of(self, problem):
+    def _of(self, problem: problems.Problem) -> records.Record:
         return self._records.load(problem)
 
-    def _row(self, problem):
+    def _row(self, problem: problems.Problem) -> dict[str, Any]:
         return results.row(problem, self._of(problem),
                            self._records.result(problem))
 
-    def _exit_code(self):
+    def _exit_code(self) -> int:
         rows = [self._row(problem) for problem in self.chosen]
         self.progress.end(rows, self._stopping)
         if self._stopping == "interrupted":
@@ -286,7 +290,7 @@ class Bench:
         return 0 if all(row["verified"] for row in rows) else 1
 
 
-def _refusal(code, reason):
+def _refusal(code: int, reason: str) -> str:
     """The state of a run that ended with 2 or 3. Of a package that is not
     installed weft says wrong input, since a problem may import only what is
     there; in a folder of problems that others wrote, the machine lacks it."""
@@ -295,22 +299,22 @@ def _refusal(code, reason):
     return NO_NETWORK if network.WANTED in reason else MISSING
 
 
-def alternate(chosen):
+def alternate(chosen: Iterable[problems.Problem]) -> list[problems.Problem]:
     """One of each level in turn. Neighbours in a level are alike: many that
     need much memory would run at the same time."""
-    levels = {}
+    levels: dict[int, list[problems.Problem]] = {}
     for problem in chosen:
         levels.setdefault(problem.level, []).append(problem)
     turns = itertools.zip_longest(*levels.values())
     return [problem for turn in turns for problem in turn if problem]
 
 
-def visible_device(visible, number):
+def visible_device(visible: str | None, number: int) -> str:
     """What to call that one of the visible devices; `visible`: None for all."""
     return visible.split(",")[number].strip() if visible else str(number)
 
 
-def cores_of(slot, slots):
+def cores_of(slot: int, slots: int) -> tuple[int, ...]:
     """A share of this process's cores for each run: then one's compilers do
     not disturb what another one times. None of its own where there are fewer
     cores than runs."""
@@ -321,7 +325,7 @@ def cores_of(slot, slots):
                        (slot + 1) * len(cores) // slots])
 
 
-def _lock(out):
+def _lock(out: str) -> int:
     """Held until this process ends."""
     descriptor = os.open(os.path.join(out, "lock"),
                          os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -333,7 +337,7 @@ def _lock(out):
     return descriptor
 
 
-def _open_sessions(settings):
+def _open_sessions(settings: dict[str, Any]) -> list[list[float]]:
     """[begin, end] of each call on this folder. Refused, when the results
     that lie there were had under other conditions."""
     told = records.read_json(os.path.join(settings["out"], "bench.json"))
@@ -351,7 +355,7 @@ def _open_sessions(settings):
     return sessions
 
 
-def _save_sessions(settings, sessions):
+def _save_sessions(settings: dict[str, Any], sessions: list[list[float]]) -> None:
     names = ("version", "folder", "beside", "target", "gpu", "timed", "run_flags")
     told = {"format": 1, **{name: settings[name] for name in names},
             "sessions": sessions}
@@ -359,7 +363,7 @@ def _save_sessions(settings, sessions):
                              json.dumps(told, indent=1) + "\n")
 
 
-def main(text):
+def main(text: str) -> int:
     """`text`: the settings as JSON, from the command. The exit code."""
     settings = json.loads(text)
     try:
@@ -377,7 +381,7 @@ def main(text):
                      "command resumes it")
 
 
-def _fail(settings, code, message):
+def _fail(settings: dict[str, Any], code: int, message: str) -> int:
     if settings["json"]:
         print(json.dumps({"error": message, "exit_code": code}))
     print(f"weft: {message}", file=sys.stderr)

@@ -1,5 +1,7 @@
 """report.md of a bench: what a person wants to know first stands first."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from weft.bench import score
@@ -11,7 +13,8 @@ _BASES = (("over_eager", "eager"), ("over_compile", "torch.compile"),
           ("over_autotune", "its max-autotune"))
 
 
-def markdown(settings, rows, rates, sessions):
+def markdown(settings: dict[str, Any], rows: list[dict[str, Any]],
+             rates: dict[str, float], sessions: list[list[float]]) -> str:
     parts = [_head(settings, rows, rates, sessions)]
     own = [row for row in rows if not row["group"]]
     other = [row for row in rows if row["group"]]
@@ -24,7 +27,7 @@ def markdown(settings, rows, rates, sessions):
     return "\n".join(part for part in parts if part)
 
 
-def _sections(rows, before=""):
+def _sections(rows: list[dict[str, Any]], before: str = "") -> list[str]:
     levels = sorted({row["level"] for row in rows})
     parts = []
     if len(levels) > 1:
@@ -35,7 +38,8 @@ def _sections(rows, before=""):
     return [*parts, _section(before + whole, rows)]
 
 
-def _beside(settings, own, other):
+def _beside(settings: dict[str, Any], own: list[dict[str, Any]],
+            other: list[dict[str, Any]]) -> str:
     """The scores of both folders: a claim is the lower one."""
     lines = ["## Beside each other", "",
              f"| geometric mean of verified problems | {settings['folder']} | "
@@ -52,7 +56,7 @@ def _beside(settings, own, other):
     return "\n".join([*lines, ""])
 
 
-def _mean_of(rows, level, name):
+def _mean_of(rows: list[dict[str, Any]], level: int | None, name: str) -> str:
     told = [r for r in score.run_ones(rows)
             if level is None or r["level"] == level]
     ratios = score.ratios(told, name)
@@ -62,7 +66,7 @@ def _mean_of(rows, level, name):
             f"{len(told)})")
 
 
-def _near(rows):
+def _near(rows: list[dict[str, Any]]) -> str | None:
     """The scores by KernelBench's own rule."""
     near = score.by_near_rule(rows)
     if not near:
@@ -86,7 +90,7 @@ def _near(rows):
     return "\n".join(lines)
 
 
-def _tf32(rows):
+def _tf32(rows: list[dict[str, Any]]) -> str | None:
     """Whose results are less exact than the framework's: none, by the rule."""
     told = [row for row in rows if row["verified"] and row["shown_precision"]]
     if not told:
@@ -97,7 +101,8 @@ def _tf32(rows):
             f"of the framework's, of {len(told)}")
 
 
-def _head(settings, rows, rates, sessions):
+def _head(settings: dict[str, Any], rows: list[dict[str, Any]], rates: dict[str, float],
+          sessions: list[list[float]]) -> str:
     verified = sum(1 for row in rows if row["verified"])
     left = sum(1 for row in rows if row["state"] == "stopped")
     run = len(score.run_ones(rows))
@@ -136,31 +141,32 @@ def _head(settings, rows, rates, sessions):
     return "\n".join(lines) + "\n"
 
 
-def _time_spent(settings, rows, sessions):
+def _time_spent(settings: dict[str, Any], rows: list[dict[str, Any]],
+                sessions: list[list[float]]) -> str:
     walls = [row["wall_s"] for row in rows if row["wall_s"]]
     whole = sum(end - begin for begin, end in sessions)
     text = f"* Time: {duration(whole)} in {len(sessions)} call"
     text += "s" if len(sessions) > 1 else ""
     if walls:
         text += (f", {settings['jobs']} problems at a time; a problem took "
-                 f"{duration(score.median(walls))} (median), "
+                 f"{duration(score.median(walls) or 0.0)} (median), "
                  f"{duration(max(walls))} at most, "
                  f"{duration(sum(walls))} in all")
     return text
 
 
-def _section(title, rows):
+def _section(title: str, rows: list[dict[str, Any]]) -> str:
     rows = score.run_ones(rows)
     if not rows:
         return f"## {title}\n\n* No problem was run\n"
     bases = [(name, words) for name, words in _BASES
              if score.ratios(rows, name)]
-    lines = [f"## {title}", ""]
+    lines: list[str | None] = [f"## {title}", ""]
     if bases:
         lines += _both_columns(rows)
     if not bases:
         verified = score.fast_p(rows, "over_eager", 0)
-        return "\n".join([*lines, f"* fast_0 (verified): {verified:.2f} of "
+        return "\n".join([f"## {title}", "", f"* fast_0 (verified): {verified:.2f} of "
                           f"{len(rows)} problems", _kernels(rows),
                           *filter(None, (_near(rows), _tf32(rows)))]) + "\n"
     lines += ["| | " + " | ".join(f"over {words}" for _, words in bases)
@@ -213,7 +219,7 @@ def _both_columns(rows: list[dict[str, Any]]) -> list[str]:
             f"timed beside each other ({counts}).", ""]
 
 
-def _floors(rows):
+def _floors(rows: list[dict[str, Any]]) -> str | None:
     lines = []
     for kind, words in (("bytes", "bound by memory: bytes that must move over "
                          "the measured copy bandwidth"),
@@ -224,12 +230,12 @@ def _floors(rows):
         if shares:
             near = sum(1 for share in shares if share >= 0.9)
             lines.append(f"* Share of the floor, {words}: median "
-                         f"{100 * score.median(shares):.0f} %, "
+                         f"{100 * (score.median(shares) or 0.0):.0f} %, "
                          f"{near} of {len(shares)} at 90 % or more")
     return "\n".join(lines) or None
 
 
-def _kernels(rows):
+def _kernels(rows: list[dict[str, Any]]) -> str:
     ours = sum(row["kernels_ours"] or 0 for row in rows)
     extern = sum(row["kernels_extern"] or 0 for row in rows)
     with_ours = sum(1 for row in rows if row["kernels_ours"])
@@ -237,7 +243,7 @@ def _kernels(rows):
             "left to the framework")
 
 
-def _against_itself(rows):
+def _against_itself(rows: list[dict[str, Any]]) -> str | None:
     """How far the same code in two processes lies apart here."""
     same = sorted(score.ratios(filter(score.is_eager, rows), "over_eager"))
     if not same:
@@ -249,7 +255,7 @@ def _against_itself(rows):
             "and fast_p count what was measured")
 
 
-def _clocks(rows):
+def _clocks(rows: list[dict[str, Any]]) -> str | None:
     """What the device ran at while both sides were timed."""
     both = [(row["ours_mhz"], row["eager_mhz"]) for row in rows
             if row["ours_mhz"] and row["eager_mhz"]]
@@ -264,7 +270,7 @@ def _clocks(rows):
             f"{lowered}")
 
 
-def _apart(rows):
+def _apart(rows: list[dict[str, Any]]) -> str:
     apart = [row for row in rows if row["discriminating"] is False]
     if not apart:
         return ""
@@ -276,14 +282,14 @@ def _apart(rows):
     ) + "\n"
 
 
-def _passed(row):
+def _passed(row: dict[str, Any]) -> str:
     controls = row["result"]["verdict"]["controls"]
     passed = [name for name, rejected in sorted(controls.items())
               if not rejected]
     return ", ".join(passed) or "a wrong output"
 
 
-def _failures(rows):
+def _failures(rows: list[dict[str, Any]]) -> str:
     failed = [row for row in score.run_ones(rows)
               if not row["verified"] and row["state"] != "stopped"]
     rest = [row for row in rows if row["state"] == NO_NETWORK]
@@ -291,7 +297,7 @@ def _failures(rows):
                                    _reasons("Not run", rest))))
 
 
-def _reasons(title, failed):
+def _reasons(title: str, failed: list[dict[str, Any]]) -> str:
     if not failed:
         return ""
     return "\n".join(
@@ -300,7 +306,7 @@ def _reasons(title, failed):
            for row in failed]) + "\n"
 
 
-def _compile_failures(rows):
+def _compile_failures(rows: list[dict[str, Any]]) -> str:
     failed = [row for row in rows if row["compile_error"]]
     if not failed:
         return ""
@@ -310,7 +316,7 @@ def _compile_failures(rows):
            for row in failed]) + "\n"
 
 
-def _every(rows):
+def _every(rows: list[dict[str, Any]]) -> str:
     lines = ["## Every problem", "",
              "| problem | verdict | error (tolerance) | ours ms | eager ms | "
              "compile ms | over eager | over compile | near eager | floor | kernels "
@@ -338,7 +344,7 @@ def _every(rows):
     return "\n".join(lines) + "\n"
 
 
-def _nearness(row):
+def _nearness(row: dict[str, Any]) -> str:
     """"yes", or what the module that is gains over torch.compile."""
     if not row["kernelbench"]:
         return "–"
@@ -347,7 +353,7 @@ def _nearness(row):
     return f"another: {_over(row, 'kernelbench_over_compile')}"
 
 
-def _ms(row, side):
+def _ms(row: dict[str, Any], side: str) -> str:
     if row[side + "_us"] is None:
         return "–"
     return (f"{row[side + '_us'] / 1e3:.3f} "
@@ -355,12 +361,12 @@ def _ms(row, side):
             f"{row[side + '_p90_us'] / 1e3:.3f})")
 
 
-def _over(row, name):
+def _over(row: dict[str, Any], name: str) -> str:
     if row[name] is None:
         return "–"
     return (f"{row[name]:.2f} ({row[name + '_low']:.2f}–"
             f"{row[name + '_high']:.2f})")
 
 
-def _number(value, form):
+def _number(value: float | None, form: str) -> str:
     return "–" if value is None else form.format(value)

@@ -1,11 +1,14 @@
 """One run of weft as a child process, on cores of its own."""
 
+from __future__ import annotations
+
 import ctypes
 import json
 import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 
 from weft.device import process
 from weft.problem import sentences
@@ -19,11 +22,12 @@ _TAIL_BYTES = 1 << 16
 
 
 class Child:
-    def __init__(self, words, log, errors, cores, environment):
+    def __init__(self, words: list[str], log: str, errors: str, cores: Sequence[int],
+                 environment: Mapping[str, str]) -> None:
         """Appends what it says to those files. `cores`: empty for all."""
         parent = os.getpid()
 
-        def prepare():
+        def prepare() -> None:
             # Dies with the bench, however that ends: the next one needs the
             # journal, and the GPU.
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -42,11 +46,11 @@ class Child:
         self._log, self._errors = log, errors
         self._told_at = 0.0
 
-    def exit_code(self):
+    def exit_code(self) -> int | None:
         """None while it runs; negative: the signal that ended it."""
         return self._process.poll()
 
-    def tell_to_stop(self):
+    def tell_to_stop(self) -> None:
         """Once; what does not go is killed when its time is up."""
         if not self._told_at:
             self._told_at = time.monotonic()
@@ -54,10 +58,10 @@ class Child:
         elif time.monotonic() - self._told_at > _GRACE_S:
             self.kill()
 
-    def kill(self):
+    def kill(self) -> None:
         self._send(signal.SIGKILL)
 
-    def ending(self):
+    def ending(self) -> tuple[int, str] | None:
         """(exit code, summary) that the run itself told; None if it didn't."""
         for line in reversed(_tail(self._log)):
             try:
@@ -73,18 +77,18 @@ class Child:
                 return told["exit_code"], told["error"]
         return None
 
-    def last_words(self):
+    def last_words(self) -> str:
         lines = [line.strip() for line in _tail(self._errors) if line.strip()]
         return sentences.whole_lines(lines[-1], 500) if lines else ""
 
-    def _send(self, number):
+    def _send(self, number: int) -> None:
         try:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:
             pass
 
 
-def _tail(path):
+def _tail(path: str) -> list[str]:
     with open(path, "rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - _TAIL_BYTES))

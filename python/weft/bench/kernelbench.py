@@ -6,8 +6,11 @@ Where a module near to eager was composed beside weft's own, it is the one that
 lies here: KernelBench's scripts judge by that rule.
 """
 
+from __future__ import annotations
+
 import json
 import re
+from typing import Any
 
 from weft.bench import score
 from weft.bench.records import NO_NETWORK, STOPPED
@@ -22,16 +25,16 @@ _BASELINES = (
 )
 
 
-def run_folder(level):
+def run_folder(level: int) -> str:
     return f"runs/weft_level{level}"
 
 
-def kernel_path(row):
+def kernel_path(row: dict[str, Any]) -> str:
     return (f"{run_folder(row['level'])}/level_{row['level']}_problem_"
             f"{row['number']}_sample_0_kernel.py")
 
 
-def files(settings, rows):
+def files(settings: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, str]:
     """{path below kernelbench/: text}"""
     made = {}
     rows = [row for row in rows if not row["group"]]
@@ -48,10 +51,10 @@ def files(settings, rows):
     return made
 
 
-def evaluation(settings, row):
+def evaluation(settings: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     """One sample of eval_results.json."""
     result = row.get("result")
-    metadata = {"hardware": hardware_of(settings, [row]),
+    metadata: dict[str, Any] = {"hardware": hardware_of(settings, [row]),
                 "device": device_of(settings)}
     is_correct = row["verified"] and (
         not row["kernelbench"] or bool(row["kernelbench_module"]))
@@ -70,7 +73,7 @@ def evaluation(settings, row):
     if row["discriminating"] is False:
         metadata["weft_not_discriminating"] = True
     is_other = row["kernelbench_module"] == score.NEAR_MODULE
-    timed = result["kernelbench_module"] if is_other else result
+    timed = result["kernelbench_module"] if is_other and result else result
     times = timed["timing"]["candidate"] if timed else None
     stats = statistics_of(times, settings, row) if is_correct else {}
     return {"sample_id": 0, "compiled": bool(result),
@@ -79,14 +82,15 @@ def evaluation(settings, row):
             "runtime": stats.get("mean", -1.0), "runtime_stats": stats}
 
 
-def baseline(settings, rows, side):
+def baseline(settings: dict[str, Any], rows: list[dict[str, Any]],
+             side: str) -> dict[str, Any]:
     """{level: {file: statistics}}; {} when nothing was timed.
 
     Some versions of KernelBench's analysis pair the entries of both files by
     their position. So what has no kernel to be compared with has an entry
     here, too, whose mean of -1 says that nothing was measured.
     """
-    made = {}
+    made: dict[str, dict[str, Any]] = {}
     for row in rows:
         times = row["result"]["timing"][side] if row.get("result") else None
         if row["state"] in _NOT_RUN or (row["verified"] and not times):
@@ -99,7 +103,8 @@ def baseline(settings, rows, side):
     return made if is_timed else {}
 
 
-def statistics_of(times, settings, row):
+def statistics_of(times: dict[str, Any] | None, settings: dict[str, Any],
+                  row: dict[str, Any]) -> dict[str, Any]:
     """{} when nothing was timed."""
     if not times:
         return {}
@@ -110,7 +115,7 @@ def statistics_of(times, settings, row):
             "device": device_of(settings)}
 
 
-def hardware_of(settings, rows):
+def hardware_of(settings: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     if settings["gpu"]:
         return settings["gpu"]
     for row in rows:
@@ -119,7 +124,7 @@ def hardware_of(settings, rows):
     return "unknown"
 
 
-def device_of(settings):
+def device_of(settings: dict[str, Any]) -> str:
     if not settings["gpu"]:
         return "cpu"
     flags = settings["run_flags"]
@@ -127,5 +132,5 @@ def device_of(settings):
     return f"cuda:{number}"
 
 
-def _json(value):
+def _json(value: object) -> str:
     return json.dumps(value, indent=4) + "\n"

@@ -1,7 +1,11 @@
 """Two pictures of a bench, as SVG: each mark has a title that a browser shows,
 so that every problem can be found."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterable
+from typing import Any
 from xml.sax.saxutils import escape
 
 _WIDTH, _HEIGHT = 900, 420
@@ -10,7 +14,7 @@ _COLOURS = {"over_eager": "#4c78a8", "over_compile": "#e45756",
             "bytes": "#4c78a8", "operations": "#f58518"}
 
 
-def all_plots(rows):
+def all_plots(rows: list[dict[str, Any]]) -> dict[str, str]:
     """{file name: text}; no picture where there is nothing to show."""
     made = {}
     timed = [row for row in rows if row["verified"] and row["over_eager"]]
@@ -25,20 +29,21 @@ def all_plots(rows):
 class Axis:
     """A logarithmic scale from values to pixels."""
 
-    def __init__(self, values, begin, end, always=()):
+    def __init__(self, values: Iterable[float], begin: float, end: float,
+                 always: Iterable[float] = ()) -> None:
         exponents = [math.log10(v) for v in [*values, *always] if v > 0]
         low, high = min(exponents), max(exponents)
         room = max(0.05 * (high - low), 0.05)
         self._low, self._high = low - room, high + room
         self._begin, self._end = begin, end
 
-    def at(self, value):
+    def at(self, value: float) -> float:
         share = (math.log10(value) - self._low) / (self._high - self._low)
         # The end of a wide interval stops at the picture's edge.
         share = min(max(share, 0.0), 1.0)
         return self._begin + share * (self._end - self._begin)
 
-    def ticks(self):
+    def ticks(self) -> list[float]:
         """1, 2 and 5 of each decade; single decades where there are many."""
         steps = (1, 2, 5) if self._high - self._low < 3 else (1,)
         decades = range(math.floor(self._low), math.ceil(self._high) + 1)
@@ -48,7 +53,7 @@ class Axis:
                 if self._low <= math.log10(v) <= self._high]
 
 
-def speedups(rows):
+def speedups(rows: list[dict[str, Any]]) -> str:
     """From the slowest to the fastest, for each baseline its own order."""
     series = [(name, words, sorted((row for row in rows if row[name]),
                                    key=lambda row: row[name]))
@@ -73,7 +78,7 @@ def speedups(rows):
     return _svg(parts)
 
 
-def floors(rows):
+def floors(rows: list[dict[str, Any]]) -> str:
     """Below the diagonal nothing can be."""
     both = [v for row in rows for v in (row["floor_us"], row["ours_us"])]
     x = Axis(both, _LEFT, _WIDTH - _RIGHT)
@@ -98,7 +103,7 @@ def floors(rows):
     return _svg(parts)
 
 
-def _grid_y(axis, unit):
+def _grid_y(axis: Axis, unit: str) -> list[str]:
     parts = []
     for value in axis.ticks():
         height = axis.at(value)
@@ -107,28 +112,28 @@ def _grid_y(axis, unit):
     return parts
 
 
-def _key(number, words, colour):
+def _key(number: int, words: str, colour: str) -> list[str]:
     x = _LEFT + 10 + 200 * number
     y = _HEIGHT - 12
     return [_dot(x, y - 4, colour, words), _text(x + 10, y, words)]
 
 
-def _line(x1, y1, x2, y2, colour):
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
     return (f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
             f'stroke="{colour}"/>')
 
 
-def _dot(x, y, colour, title):
+def _dot(x: float, y: float, colour: str, title: str) -> str:
     return (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}">'
             f"<title>{escape(title)}</title></circle>")
 
 
-def _text(x, y, words, anchor="start"):
+def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
     return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
             f"{escape(words)}</text>")
 
 
-def _svg(parts):
+def _svg(parts: list[str]) -> str:
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" '
             f'height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
             'font-family="sans-serif" font-size="12">\n'

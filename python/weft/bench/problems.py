@@ -1,9 +1,12 @@
 """Which problems there are: KernelBench's checkout, or any folder of files."""
 
+from __future__ import annotations
+
 import fnmatch
 import hashlib
 import os
 import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 
@@ -19,11 +22,11 @@ class Problem:
     group: str = ""  # of a second folder: its name
 
     @property
-    def name(self):
+    def name(self) -> str:
         return os.path.basename(self.path)
 
     @property
-    def key(self):
+    def key(self) -> str:
         """Names its run's folder; as KernelBench names kernels, if it can."""
         before = f"{self.group}_" if self.group else ""
         if self.level:
@@ -31,12 +34,12 @@ class Problem:
         return before + os.path.splitext(self.name)[0]
 
     @property
-    def label(self):
+    def label(self) -> str:
         stem = os.path.splitext(self.name)[0]
         before = f"{self.group}: " if self.group else ""
         return before + (f"{self.level}/{stem}" if self.level else stem)
 
-    def digest(self):
+    def digest(self) -> str:
         """Of what cannot be read, or is no regular file, none of its own: its
         run says what is wrong, and the others go on."""
         if not os.path.isfile(self.path):  # to open a pipe would wait
@@ -48,7 +51,8 @@ class Problem:
             return "not read"
 
 
-def find(folder, levels=(), only=(), group=""):
+def find(folder: str, levels: Collection[int] = (), only: Sequence[str] = (),
+         group: str = "") -> list[Problem]:
     """In order of level, number and name. NoProblems: none."""
     found = [replace(problem, group=group) for level, place in _levels(folder)
              for problem in _in_folder(level, place)
@@ -71,13 +75,14 @@ def find(folder, levels=(), only=(), group=""):
 BESIDE = "beside"
 
 
-def find_beside(folder, beside, levels=(), only=()):
+def find_beside(folder: str, beside: str, levels: Collection[int] = (),
+                only: Sequence[str] = ()) -> list[Problem]:
     """Those of the folder, and those of another one, "" for none."""
     found = find(folder, levels, only)
     return found + (find(beside, levels, only, BESIDE) if beside else [])
 
 
-def _levels(folder):
+def _levels(folder: str) -> list[tuple[int, str]]:
     """[(level, folder)]; one of level 0 where the files lie loose."""
     for root in (os.path.join(folder, "KernelBench"), folder):
         if not os.path.isdir(root):
@@ -90,12 +95,12 @@ def _levels(folder):
     return [(_level_of(os.path.basename(folder)), folder)]
 
 
-def _level_of(name):
+def _level_of(name: str) -> int:
     match = re.fullmatch(r"level_?(\d+)", name)
     return int(match[1]) if match else 0
 
 
-def _in_folder(level, folder):
+def _in_folder(level: int, folder: str) -> list[Problem]:
     names = sorted(name for name in os.listdir(folder)
                    if name.endswith(".py") and name[0] not in "_.")
     for name in names:
@@ -103,14 +108,14 @@ def _in_folder(level, folder):
             raise NoProblems(f"the name of {ascii(name)} in {folder} is not "
                              "UTF-8: rename it")
     numbers = [re.match(r"(\d+)", name) for name in names]
-    counted = [int(match[1]) if match else None for match in numbers]
-    if None in counted or len(set(counted)) < len(counted):
-        counted = range(1, len(names) + 1)
+    counted = [int(match[1]) for match in numbers if match]
+    if len(set(counted)) < len(names):
+        counted = list(range(1, len(names) + 1))
     return [Problem(level, number, os.path.join(folder, name))
             for number, name in zip(counted, names)]
 
 
-def _matches(problem, patterns):
+def _matches(problem: Problem, patterns: Iterable[str]) -> bool:
     names = (problem.name, os.path.splitext(problem.name)[0], problem.label,
              problem.key)
     return any(fnmatch.fnmatchcase(name, pattern)

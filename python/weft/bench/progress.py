@@ -1,10 +1,13 @@
 """What a person sees while a bench goes on: a line for each problem that is
 done, and on a terminal one below them that says how far all is."""
 
+from __future__ import annotations
+
 import json
 import shutil
 import sys
 import time
+from typing import Any
 
 from weft.bench import score
 from weft.problem import sentences
@@ -13,17 +16,17 @@ _REDRAW_EVERY_S = 1.0
 
 
 class Progress:
-    def __init__(self, settings, total, due):
+    def __init__(self, settings: dict[str, Any], total: int, due: int) -> None:
         self._settings = settings
         self._total, self._due = total, due
-        self._rows = []
+        self._rows: list[dict[str, Any]] = []
         self._begin = time.monotonic()
         self._done = 0  # by this call
         self._drawn_at = 0.0
         self._live = (sys.stdout.isatty() and not settings["json"]
                       and not settings["quiet"])
 
-    def begin(self):
+    def begin(self) -> None:
         kept = self._total - self._due
         text = f"{self._total} problems, {self._settings['jobs']} at a time"
         if kept:
@@ -31,11 +34,11 @@ class Progress:
         self._say(text)
         self._say(f"results: {self._settings['out']}")
 
-    def add(self, row):
+    def add(self, row: dict[str, Any]) -> None:
         """Counts it."""
         self._rows.append(row)
 
-    def tell(self, row):
+    def tell(self, row: dict[str, Any]) -> None:
         """Says that it is done now."""
         self._done += 1
         if self._settings["json"]:
@@ -46,7 +49,7 @@ class Progress:
         self._wipe()
         self._say(f"{self._state()}  {row['label']}: {sentence(row)}")
 
-    def tick(self, running):
+    def tick(self, running: int) -> None:
         now = time.monotonic()
         if not self._live or now - self._drawn_at < _REDRAW_EVERY_S:
             return
@@ -55,7 +58,7 @@ class Progress:
         text = f"{self._state()}, {running} running"
         print("\r\033[2K" + text[:width - 1], end="", flush=True)
 
-    def end(self, rows, stopping):
+    def end(self, rows: list[dict[str, Any]], stopping: str) -> None:
         left = sum(1 for row in rows if row["state"] in
                    ("stopped", "died", "missing"))
         verified = sum(1 for row in rows if row["verified"])
@@ -77,13 +80,13 @@ class Progress:
                   "command goes on", file=sys.stderr)
         self._say(f"report: {self._settings['out']}/report.md")
 
-    def _state(self):
+    def _state(self) -> str:
         verified = sum(1 for row in self._rows if row["verified"])
         text = (f"{len(self._rows)}/{self._total}, {verified} verified"
                 + geometric_means(self._rows))
         return f"[{text}, {self._time_left()}]"
 
-    def _time_left(self):
+    def _time_left(self) -> str:
         left = self._total - len(self._rows)
         if not left:
             return "done"
@@ -92,21 +95,21 @@ class Progress:
         spent = time.monotonic() - self._begin
         return f"{duration(spent / self._done * left)} left"
 
-    def _wipe(self):
+    def _wipe(self) -> None:
         if self._live:
             print("\r\033[2K", end="")
 
-    def _say(self, text):
+    def _say(self, text: str) -> None:
         if not self._settings["json"] and not self._settings["quiet"]:
             print(text, flush=True)
 
 
-def are_left(count):
+def are_left(count: int) -> str:
     """Of problems, in words."""
     return "1 problem is left" if count == 1 else f"{count} problems are left"
 
 
-def geometric_means(rows):
+def geometric_means(rows: list[dict[str, Any]]) -> str:
     text = ""
     for name, words in (("over_eager", "eager"), ("over_compile", "compile")):
         ratios = score.ratios(rows, name)
@@ -115,13 +118,13 @@ def geometric_means(rows):
     return text
 
 
-def near_count(rows):
+def near_count(rows: list[dict[str, Any]]) -> int | None:
     """How many KernelBench's own rule accepts; None: it was asked of none."""
     near = score.by_near_rule(rows)
     return sum(1 for row in near if row["verified"]) if near else None
 
 
-def near_words(rows):
+def near_words(rows: list[dict[str, Any]]) -> str:
     near = score.by_near_rule(rows)
     if not near:
         return ""
@@ -129,7 +132,7 @@ def near_words(rows):
             + geometric_means(near))
 
 
-def sentence(row):
+def sentence(row: dict[str, Any]) -> str:
     """ "verified, 2.31x over eager, 21 s" """
     text = row["verdict"]
     for name, words in (("over_eager", "eager"), ("over_compile", "compile")):
@@ -143,7 +146,7 @@ def sentence(row):
     return f"{text}, {row['wall_s']:.0f} s"
 
 
-def duration(seconds):
+def duration(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -4,11 +4,17 @@ A file a problem, replaced as a whole, so that a bench killed at any moment
 finds an old or a new one. What a run found is in the run's own folder.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
 import sqlite3
 from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.bench.problems import Problem
 
 #: How a problem stands. Only the first three are not tried again.
 FINISHED = "finished"
@@ -27,56 +33,56 @@ class Record:
     exit_code: int = -1
     reason: str = ""
     #: [begin, end] of each try, seconds since the epoch; end 0: under way.
-    tries: list = field(default_factory=list)
+    tries: list[list[float]] = field(default_factory=list)
     #: Beside others it lacked memory, and is to run alone: "due", then "done".
     alone: str = ""
     #: Where its run is, of several devices: what it timed is that one's.
     device: int = -1
 
     @property
-    def wall_s(self):
+    def wall_s(self) -> float:
         return sum(max(0.0, end - begin) for begin, end in self.tries if end)
 
 
 class Records:
     """All problems' records and run folders below --out."""
 
-    def __init__(self, out):
+    def __init__(self, out: str) -> None:
         self.out = out
         os.makedirs(self._path("records"), exist_ok=True)
         os.makedirs(self._path("logs"), exist_ok=True)
         os.makedirs(self._path("runs"), exist_ok=True)
 
-    def run_folder(self, problem):
+    def run_folder(self, problem: Problem) -> str:
         return self._path("runs", problem.key)
 
-    def log(self, problem, kind):
+    def log(self, problem: Problem, kind: str) -> str:
         return self._path("logs", f"{problem.key}.{kind}")
 
-    def result(self, problem):
+    def result(self, problem: Problem) -> dict[str, Any] | None:
         """The run's result.json, or None."""
         path = os.path.join(self.run_folder(problem), "result.json")
         return read_json(path)
 
-    def load(self, problem):
+    def load(self, problem: Problem) -> Record:
         """What another weft has written beside these fields is left out."""
         told = read_json(self._path("records", problem.key + ".json"))
         known = {one.name for one in fields(Record)}
         return Record(**{name: value for name, value in (told or {}).items()
                          if name in known})
 
-    def save(self, problem, record):
+    def save(self, problem: Problem, record: Record) -> None:
         path = self._path("records", problem.key + ".json")
         write_atomically(path, json.dumps(asdict(record)) + "\n")
 
-    def forget(self, problem):
+    def forget(self, problem: Problem) -> None:
         """Its next run begins anew."""
         shutil.rmtree(self.run_folder(problem), ignore_errors=True)
         for kind in ("out", "err"):
             remove(self.log(problem, kind))
         remove(self._path("records", problem.key + ".json"))
 
-    def can_resume(self, problem):
+    def can_resume(self, problem: Problem) -> bool:
         """A run that was killed before its first event can only begin anew."""
         journal = os.path.join(self.run_folder(problem), "journal.db")
         if not os.path.exists(journal):
@@ -91,7 +97,7 @@ class Records:
             return False
         return row is not None
 
-    def last_sign(self, problem):
+    def last_sign(self, problem: Problem) -> float:
         """When the run's journal was last written to; 0: never."""
         folder = self.run_folder(problem)
         times = [0.0]
@@ -102,11 +108,11 @@ class Records:
                 pass
         return max(times)
 
-    def _path(self, *names):
+    def _path(self, *names: str) -> str:
         return os.path.join(self.out, *names)
 
 
-def read_json(path):
+def read_json(path: str) -> dict[str, Any] | None:
     """None where there is no such file, or no JSON object in it."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -116,13 +122,13 @@ def read_json(path):
     return told if isinstance(told, dict) else None
 
 
-def write_atomically(path, text):
+def write_atomically(path: str, text: str) -> None:
     with open(path + ".new", "w", encoding="utf-8") as file:
         file.write(text)
     os.replace(path + ".new", path)
 
 
-def remove(path):
+def remove(path: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:

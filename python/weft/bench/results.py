@@ -1,15 +1,21 @@
 """One flat row a problem, and everything that is written of all of them."""
 
+from __future__ import annotations
+
 import csv
 import io
 import os
 import shutil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.bench import bench_report, kernelbench, plots, score
-from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, \
-    STOPPED, TIMED_OUT, write_atomically
+from weft.bench.records import (
+    DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, STOPPED, TIMED_OUT, Record, Records,
+    write_atomically)
 from weft.shown_text import csv_cell
+
+if TYPE_CHECKING:
+    from weft.bench.problems import Problem
 
 #: The columns of results.csv, in order. Times in microseconds.
 COLUMNS = (
@@ -43,10 +49,11 @@ _WORDS = {TIMED_OUT: "timed out", DIED: "died", MISSING: "machine lacks "
           STOPPED: "not done"}
 
 
-def row(problem, record, result):
+def row(problem: Problem, record: Record,
+        result: dict[str, Any] | None) -> dict[str, Any]:
     """`result`: the run's result.json, or None. What was not measured is
     None. The floor is worked out later, with what all runs measured."""
-    made = {
+    made: dict[str, Any] = {
         "label": problem.label, "key": problem.key, "level": problem.level,
         "number": problem.number, "name": problem.name,
         "state": record.state, "reason": record.reason,
@@ -85,7 +92,7 @@ def _unverified(reason: str) -> str:
             else "not verified")
 
 
-def lacked_memory(made):
+def lacked_memory(made: dict[str, Any]) -> bool:
     """Whether the run, a subgraph of it or the second rule, ended for want of
     memory."""
     parts = made["result"]["subgraphs"] if made["result"] else []
@@ -97,7 +104,7 @@ def lacked_memory(made):
         "out_of_memory", "out of memory", "STATUS_ALLOC_FAILED"))
 
 
-def _add_times(made, timing):
+def _add_times(made: dict[str, Any], timing: dict[str, Any]) -> None:
     for name, side in _SIDES:
         told = timing[side]
         if told:
@@ -116,7 +123,7 @@ def _add_times(made, timing):
     made["compile_error"] = timing["compile_error"]
 
 
-def _add_nearness(made, result):
+def _add_nearness(made: dict[str, Any], result: dict[str, Any]) -> None:
     """By KernelBench's own rule. Older results have none of this."""
     verdict = result["verdict"]
     made["shown_precision"] = verdict.get("precision")
@@ -154,7 +161,7 @@ def _add_best(made: dict[str, Any]) -> None:
         made["best_over_compile"] = found.over_compile
 
 
-def _add_kernels(made, result):
+def _add_kernels(made: dict[str, Any], result: dict[str, Any]) -> None:
     ours = [s for s in result["subgraphs"] if s["ours"]]
     rest = sum(s["count"] for s in result["subgraphs"] if not s["ours"])
     made["kernels_ours"] = sum(s["count"] for s in ours)
@@ -165,7 +172,7 @@ def _add_kernels(made, result):
                           + result.get("half_operations", 0))
 
 
-def add_floors(rows):
+def add_floors(rows: list[dict[str, Any]]) -> dict[str, float]:
     """The least time that the machine allows: bytes that must move over what
     a copy reaches, or operations over the peak of their precision, whichever
     is more. Rates are the best that any run measured: one that ran beside
@@ -186,9 +193,9 @@ def add_floors(rows):
     return rates
 
 
-def best_rates(rows):
+def best_rates(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Name: the most that any run measured, of the device that was timed."""
-    best = {}
+    best: dict[str, float] = {}
     for made in rows:
         machine = made.get("machine")
         if not machine:
@@ -201,7 +208,7 @@ def best_rates(rows):
     return best
 
 
-def _operations_us(made, rates):
+def _operations_us(made: dict[str, Any], rates: dict[str, float]) -> float:
     """As the precision's policy has it: the framework's own flags allow TF32
     in convolutions, and not in products. What may not use TF32 can still be
     made of three products in it, with float32's accuracy."""
@@ -217,11 +224,11 @@ def _operations_us(made, rates):
                   rates.get("half_tflops"), 1e12))
 
 
-def _us(amount, rate, unit):
+def _us(amount: float | None, rate: float | None, unit: float) -> float:
     return amount / (rate * unit) * 1e6 if amount and rate else 0.0
 
 
-def results_csv(rows):
+def results_csv(rows: list[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -230,7 +237,7 @@ def results_csv(rows):
     return text.getvalue()
 
 
-def _cell(value):
+def _cell(value: object) -> object:
     if value is None:
         return ""
     if isinstance(value, float):
@@ -238,7 +245,8 @@ def _cell(value):
     return csv_cell(value) if isinstance(value, str) else value
 
 
-def write(settings, rows, records, sessions):
+def write(settings: dict[str, Any], rows: list[dict[str, Any]], records: Records,
+          sessions: list[list[float]]) -> None:
     """All files of --out that are worked out from the runs."""
     out = settings["out"]
     rates = add_floors(rows)
@@ -255,7 +263,8 @@ def write(settings, rows, records, sessions):
         _copy_kernel(settings, made, records)
 
 
-def _copy_kernel(settings, made, records):
+def _copy_kernel(settings: dict[str, Any], made: dict[str, Any],
+                 records: Records) -> None:
     if not made["verified"] or made["group"]:
         return
     inner = ["kernelbench"] if made["kernelbench_module"] == score.NEAR_MODULE else []

@@ -4,9 +4,12 @@ A row counts with a speedup only when it is verified: that of a wrong kernel
 is none.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import statistics
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft.bench.records import NO_NETWORK
@@ -30,17 +33,17 @@ class Speedups:
     over_compile: float | None  #: None: torch.compile was not timed
 
 
-def run_ones(rows):
+def run_ones(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Without those that want a network: they are no failures."""
     return [row for row in rows if row["state"] != NO_NETWORK]
 
 
-def ratios(rows, name):
+def ratios(rows: Iterable[dict[str, Any]], name: str) -> list[float]:
     """Speedups of the verified ones that have one."""
     return [row[name] for row in rows if row["verified"] and row[name]]
 
 
-def by_near_rule(rows):
+def by_near_rule(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same rows as KernelBench's own evaluator would have them; those only
     that it was asked of."""
     return [{**row, "verified": bool(row["kernelbench_module"]),
@@ -50,7 +53,7 @@ def by_near_rule(rows):
             for row in rows if row["kernelbench"]]
 
 
-def fast_p(rows, name, threshold):
+def fast_p(rows: Sequence[dict[str, Any]], name: str, threshold: float) -> float | None:
     """KernelBench's: the share of all problems that are verified and more
     than `threshold` times as fast. 0: of those that are verified, timed or
     not. None: there are no problems, or none was timed."""
@@ -64,23 +67,23 @@ def fast_p(rows, name, threshold):
     return sum(1 for ratio in fast if ratio > threshold) / len(rows)
 
 
-def geometric_mean(values):
+def geometric_mean(values: Sequence[float]) -> float | None:
     """None of no values."""
     if not values:
         return None
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def median(values):
+def median(values: Sequence[float]) -> float | None:
     return statistics.median(values) if values else None
 
 
-def is_eager(row):
+def is_eager(row: dict[str, Any]) -> bool:
     """Whether ModelNew is the framework's own code, for no kernel won."""
     return row["kernels_ours"] == 0
 
 
-def beyond_spread(rows, name):
+def beyond_spread(rows: Iterable[dict[str, Any]], name: str) -> tuple[int, int, int]:
     """(faster, slower, no difference): whether the interval holds 1. Of the
     same code there is no difference, whatever two processes measured."""
     counted = [row for row in rows if row["verified"] and row[name]]

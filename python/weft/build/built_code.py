@@ -7,6 +7,8 @@ Each figure is a whole number, by kernel:
     {"square": {"registers": 32, "local_bytes": 0, "shared_bytes": 1024, ...}}
 """
 
+from __future__ import annotations
+
 import glob
 import importlib.util
 import json
@@ -15,6 +17,8 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
+from typing import Any
 
 #: Told of one candidate at most; and what a name may be.
 KERNELS_MAX = 8
@@ -31,7 +35,8 @@ WARP = 32
 _REGISTER_UNIT = 256
 
 
-def of_folder(folder, limits=None):
+def of_folder(folder: str,
+              limits: dict[str, int] | None = None) -> dict[str, dict[str, int]]:
     """The figures of what was built in there. limits: the device's, as
     `occupancy` takes them; None: it was built for this processor."""
     if limits is None:
@@ -43,7 +48,8 @@ def of_folder(folder, limits=None):
         *(of_cubin(path, limits, {}) for path in libraries)]))
 
 
-def of_package(package, cubins, limits):
+def of_package(package: dict[str, Any], cubins: Iterable[bytes],
+               limits: dict[str, int]) -> dict[str, dict[str, int]]:
     """The same of a kernel package (docs/reference/gpu-package.md) and its modules."""
     launches = {one["function"]: {"threads": one["threads"],
                                   "dynamic_bytes": one.get("shared_bytes", 0)}
@@ -60,7 +66,8 @@ def of_package(package, cubins, limits):
 # --- a GPU's ------------------------------------------------------------------
 
 
-def of_cubin(path, limits, launches):
+def of_cubin(path: str, limits: dict[str, int],
+             launches: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     """Of a cubin, or of a library that holds some. launches: by kernel, as far
     as they are known, "threads" of a block and "dynamic_bytes" of its shared
     memory."""
@@ -84,7 +91,7 @@ def of_cubin(path, limits, launches):
     return figures
 
 
-def occupancy(kernel, limits):
+def occupancy(kernel: dict[str, int], limits: dict[str, int]) -> dict[str, int]:
     """How many of its blocks a multiprocessor can hold, by what each resource
     allows, and the share of its threads that they are. limits: "threads",
     "blocks", "registers", "shared_bytes" of a multiprocessor."""
@@ -103,7 +110,7 @@ def occupancy(kernel, limits):
     return {**by, "blocks": blocks, "occupancy_percent": round(100 * share)}
 
 
-def _launch_of(cubin):
+def _launch_of(cubin: str) -> dict[str, dict[str, int]]:
     """What Triton wrote beside it of the launch."""
     try:
         with open(cubin.removesuffix(".cubin") + ".json",
@@ -125,7 +132,7 @@ _ARITHMETIC = re.compile(
 _WIDTHS = {"z": 512, "y": 256, "x": 128}
 
 
-def of_library(path):
+def of_library(path: str) -> dict[str, dict[str, int]]:
     """Of a shared library's functions that compute with floating point."""
     text = _said_by("objdump", "--disassemble", "--no-show-raw-insn", path)
     figures = {}
@@ -140,7 +147,7 @@ def of_library(path):
     return figures
 
 
-def _count(instruction, one):
+def _count(instruction: str, one: dict[str, int]) -> None:
     name, _, operands = instruction.partition(" ")
     arithmetic = _ARITHMETIC.match(name)
     if arithmetic and arithmetic[1] in ("ss", "sd"):
@@ -157,7 +164,7 @@ def _count(instruction, one):
 # --- what they share ----------------------------------------------------------
 
 
-def believed(told):
+def believed(told: object) -> dict[str, dict[str, int]]:
     """What may be passed on of a candidate's answer: names and numbers, few."""
     if not isinstance(told, dict):
         return {}
@@ -172,9 +179,9 @@ def believed(told):
     return figures
 
 
-def _largest(figures):
+def _largest(figures: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     """Those with the most of what they are told for."""
-    def weight(item):
+    def weight(item: tuple[str, dict[str, int]]) -> int:
         one = item[1]
         return -(one.get("registers", 0) + one.get("vector_instructions", 0)
                  + one.get("scalar_instructions", 0))
@@ -182,10 +189,11 @@ def _largest(figures):
     return dict(sorted(figures.items(), key=weight)[:KERNELS_MAX])
 
 
-def _merged(all_figures):
+def _merged(
+        all_figures: Iterable[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
     """A kernel that was built several times, as one that tunes itself is, is
     there as often as its builds differ: nobody knows which of them ran."""
-    made = {}
+    made: dict[str, dict[str, int]] = {}
     for figures in all_figures:
         for name, one in figures.items():
             number, key = 1, name
@@ -196,14 +204,14 @@ def _merged(all_figures):
     return made
 
 
-def _files(folder, pattern):
+def _files(folder: str, pattern: str) -> list[str]:
     found = (path for path in glob.iglob(
         os.path.join(folder, "**", pattern), recursive=True)
         if os.path.isfile(path) and os.path.getsize(path) <= BYTES_MAX)
     return sorted(found, key=os.path.getmtime, reverse=True)[:FILES_MAX]
 
 
-def _said_by(tool, *words):
+def _said_by(tool: str, *words: str) -> str:
     """What the tool prints of that file; empty: there is no such tool, or it
     makes nothing of it."""
     program = shutil.which(tool) or _of_cuda(tool)
@@ -218,7 +226,7 @@ def _said_by(tool, *words):
     return done.stdout
 
 
-def _of_cuda(tool):
+def _of_cuda(tool: str) -> str | None:
     """Where the CUDA toolkit has it, or Triton, which brings some of that."""
     places = [os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")]
     triton = importlib.util.find_spec("triton")

@@ -8,6 +8,8 @@ standard output when FOLDER has everything; what modules print goes to standard
 error.
 """
 
+from __future__ import annotations
+
 import compileall
 import contextlib
 import fcntl
@@ -18,6 +20,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from types import ModuleType
 
 # Every process of a run needs the first; those of the baselines all.
 LOADED = (
@@ -34,9 +37,10 @@ DONE = "complete"
 _HEADER_BYTES = 16  # of a .pyc; the rest is marshalled code
 
 
-def main():
+def main() -> None:
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    assert sys.pycache_prefix is not None
     folder = Path(sys.pycache_prefix)
     with open(folder.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -49,18 +53,18 @@ def main():
     print("done", file=answer, flush=True)
 
 
-def fill():
+def fill() -> None:
     for name in LOADED:
         # Not every PyTorch has Triton; setuptools may lack as well.
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     for name in COMPILED:
         about = importlib.util.find_spec(name)
-        for place in about.submodule_search_locations if about else ():
+        for place in (about and about.submodule_search_locations) or ():
             compileall.compile_dir(place, quiet=2, workers=0)
 
 
-def check(folder):
+def check(folder: Path) -> None:
     """A full disk leaves pieces of files, which Python takes for whole."""
     for file in folder.rglob("*.pyc"):
         try:
@@ -68,13 +72,18 @@ def check(folder):
         except (EOFError, ValueError, TypeError):
             file.unlink()
     lacking = [name for name in LOADED if name in sys.modules
-               and not os.path.exists(sys.modules[name].__spec__.cached)]
+               and not _has_bytecode(sys.modules[name])]
     if lacking:
         raise SystemExit(f"no bytecode of {', '.join(lacking)} could be "
                          f"written to {folder}: is the disk full?")
 
 
-def show(folder):
+def _has_bytecode(module: ModuleType) -> bool:
+    spec = module.__spec__
+    return spec is not None and os.path.exists(spec.cached or "")
+
+
+def show(folder: Path) -> None:
     """To everybody: the sandbox reads it as a user of its own."""
     for place, _, files in os.walk(folder):
         os.chmod(place, 0o755)
@@ -82,9 +91,9 @@ def show(folder):
             os.chmod(os.path.join(place, name), 0o644)
 
 
-def forget(place, keep, of):
+def forget(place: Path, keep: int, of: Path) -> None:
     """Removes all folders but `of` and those used last, `keep` together."""
-    def used(folder):
+    def used(folder: Path) -> float:
         marker = folder / DONE
         return (marker if marker.exists() else folder).stat().st_mtime
 

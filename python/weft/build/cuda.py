@@ -7,6 +7,8 @@ the CUDA toolkit) and no GPU. launches.json says what is launched and which
 scratch memory it takes, with the fields of docs/reference/gpu-package.md.
 """
 
+from __future__ import annotations
+
 import argparse
 import base64
 import ctypes
@@ -14,7 +16,9 @@ import glob
 import json
 import os
 import sys
+from collections.abc import Iterator
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
+from typing import Any
 
 OPTIONS = ("--std=c++17", "--extra-device-vectorization", "-default-device")
 
@@ -27,7 +31,7 @@ class NoCompiler(Exception):
     """There is no NVRTC here; the text says how to get it."""
 
 
-def places():
+def places() -> Iterator[str]:
     """Where NVRTC may lie, what suits this Python's packages best first."""
     for folder in sys.path:
         yield from sorted(glob.glob(os.path.join(
@@ -39,7 +43,7 @@ def places():
                 os.path.join(root, "lib64", "libnvrtc.so*")))
 
 
-def open_compiler():
+def open_compiler() -> ctypes.CDLL:
     for place in places():
         if ".alt." in place:
             continue
@@ -61,10 +65,10 @@ def open_compiler():
 
 
 class Compiler:
-    def __init__(self):
+    def __init__(self) -> None:
         self._library = open_compiler()
 
-    def cubin(self, source, arch, name="kernel.cu"):
+    def cubin(self, source: str, arch: str, name: str = "kernel.cu") -> bytes:
         """What the GPU runs; BuildError with the compiler's lines."""
         program = c_void_p()
         self._check(self._library.nvrtcCreateProgram(
@@ -77,7 +81,7 @@ class Compiler:
             raise BuildError(log.decode(errors="replace") or self._word(code))
         return self._read(program, "GetCUBIN")
 
-    def _read(self, program, what):
+    def _read(self, program: c_void_p, what: str) -> bytes:
         size = c_size_t()
         self._check(getattr(self._library, f"nvrtc{what}Size")(
             program, byref(size)))
@@ -85,15 +89,16 @@ class Compiler:
         self._check(getattr(self._library, "nvrtc" + what)(program, text))
         return text.raw
 
-    def _word(self, code):
+    def _word(self, code: int) -> str:
         return self._library.nvrtcGetErrorString(code).decode()
 
-    def _check(self, code):
+    def _check(self, code: int) -> None:
         if code != 0:
             raise BuildError(f"NVRTC says {self._word(code)}")
 
 
-def build(source, told, arch, compiler):
+def build(source: str, told: dict[str, Any], arch: str,
+          compiler: Compiler) -> dict[str, Any]:
     """The package of that source, of which is launched what is told."""
     cubin = base64.b64encode(compiler.cubin(source, arch)).decode("ascii")
     return {"format": 1, "arch": arch, "scratch": told.get("scratch", []),
@@ -101,7 +106,7 @@ def build(source, told, arch, compiler):
             "launches": [{"module": 0, **one} for one in told["launches"]]}
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="weft.build.cuda")
     parser.add_argument("source")
     parser.add_argument("launches")

@@ -2,6 +2,8 @@
 Without them the next process compiles the kernels again.
 """
 
+from __future__ import annotations
+
 import ast
 import glob
 import hashlib
@@ -14,7 +16,7 @@ import shutil
 OPENERS = {"_weft_open_triton": 1, "_weft_open_cuda": 2}
 
 
-def hand_on(run, text, folder):
+def hand_on(run: str, text: str, folder: str) -> None:
     """Copies the packages that a module of that text opens from a run's
     directory to `folder`, which is made if there are any. OSError if it cannot."""
     packages = glob.glob(os.path.join(run, "build", "*.json"))
@@ -28,7 +30,7 @@ def hand_on(run, text, folder):
             shutil.copyfile(path, os.path.join(folder, name))
 
 
-def _arch_of(path):
+def _arch_of(path: str) -> str:
     """The GPU that a package is for; "" of another file."""
     with open(path, encoding="utf-8") as file:
         try:
@@ -37,19 +39,20 @@ def _arch_of(path):
             return ""
 
 
-def _name(text, arch):
+def _name(text: str, arch: str) -> str:
     key = hashlib.sha256(f"{text}\0{arch}".encode()).hexdigest()
     return key[:32] + ".json"
 
 
-def _opened(text):
+def _opened(text: str) -> set[str]:
     """The texts of its kernels for a GPU."""
     found = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             number = OPENERS.get(node.func.id, 0)
             texts = [argument.value for argument in node.args[:number]
-                     if isinstance(argument, ast.Constant)]
+                     if isinstance(argument, ast.Constant)
+                     and isinstance(argument.value, str)]
             if number and len(texts) == number:
                 found.add("\0".join(texts))
     return found

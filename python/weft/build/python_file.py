@@ -7,6 +7,8 @@ What the rules forbid is said with its line; the verdict of a run (oracle/)
 decides all the same about what passes. A checked file is the source itself.
 """
 
+from __future__ import annotations
+
 import ast
 import sys
 
@@ -53,39 +55,39 @@ class Refused(Exception):
 class Names(ast.NodeVisitor):
     """Dotted names as they were imported: `F.relu` is `torch.nn.functional.relu`."""
 
-    def __init__(self):
-        self.of = {}
-        self.found = []  # (full name, line, is called)
-        self.called = set()
+    def __init__(self) -> None:
+        self.of: dict[str, str] = {}
+        self.found: list[tuple[str, int, bool]] = []  # (full name, line, is called)
+        self.called: set[int] = set()
 
-    def visit_Import(self, node):
+    def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             bound = alias.asname or alias.name.split(".")[0]
             self.of[bound] = alias.name if alias.asname else bound
             self.found.append((alias.name, node.lineno, False))
 
-    def visit_ImportFrom(self, node):
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         for one in node.names:
             name = f"{node.module or ''}.{one.name}"
             self.of[one.asname or one.name] = name
             self.found.append((name, node.lineno, False))
 
-    def visit_Call(self, node):
+    def visit_Call(self, node: ast.Call) -> None:
         self.called.add(id(node.func))
         self.generic_visit(node)
 
-    def visit_Attribute(self, node):
+    def visit_Attribute(self, node: ast.Attribute) -> None:
         name = self.dotted(node)
         if name is None:
             self.generic_visit(node)
         else:
             self.found.append((name, node.lineno, id(node) in self.called))
 
-    def visit_Name(self, node):
+    def visit_Name(self, node: ast.Name) -> None:
         name = self.of.get(node.id, node.id)
         self.found.append((name, node.lineno, id(node) in self.called))
 
-    def dotted(self, node):
+    def dotted(self, node: ast.AST) -> str | None:
         parts = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -100,16 +102,16 @@ class AssignedNames(Names):
     `torch.ops.aten.mm`. Inductor's extern_kernels keep their name, whatever
     they are of."""
 
-    def visit_Assign(self, node):
+    def visit_Assign(self, node: ast.Assign) -> None:
         self.generic_visit(node)
         value = self.dotted(node.value)
         for target in node.targets:
-            is_name = isinstance(target, ast.Name)
-            if value and is_name and target.id != "extern_kernels":
+            if (value and isinstance(target, ast.Name)
+                    and target.id != "extern_kernels"):
                 self.of[target.id] = value
 
 
-def check(text):
+def check(text: str) -> None:
     """Raises Refused."""
     if len(text.encode()) > BYTES_MAX:
         raise Refused(f"the file is longer than {BYTES_MAX} bytes")
@@ -124,7 +126,7 @@ def check(text):
                       "(@triton.jit) or in C++ or CUDA (load_inline)")
 
 
-def parsed(text):
+def parsed(text: str) -> ast.Module:
     """Its syntax tree, which defines a kernel_function."""
     try:
         tree = ast.parse(text)
@@ -138,7 +140,7 @@ def parsed(text):
     return tree
 
 
-def check_inductors(text, no_extern):
+def check_inductors(text: str, no_extern: bool) -> None:
     """Raises Refused. Inductor's code is the framework's work, and may be long."""
     tree = parsed(text)
     if not no_extern:
@@ -152,7 +154,7 @@ def check_inductors(text, no_extern):
                           "no kernel may call the framework's operators")
 
 
-def operator_named(name):
+def operator_named(name: str) -> str:
     """As the file's reader finds it; empty: it is none that computes."""
     before, is_extern, after = name.rpartition("extern_kernels.")
     if is_extern and (not before or before.endswith(".")):
@@ -161,7 +163,7 @@ def operator_named(name):
     return name if is_operator else ""
 
 
-def defines(node):
+def defines(node: ast.AST) -> bool:
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return node.name == "kernel_function"
     if isinstance(node, ast.Assign):
@@ -170,7 +172,7 @@ def defines(node):
     return False
 
 
-def why_forbidden(name, is_called):
+def why_forbidden(name: str, is_called: bool) -> str:
     for forbidden, reason in FORBIDDEN.items():
         if name == forbidden or name.startswith(forbidden + "."):
             return reason
@@ -182,7 +184,7 @@ def why_forbidden(name, is_called):
     return ""
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     source, target, *flags = arguments or sys.argv[1:]
     with open(source, encoding="utf-8", errors="replace") as file:
         text = file.read()

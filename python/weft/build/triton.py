@@ -9,6 +9,8 @@ data: what it launches, on what and in which order, is the package
 --interpret the package holds the source itself, for Triton's interpreter.
 """
 
+from __future__ import annotations
+
 import argparse
 import base64
 import contextlib
@@ -17,6 +19,9 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
 
 from weft.build import sketch
 
@@ -37,11 +42,11 @@ class BuildError(Exception):
     """The source is at fault: for the verdict's reason."""
 
 
-def is_sketched():
+def is_sketched() -> bool:
     return isinstance(sys.modules.get("torch"), sketch.Module)
 
 
-def only_memory():
+def only_memory() -> contextlib.AbstractContextManager[Any]:
     """A mode that refuses what computes: a package holds launches and nothing
     else. The sketch knows nothing that does."""
     if is_sketched():
@@ -49,7 +54,9 @@ def only_memory():
     from weft.problem.operator_trace import Mode
 
     class OnlyMemory(Mode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        def __torch_dispatch__(self, function: Callable[..., Any], types: object,
+                               args: tuple[Any, ...] = (),
+                               kwargs: dict[str, Any] | None = None) -> Any:
             if not str(function).startswith(ALLOCATIONS + VIEWS):
                 raise BuildError(
                     f"kernel_function calls {function}; a package can only "
@@ -62,15 +69,16 @@ def only_memory():
 class Recorder:
     """Takes the place of launching while kernel_function runs."""
 
-    def __init__(self):
-        self.launches = []
+    def __init__(self) -> None:
+        self.launches: list[Any] = []
 
-    def __enter__(self):
+    def __enter__(self) -> Recorder:
         from triton.runtime.jit import JITFunction
 
         recorder = self
 
-        def run(kernel, *args, grid, warmup, **options):
+        def run(kernel: Any, *args: Any, grid: Any, warmup: object,
+                **options: Any) -> None:
             del warmup
             recorder.launches.append((kernel, args, grid, options))
 
@@ -78,12 +86,13 @@ class Recorder:
         JITFunction.run = run
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._class.run = self._run
 
 
-def load(path):
+def load(path: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location("weft_kernel", path)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -98,7 +107,8 @@ def load(path):
     return module
 
 
-def record(module, looks, *batch):
+def record(module: ModuleType, looks: Iterable[Any],
+           *batch: int) -> tuple[list[Any], list[Any], list[Any]]:
     """(launches, inputs, outputs) of one run on tensors without data, which look
     so. A source for any batch is told it."""
     torch = sys.modules["torch"]
@@ -115,17 +125,20 @@ def record(module, looks, *batch):
 class Package:
     """The package under construction."""
 
-    def __init__(self, arch):
-        self.arch, self.modules = arch, []
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+        self.modules: list[dict[str, str]] = []
 
-    def launches_of(self, module, looks, *batch):
+    def launches_of(self, module: ModuleType, looks: Iterable[Any],
+                    *batch: int) -> dict[str, Any]:
         """One run's launches and the memory between them."""
         launches, inputs, outputs = record(module, looks, *batch)
         names = Names(inputs, outputs)
         launches = [self._launch(names, *launch) for launch in launches]
         return {"scratch": names.scratch, "launches": launches}
 
-    def _launch(self, names, kernel, args, grid, options):
+    def _launch(self, names: Names, kernel: Any, args: tuple[Any, ...], grid: Any,
+                options: dict[str, Any]) -> dict[str, Any]:
         compiled, given = compile_one(kernel, args, options, self.arch)
         grid = grid(options) if callable(grid) else grid
         if isinstance(grid, int):
@@ -144,14 +157,14 @@ class Package:
                           for one in given] + ["null"] * hidden,
         }
 
-    def _module(self, cubin):
+    def _module(self, cubin: bytes) -> int:
         """Which one it is: the same for what is launched again."""
         module = {"cubin": base64.b64encode(cubin).decode("ascii")}
         if module not in self.modules:
             self.modules.append(module)
         return self.modules.index(module)
 
-    def to_json(self, told):
+    def to_json(self, told: dict[str, Any]) -> dict[str, Any]:
         return {"format": 1, "arch": self.arch, "modules": self.modules,
                 **told}
 
@@ -159,13 +172,13 @@ class Package:
 class Names:
     """Of the tensors in one run."""
 
-    def __init__(self, inputs, outputs):
+    def __init__(self, inputs: list[Any], outputs: list[Any]) -> None:
         self._names = {id(t): f"in{i}" for i, t in enumerate(inputs)}
         self._names.update({id(t): f"out{i}" for i, t in enumerate(outputs)})
-        self._keep = []  # an id is only as good as its object's life
-        self.scratch = []
+        self._keep: list[Any] = []  # an id is only as good as its object's life
+        self.scratch: list[int] = []
 
-    def of(self, tensor):
+    def of(self, tensor: Any) -> str:
         if id(tensor) not in self._names:
             self._names[id(tensor)] = f"s{len(self.scratch)}"
             self.scratch.append(tensor.numel() * tensor.element_size())
@@ -173,13 +186,15 @@ class Names:
         return self._names[id(tensor)]
 
 
-def hidden_parameters(ptx, visible):
+def hidden_parameters(ptx: str, visible: int) -> int:
     """How many pointers Triton's kernel takes besides its own arguments."""
-    head = re.search(r"\.entry [^(]*\(([^)]*)\)", ptx).group(1)
-    return head.count(".param") - visible
+    head = re.search(r"\.entry [^(]*\(([^)]*)\)", ptx)
+    assert head is not None
+    return head.group(1).count(".param") - visible
 
 
-def compile_one(kernel, args, options, arch):
+def compile_one(kernel: Any, args: tuple[Any, ...], options: dict[str, Any],
+                arch: str) -> tuple[Any, list[Any]]:
     """The compiled kernel, and which of the arguments it takes: tensors, and
     numbers that it says not to specialise. All others are constants in it."""
     import triton
@@ -213,7 +228,7 @@ def compile_one(kernel, args, options, arch):
     return compiled, taken
 
 
-def innermost(error):
+def innermost(error: BaseException) -> str:
     """What is wrong, said once: of an error in a called function Triton makes
     another for each caller, which quotes it."""
     while error.__cause__ is not None:
@@ -221,19 +236,19 @@ def innermost(error):
     return f"{type(error).__name__}: {error}"
 
 
-def build(path, arch):
+def build(path: str, arch: str) -> dict[str, Any]:
     """The package, made without torch where the source allows it."""
     return _sketched(lambda: package_of(path, arch))
 
 
-def interpreted(path):
+def interpreted(path: str) -> dict[str, Any]:
     """The package of what Triton's interpreter runs; it must load."""
     _sketched(lambda: load(path))
     with open(path, encoding="utf-8") as file:
         return {"format": 1, "interpret": True, "source": file.read()}
 
 
-def _sketched(work):
+def _sketched(work: Callable[..., Any]) -> Any:
     try:
         with sketch.standing_in():
             return work()
@@ -245,7 +260,7 @@ def _sketched(work):
         return work()
 
 
-def package_of(path, arch):
+def package_of(path: str, arch: str) -> dict[str, Any]:
     module, package = load(path), Package(arch)
     if not hasattr(module, "inputs_at"):
         return package.to_json(package.launches_of(module, module.INPUTS))
@@ -257,7 +272,7 @@ def package_of(path, arch):
     return package.to_json({"batches": batches})
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="weft.build.triton")
     parser.add_argument("source")
     parser.add_argument("package")

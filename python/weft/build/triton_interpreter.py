@@ -3,13 +3,17 @@ it should round, reads small numbers as zero, knows no assertions, makes numbers
 a comparison of scalars, and with NumPy 2.4 counts in no loop to a number that is an
 argument. It has no constants of bfloat16."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import importlib.util
 import os
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
-def mend():
+def mend() -> None:
     """To be called before a kernel runs; does nothing where none is
     interpreted."""
     if os.environ.get("TRITON_INTERPRET") != "1":
@@ -34,33 +38,35 @@ def mend():
 
 
 @contextlib.contextmanager
-def plainly():
+def plainly() -> Iterator[None]:
     """What goes wrong in a kernel, said once: of an error in a function that a
     kernel calls the interpreter makes another for each caller, which quotes
     it."""
     try:
         yield
     except Exception as error:
-        while error.__cause__ is not None:
-            error = error.__cause__
-        raise error from None
+        innermost: BaseException = error
+        while innermost.__cause__ is not None:
+            innermost = innermost.__cause__
+        raise innermost from None
 
 
-def _patched(patch, tensor, *scope):
+def _patched(patch: Callable[..., Any], tensor: Any, *scope: Any) -> None:
     """Triton's own makes a number of an array of one element by int()."""
     patch(tensor, *scope)
     place = scope[0].set_attr if scope else setattr
     place(tensor, "__index__", lambda self: self.handle.data.item())
 
 
-def _assert(condition, message):
+def _assert(condition: Any, message: str) -> None:
     import numpy as np
 
     if not np.all(getattr(condition, "data", condition)):
         raise IndexError(message)
 
 
-def _operation(builder, operation, lhs, rhs, function):
+def _operation(builder: Any, operation: Callable[..., Any], lhs: Any, rhs: Any,
+               function: Callable[..., Any]) -> Any:
     """Triton's own gives the truth of a comparison its operands' type, in which a
     scalar then fills a tile."""
     import numpy as np
@@ -73,7 +79,7 @@ def _operation(builder, operation, lhs, rhs, function):
     return operation(builder, lhs, rhs, function)
 
 
-def _bfloat16_constant(_, value):
+def _bfloat16_constant(_: object, value: float) -> Any:
     """Triton's own has no constants of bfloat16."""
     import numpy as np
     import triton.language as tl
@@ -84,7 +90,8 @@ def _bfloat16_constant(_, value):
     return interpreter.TensorHandle(bits, tl.bfloat16)
 
 
-def _converted(convert, values, source, target, rounding):
+def _converted(convert: Callable[..., Any] | None, values: Any, source: Any,
+               target: Any, rounding: Any) -> Any:
     import numpy as np
     import triton.language as tl
 
@@ -92,6 +99,7 @@ def _converted(convert, values, source, target, rounding):
         bits = np.ascontiguousarray(values).view(np.uint16)
         return (bits.astype(np.uint32) << 16).reshape(values.shape)
     if (source, target) != (tl.float32, tl.bfloat16):
+        assert convert is not None
         return convert(values, source, target, rounding)
     bits = np.ascontiguousarray(values).view(np.uint32)
     rounded = bits + np.uint32(0x7fff) + (bits >> 16 & 1)

@@ -1,6 +1,8 @@
 """What a process that died of a fault said of it: Python's faulthandler prints
 where it was, the innermost call first."""
 
+from __future__ import annotations
+
 import re
 
 #: What it prints of a fault begins so …
@@ -12,7 +14,7 @@ _FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in (\S+)$', re.MULTILINE)
 _OTHERS = ("/site-packages/", "/dist-packages/", "/weft/")
 
 
-def told(printed):
+def told(printed: str) -> str:
     """One line of it, or "": where the fault was, and whether the stack was
     full."""
     where = _where(printed)
@@ -24,7 +26,7 @@ def told(printed):
     return ""
 
 
-def _where(printed):
+def _where(printed: str) -> str:
     frames = _FRAME.findall(printed)
     own = [frame for frame in frames
            if not any(other in frame[0] for other in _OTHERS)]

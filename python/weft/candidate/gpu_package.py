@@ -5,6 +5,8 @@ Without a device a package holds the kernel's Python text instead, which
 Triton's interpreter runs on host memory.
 """
 
+from __future__ import annotations
+
 import base64
 import ctypes
 import importlib.util
@@ -12,10 +14,18 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from weft.build import built_code, triton_interpreter
 from weft.device.cuda_driver import launch_config
+
+if TYPE_CHECKING:
+    import torch
+
+    from weft.candidate.harness import SharedMemory
+    from weft.device.device_arena import SharedDeviceMemory
 
 FORMAT = 1
 #: Kinds of candidates that are built to such a package (docs/reference/gpu-package.md).
@@ -26,7 +36,8 @@ class BadPackage(Exception):
     """The file is no package that can run here; the text says why."""
 
 
-def load(job, memory):
+def load(job: dict[str, Any],
+         memory: SharedMemory | SharedDeviceMemory) -> Launches | Interpreted:
     """The runner for the package that the job names."""
     with open(job["library"], encoding="utf-8") as file:
         package = json.load(file)
@@ -45,7 +56,7 @@ def load(job, memory):
     return Launches(package, job, memory)
 
 
-def interpreted_source(content):
+def interpreted_source(content: bytes | str) -> str | None:
     """The Python text in the package, or None: it is for a device, or none."""
     try:
         package = json.loads(content)
@@ -60,7 +71,7 @@ def interpreted_source(content):
     return package["source"]
 
 
-def _at_batch(package, sizes):
+def _at_batch(package: dict[str, Any], sizes: Sequence[int] | None) -> dict[str, Any]:
     """Launches and scratch: the package's, or its own for that batch."""
     if "batches" not in package:
         return package
@@ -74,18 +85,21 @@ def _at_batch(package, sizes):
 class Launches:
     """The package's kernels, loaded; their arguments for each buffer set."""
 
-    described = {}
+    described: dict[str, Any] = {}
 
-    def __init__(self, package, job, memory):
+    def __init__(self, package: dict[str, Any], job: dict[str, Any],
+                 memory: SharedMemory | SharedDeviceMemory) -> None:
         from weft.device.clock import clock_of
 
-        self._driver = driver = memory.driver
+        driver = memory.driver
+        assert driver is not None
+        self._driver = driver
         self._package = told = _at_batch(package, job.get("sizes"))
         self._cubins = [base64.b64decode(m["cubin"])
                         for m in package["modules"]]
         self._modules = modules = [
             driver.load_module(cubin) for cubin in self._cubins]
-        self._keep = []
+        self._keep: list[Any] = []
         self._scratch = [driver.allocate(n) for n in told.get("scratch", ())]
         kernels = [
             driver.function(modules[one["module"]], one["function"],
@@ -99,18 +113,20 @@ class Launches:
         ]
         self._clock = clock_of(driver)
 
-    def close(self):
+    def close(self) -> None:
         """Leaves nothing on the device for the next job to find."""
         for module in self._modules:
             self._driver.unload_module(module)
         for address in self._scratch:
             self._driver.free(address)
 
-    def built(self):
+    def built(self) -> dict[str, dict[str, int]]:
         return built_code.of_package(
             self._package, self._cubins, self._driver.multiprocessor())
 
-    def _pointers(self, job, memory):
+    def _pointers(
+            self, job: dict[str, Any],
+            memory: SharedMemory | SharedDeviceMemory) -> Iterator[dict[str, int]]:
         """{name in the package: address} for each buffer set."""
         fixed = {f"s{i}": address for i, address in enumerate(self._scratch)}
         for buffers in job["sets"]:
@@ -121,7 +137,8 @@ class Launches:
                     named[f"{letters}{number}"] = address
             yield named
 
-    def _launch(self, kernel, one, pointers):
+    def _launch(self, kernel: ctypes.c_void_p, one: dict[str, Any],
+                pointers: dict[str, int]) -> tuple[Any, ...]:
         """The call that launches and its arguments, made once."""
         try:
             values = [ctypes.c_int64(a) if isinstance(a, int)  # or its half
@@ -144,7 +161,7 @@ class Launches:
         self._keep.append(config)
         return ("cuLaunchKernelEx", ctypes.byref(config), kernel, array, None)
 
-    def run(self, call):
+    def run(self, call: dict[str, Any]) -> dict[str, Any]:
         """Runs the package once for each of the named buffer sets."""
         if call.get("flush"):
             return self._clock.time(
@@ -157,7 +174,7 @@ class Launches:
         self._driver.synchronize()
         return {"ns": time.perf_counter_ns() - start}
 
-    def _run_once(self, index):
+    def _run_once(self, index: int) -> None:
         for arguments in self._calls[index]:
             self._driver.call(*arguments)
 
@@ -166,9 +183,10 @@ class Interpreted:
     """The package's Python text, run by Triton's interpreter. Proves, but
     says nothing about time."""
 
-    described = {}
+    described: dict[str, Any] = {}
 
-    def __init__(self, job, memory):
+    def __init__(self, job: dict[str, Any],
+                 memory: SharedMemory | SharedDeviceMemory) -> None:
         from weft.candidate.mapped_tensors import tensor_at
 
         # Read when triton is imported and when a kernel is decorated.
@@ -177,6 +195,7 @@ class Interpreted:
         # A file, because Triton reads a kernel's source again.
         spec = importlib.util.spec_from_file_location(
             "weft_kernel", job["source"])
+        assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules["weft_kernel"] = module
         spec.loader.exec_module(module)
@@ -188,7 +207,7 @@ class Interpreted:
             for buffers in job["sets"]
         ]
 
-    def run(self, call):
+    def run(self, call: dict[str, Any]) -> dict[str, Any]:
         start = time.perf_counter_ns()
         for index in call["sets"]:
             inputs, outputs = self._sets[index]
@@ -199,10 +218,11 @@ class Interpreted:
             self._keep(results, outputs)
         return {"ns": time.perf_counter_ns() - start}
 
-    def built(self):
+    def built(self) -> dict[str, dict[str, int]]:
         return {}  # an interpreter builds nothing
 
-    def _keep(self, results, outputs):
+    def _keep(self, results: Sequence[torch.Tensor],
+              outputs: Sequence[torch.Tensor]) -> None:
         """Copies results out; what does not fit is the candidate's fault."""
         if len(results) != len(outputs):
             raise TypeError(f"kernel_function gave {len(results)} results, "

@@ -4,6 +4,8 @@ Nothing here is believed: the oracle looks at the shared memory and its own
 clock. `answer` lines are JSON objects with the number of the call.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import faulthandler
@@ -13,6 +15,8 @@ import os
 import resource
 import socket
 import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -21,8 +25,12 @@ from weft.problem import precision, sentences
 from weft.candidate.gpu_package import KINDS
 from weft.candidate.mapped_tensors import MAPPED_BYTES, touch
 
+if TYPE_CHECKING:
+    from weft.device.cuda_driver import Driver
+    from weft.device.device_arena import SharedDeviceMemory
 
-def prepare(loads_compilers):
+
+def prepare(loads_compilers: bool) -> None:
     """What the zygote can do once for all its children."""
     keep_memory()
     torch.set_num_threads(1)
@@ -33,7 +41,7 @@ def prepare(loads_compilers):
         let_go_of_nvml()
 
 
-def load_inductor():
+def load_inductor() -> None:
     """What torch.compile imports, and files of Inductor's: else every child that
     has one would, for 2 to 3 seconds."""
     with contextlib.suppress(ImportError):  # its jobs tell what is missing
@@ -47,7 +55,7 @@ def load_inductor():
         torch_key()  # reads all of Inductor
 
 
-def load_triton():
+def load_triton() -> None:
     """What a module of Triton kernels imports, and asks for once in a process:
     else the first call of each that is checked or timed would, for most of a
     second."""
@@ -59,14 +67,14 @@ def load_triton():
         triton_key()  # reads all of Triton
 
 
-def keep_memory():
+def keep_memory() -> None:
     """Has glibc keep what is freed, for each party alike: else the history of
     a heap decides whether every result's pages are new (identical code had
     between 0.6 and 2.4 times its own speed)."""
     process.keep_freed_memory(MAPPED_BYTES)
 
 
-def let_go_of_nvml():
+def let_go_of_nvml() -> None:
     """PyTorch may have counted devices with it and leaves it open: a fork,
     whose descriptors are closed, could not open it any more."""
     try:
@@ -80,17 +88,17 @@ def let_go_of_nvml():
 class Line:
     """JSON lines: orders from a socket, answers to a descriptor."""
 
-    def __init__(self, link, answers):
+    def __init__(self, link: socket.socket, answers: int) -> None:
         self._in = link.makefile("rb")
         self._out = answers
 
-    def read(self):
+    def read(self) -> dict[str, Any]:
         line = self._in.readline()
         if not line:
             os._exit(0)
         return json.loads(line)
 
-    def answer(self, message):
+    def answer(self, message: dict[str, Any]) -> None:
         os.write(self._out, json.dumps(message).encode() + b"\n")
 
 
@@ -98,16 +106,19 @@ class SharedMemory:
     """The arena as this process sees it, on the host."""
 
     device = torch.device("cpu")
-    driver = None
+    driver: Driver | None = None
 
-    def __init__(self, fd):
+    def __init__(self, fd: int) -> None:
         size = os.fstat(fd).st_size
         self._map = mmap.mmap(fd, size)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self.all = torch.frombuffer(self._map, dtype=torch.uint8)
 
+    def close(self) -> None:
+        """It goes with the process: on the host each serves one job."""
 
-def share(fd, job):
+
+def share(fd: int, job: dict[str, Any]) -> SharedMemory | SharedDeviceMemory:
     """The arena in whatever memory the job says it lies."""
     if "device" not in job:
         return SharedMemory(fd)
@@ -116,7 +127,7 @@ def share(fd, job):
     return SharedDeviceMemory(fd, job)
 
 
-def open_ahead(device):
+def open_ahead(device: str) -> None:
     """A GPU's context, while there is no job yet: it takes a good part of a
     second. The zygote may not: a fork cannot use its parent's context."""
     if device == "cpu":
@@ -130,7 +141,7 @@ def open_ahead(device):
         pass  # the job opens it again, and answers why it cannot
 
 
-def receive_arena(link):
+def receive_arena(link: socket.socket) -> int:
     """The descriptor that goes before every job."""
     data, fds, _, _ = socket.recv_fds(link, 1, 1)
     if not data:
@@ -139,7 +150,7 @@ def receive_arena(link):
     return fds[0]
 
 
-def run_job(commands, answers, device):
+def run_job(commands: int, answers: int, device: str) -> NoReturn:
     """Serves jobs, mostly one, until its input ends. Never returns."""
     faulthandler.enable()  # of a fault, slot.py tells where it was
     open_ahead(device)
@@ -161,7 +172,7 @@ def run_job(commands, answers, device):
             os._exit(1)
 
 
-def serve(line, arena, job):
+def serve(line: Line, arena: int, job: dict[str, Any]) -> None:
     """One job, until it is told to rest: only those that run no code of a
     candidate's in this process are (slot.py)."""
     # In here: a GPU that cannot be opened is an answer, too. And named:
@@ -182,7 +193,7 @@ def serve(line, arena, job):
     line.answer({"rested": True})
 
 
-def _failure(error):
+def _failure(error: BaseException) -> dict[str, Any]:
     text = f"{type(error).__name__}: {error}"
     no_memory = isinstance(error, MemoryError) or is_out_of_memory(text)
     return {
@@ -193,13 +204,13 @@ def _failure(error):
     }
 
 
-def is_out_of_memory(text):
+def is_out_of_memory(text: str) -> bool:
     return any(words in text for words in (
         "can't allocate", "CUDA out of memory", "CUDA_ERROR_OUT_OF_MEMORY",
         "STATUS_ALLOC_FAILED"))
 
 
-def load(job, memory):
+def load(job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> Any:
     """The runner for that kind of candidate."""
     if job["kind"] in RUNNERS:
         return RUNNERS[job["kind"]](job, memory)
@@ -213,7 +224,8 @@ def load(job, memory):
 
 
 @contextlib.contextmanager
-def device_for_loading(job, memory):
+def device_for_loading(job: dict[str, Any],
+                       memory: SharedMemory | SharedDeviceMemory) -> Iterator[None]:
     """A baseline takes its share of the device itself: while it starts, the
     oracle has let go of it. A candidate cannot: it does not see the lock."""
     if job["kind"] not in BASELINE_KINDS:
@@ -227,9 +239,10 @@ def device_for_loading(job, memory):
 class Library:
     """A shared library that exports kernel_function (compiler/cpu.hpp)."""
 
-    described = {}
+    described: dict[str, Any] = {}
 
-    def __init__(self, job, memory):
+    def __init__(self, job: dict[str, Any],
+                 memory: SharedMemory | SharedDeviceMemory) -> None:
         library = ctypes.CDLL(job["library"])
         self._function = library.kernel_function
         self._function.restype = None
@@ -245,7 +258,7 @@ class Library:
                  *map(ctypes.c_int64, job.get("sizes", ())))
             )
 
-    def run(self, call):
+    def run(self, call: dict[str, Any]) -> dict[str, Any]:
         """Calls the kernel once for each of the named buffer sets. A timed
         call allocates its results, as the framework's and a module's do."""
         calls = [self._calls[i] for i in call["sets"]]
@@ -257,7 +270,7 @@ class Library:
             function(*pointers)
         return {"ns": time.perf_counter_ns() - start}
 
-    def _allocate(self):
+    def _allocate(self) -> None:
         """Takes what results take, and lets go of it: the kernel writes where
         the oracle looks."""
         made = [torch.empty_strided(shape, stride, dtype=dtype)
@@ -267,21 +280,22 @@ class Library:
                 touch(tensor)
 
 
-def load_package(job, memory):
+def load_package(job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> Any:
     """The runner of a GPU kernel package (gpu_package.py)."""
     from weft.candidate import gpu_package
 
     return gpu_package.load(job, memory)
 
 
-def load_python(job, memory):
+def load_python(job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> Any:
     """The runner of a Python file (python_kernel.py)."""
     from weft.candidate import python_kernel
 
     return python_kernel.PythonKernel(job, memory)
 
 
-def load_inductors(job, memory):
+def load_inductors(job: dict[str, Any],
+                   memory: SharedMemory | SharedDeviceMemory) -> Any:
     """The runner of a file of TorchInductor's (inductor_kernel.py)."""
     from weft.candidate import inductor_kernel
 

@@ -1,6 +1,14 @@
 """Tensors in shared memory, and memory whose pages the kernel maps on first use."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import torch
+
+if TYPE_CHECKING:
+    from weft.candidate.harness import SharedMemory
+    from weft.device.device_arena import SharedDeviceMemory
 
 #: Larger memory is mapped by the kernel at each allocation, page by page, as in users'
 #: programs.
@@ -10,7 +18,8 @@ MAPPED_BYTES = 32 << 20
 _TOUCHED_BYTES = 1024
 
 
-def tensor_at(memory, place):
+def tensor_at(memory: SharedMemory | SharedDeviceMemory,
+              place: dict[str, Any]) -> torch.Tensor:
     """The tensor that a place (offset, dtype, shape, stride) describes."""
     dtype = getattr(torch, place["dtype"])
     shape, stride = place["shape"], place["stride"]
@@ -21,7 +30,7 @@ def tensor_at(memory, place):
     return torch.as_strided(flat, shape, stride)
 
 
-def touch(tensor):
+def touch(tensor: torch.Tensor) -> None:
     """Writes to each page, so that the kernel maps it."""
     memory = tensor.untyped_storage()
     bytes_of = torch.empty(0, dtype=torch.uint8).set_(memory)

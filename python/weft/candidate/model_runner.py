@@ -9,13 +9,17 @@ then. `drawn` tells what state random numbers are in. A `load` may come with `nu
 arguments that is no tensor.
 """
 
+from __future__ import annotations
+
 import hashlib
 import importlib.util
 import os
 import pickle
 import sys
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.utils._pytree as pytree
@@ -46,6 +50,11 @@ from weft.problem.problem import (
     put_in_mode,
 )
 
+if TYPE_CHECKING:
+    from weft.candidate.harness import SharedMemory
+    from weft.device.clock import DeviceClock
+    from weft.device.device_arena import SharedDeviceMemory
+
 NEW_MODULE = "weft_model_new"
 #: What a composed module calls it (compiler/compose/pass_on_source.cpp).
 PASSED_ON = "_weft_passed_on"
@@ -57,7 +66,7 @@ _BUILD_FOLDERS = ("WEFT_KERNEL_CACHE", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR
 _TENSOR_TYPES = {torch.Tensor: "Tensor", torch.nn.Parameter: "Parameter"}
 
 
-def load(job, memory):
+def load(job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> ModelRunner:
     """The runner for kind `model` or `model_reference`."""
     if memory.driver is not None:
         # Before the candidate's code runs: what names no device means this.
@@ -72,17 +81,19 @@ def load(job, memory):
     raise ValueError(f"unknown kind {job['kind']!r}")
 
 
-def _build_candidate(job, device):
+def _build_candidate(job: dict[str, Any], device: torch.device) -> torch.nn.Module:
     """ModelNew(*get_init_inputs()), seeded as KernelBench does."""
     for name in _BUILD_FOLDERS:
         os.environ.setdefault(name, job["kernel_cache"])
     triton_interpreter.mend()
     spec = importlib.util.spec_from_file_location(NEW_MODULE, job["module"])
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[NEW_MODULE] = module
     spec.loader.exec_module(module)
     if "function_of" in job:
-        module.ModelNew = function_model.around(module, job["function_of"])
+        setattr(module, "ModelNew",
+                function_model.around(module, job["function_of"]))
     if job["init"] is not None:
         with open(job["init"], "rb") as file:
             args, kwargs = moved(pickle.load(file), device)
@@ -102,14 +113,16 @@ def _build_candidate(job, device):
 class ModelRunner:
     """One module, with its inputs and state in shared memory."""
 
-    def __init__(self, job, memory, model):
-        self._driver, self._clock = memory.driver, None
+    def __init__(self, job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory,
+                 model: torch.nn.Module) -> None:
+        self._driver = memory.driver
+        self._clock: DeviceClock | None = None
         if memory.driver is not None:
             from weft.device.clock import clock_of
 
             self._clock = clock_of(memory.driver)
         self._device = memory.device
-        self.described = {"rng": rng_digest(memory.device)}
+        self.described: dict[str, Any] = {"rng": rng_digest(memory.device)}
         self._forwards = {"eager": model}
         self._state = HeldState(model)
         self.described["state"] = described_state(self._state.named)
@@ -120,12 +133,14 @@ class ModelRunner:
         self._template = job["inputs"]  # leaves: a place's number, or a value
         self._treespec = pytree.treespec_loads(job["treespec"])
         self._wants = job["outputs"]
-        self._result, self._kept = None, []
-        self._leaves, self._lain = [], []
+        self._result: Any = None
+        self._kept: list[Any] = []
+        self._leaves: list[Any] = []
+        self._lain: list[Any] = []
         if self.described["state"] == job["state"]:
             self._put_state()
 
-    def run(self, call):
+    def run(self, call: dict[str, Any]) -> dict[str, Any]:
         answer = {"ns": 0}
         for step in call["steps"]:
             answer.update(getattr(self, "_" + step)(call))
@@ -135,7 +150,7 @@ class ModelRunner:
             self._driver.synchronize()
         return answer
 
-    def _load(self, call):
+    def _load(self, call: dict[str, Any]) -> dict[str, Any]:
         self._take_state(call["parameters"])
         if not (call.get("reuse") and self._refill()):
             self._leaves = [
@@ -153,7 +168,7 @@ class ModelRunner:
             torch.manual_seed(call["seed"])
         return {}
 
-    def _take_state(self, parameters):
+    def _take_state(self, parameters: bool) -> None:
         self._state.rewind()
         for (_, tensor), place in zip(self._state.named, self._places["state"]):
             if parameters or not isinstance(tensor, torch.nn.Parameter):
@@ -161,7 +176,7 @@ class ModelRunner:
                 with torch.no_grad():
                     fill(tensor, place)
 
-    def _refill(self):
+    def _refill(self) -> bool:
         """New contents in the tensors of the call before, which look untouched:
         neither address nor `_version` tells. False: they no longer fit."""
         for tensor, leaf in zip(self._leaves, self._template):
@@ -174,7 +189,7 @@ class ModelRunner:
             write(tensor.data, place)
         return bool(self._leaves)
 
-    def _warm(self, call):
+    def _warm(self, call: dict[str, Any]) -> dict[str, Any]:
         """forward() on the inputs of the call before, if they are held."""
         if self._leaves:
             self._take_state(False)  # the last call may have used it up
@@ -182,14 +197,14 @@ class ModelRunner:
             self._result = None
         return {}
 
-    def _trace(self, call):
+    def _trace(self, call: dict[str, Any]) -> dict[str, Any]:
         """forward() once, and which of the framework's operators it called."""
         self._result, called = operator_trace.run(
             self._forwards["eager"], self._args
         )
         return {"operators": called}
 
-    def _run(self, call):
+    def _run(self, call: dict[str, Any]) -> dict[str, Any]:
         function = call.get("function", "eager")
         forward = self._forwards.get(function)
         if forward is None:
@@ -199,12 +214,13 @@ class ModelRunner:
                 text = f"{type(error).__name__}: {error}"
                 return {"compile_error": sentences.whole_lines(text, 2000)}
         if call.get("flush"):
+            assert self._clock is not None, "only a device has caches to flush"
             return self._clock.time([partial(self._forward, forward)], waits=True)
         start = time.perf_counter_ns()
         self._forward(forward)
         return {"ns": time.perf_counter_ns() - start}
 
-    def _row(self, call):
+    def _row(self, call: dict[str, Any]) -> dict[str, Any]:
         """forward() so many times, as a loop of a person's calls it; `reads`:
         with each result copied out, whose layout an earlier export checked."""
         forward = self._forwards[call.get("function", "eager")]
@@ -215,7 +231,7 @@ class ModelRunner:
                 self._put_results(self._result)
         return {}
 
-    def _ran(self, call):
+    def _ran(self, call: dict[str, Any]) -> dict[str, Any]:
         """Why a composed module's last forward() ran none of its kernels; ""
         where it did, and of any other module. It is asked after `run`."""
         module = sys.modules.get(NEW_MODULE)
@@ -226,28 +242,28 @@ class ModelRunner:
             setattr(module, PASSED_ON, "")
         return {"passed_on": sentences.whole_lines(told, 300)}
 
-    def _forward(self, forward):
+    def _forward(self, forward: Callable[..., Any]) -> None:
         self._result = forward(*self._args)
 
-    def _rest(self, call):
+    def _rest(self, call: dict[str, Any]) -> dict[str, Any]:
         """Gives up results and inputs, and the memory that they took."""
         from weft.candidate.baseline import rest
 
         self._result, self._args, self._leaves = None, None, []
         return rest(self._driver)
 
-    def _drawn(self, call):
+    def _drawn(self, call: dict[str, Any]) -> dict[str, Any]:
         return {"drawn": rng_digest(self._device)}
 
-    def _hold(self, call):
+    def _hold(self, call: dict[str, Any]) -> dict[str, Any]:
         self._kept.append(self._result)
         return {}
 
-    def _recall(self, call):
+    def _recall(self, call: dict[str, Any]) -> dict[str, Any]:
         self._put_results(self._kept[call["held"]])
         return {}
 
-    def _compile(self, name):
+    def _compile(self, name: str) -> dict[str, Any]:
         from weft.candidate.baseline import first_calls
 
         with first_calls(name, self._driver) as compiled_as:
@@ -256,10 +272,10 @@ class ModelRunner:
         self._forwards[name] = compiled
         return {}
 
-    def _given(self):
+    def _given(self) -> list[torch.Tensor]:
         return [t for t in self._leaves if isinstance(t, torch.Tensor)]
 
-    def _export(self, call):
+    def _export(self, call: dict[str, Any]) -> dict[str, Any]:
         """Results to shared memory, if they fit; and what they look like."""
         held = self._given()
         described = describe(self._result, held, self._lain,
@@ -271,21 +287,23 @@ class ModelRunner:
         self._put_state()
         return described
 
-    def _put_results(self, result):
+    def _put_results(self, result: Any) -> None:
         for tensor, place in zip(tensor_leaves(result), self._places["outputs"]):
             place.copy_(tensor)
 
-    def _put_state(self):
+    def _put_state(self) -> None:
         for tensor, place in zip(self._state.now(), self._places["state_after"]):
             place.copy_(tensor)
 
 
-def tensor_leaves(result):
+def tensor_leaves(result: Any) -> list[torch.Tensor]:
     leaves, _ = pytree.tree_flatten(result)
     return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
-def describe(result, arguments, lain, named, state_after):
+def describe(result: Any, arguments: list[torch.Tensor], lain: list[Any],
+             named: list[tuple[str, torch.Tensor]],
+             state_after: list[torch.Tensor]) -> dict[str, Any]:
     """Structure, and each tensor's type, layout and whose memory it is: an
     argument's, the state's before or after, or an earlier result's. Which of
     the state has an argument's; and which argument does not `lie` as it did
@@ -321,12 +339,12 @@ def describe(result, arguments, lain, named, state_after):
             "kept": kept, "moved": moved}
 
 
-def lie(tensor):
+def lie(tensor: torch.Tensor) -> tuple[tuple[int, int], tuple[int, ...]]:
     """Where its elements are."""
     return _span(tensor), tensor.stride()
 
 
-def _type_of(tensor):
+def _type_of(tensor: torch.Tensor) -> str:
     """With what is left to whoever reads it: a plain tensor has values."""
     name = _TENSOR_TYPES.get(type(tensor), "another class")
     lazy = [f" with a {what} bit" for what, is_set in (
@@ -335,7 +353,7 @@ def _type_of(tensor):
     return name + "".join(lazy)
 
 
-def field_names(result):
+def field_names(result: Any) -> Iterator[tuple[str, ...]]:
     """Of the named tuples in it, in their order."""
     if hasattr(result, "_fields"):
         yield result._fields
@@ -346,20 +364,20 @@ def field_names(result):
             yield from field_names(part)
 
 
-def fits(described, wants):
+def fits(described: dict[str, Any], wants: list[dict[str, Any]]) -> bool:
     """Whether every output has the dtype and shape that memory is kept for."""
     found = [(o["dtype"], o["shape"]) for o in described["outputs"]]
     return found == [(w["dtype"], w["shape"]) for w in wants]
 
 
-def plain_stride(tensor):
+def plain_stride(tensor: torch.Tensor) -> list[int]:
     """Strides that matter: those of dimensions longer than one."""
     if tensor.numel() == 0:
         return []
     return [s for n, s in zip(tensor.shape, tensor.stride()) if n > 1]
 
 
-def _span(tensor):
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
     """The addresses from its first byte to its last."""
     if tensor.numel() == 0:
         return 0, 0
@@ -368,7 +386,7 @@ def _span(tensor):
     return first, first + (steps + 1) * tensor.itemsize
 
 
-def _sharing(span, owners):
+def _sharing(span: tuple[int, int], owners: list[list[tuple[int, int]]]) -> list[int]:
     """Which owners, each of some spans, it overlaps."""
     begin, end = span
     return [i for i, spans in enumerate(owners)

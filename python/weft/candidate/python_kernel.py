@@ -1,11 +1,15 @@
 """Runs a Python file with a kernel_function of tensors, as language models write
 them: Triton, or C++ or CUDA that it builds when it is loaded."""
 
+from __future__ import annotations
+
 import importlib.util
 import os
 import sys
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,6 +17,11 @@ from weft.build import built_code, triton_interpreter
 from weft.candidate.allocations import Allocations
 from weft.candidate.mapped_tensors import tensor_at
 from weft.problem import operator_trace
+
+if TYPE_CHECKING:
+    from weft.candidate.harness import SharedMemory
+    from weft.device.clock import DeviceClock
+    from weft.device.device_arena import SharedDeviceMemory
 
 NAME = "weft_kernel"
 #: Where what it builds lies: nothing else in the sandbox can be written to.
@@ -25,10 +34,12 @@ class PythonKernel:
     they are compared (allocations.py). A result that is not, such as one that C++
     allocates, is copied there, and the copy counts as part of the kernel's time."""
 
-    described = {}
+    described: dict[str, Any] = {}
 
-    def __init__(self, job, memory):
-        self._driver, self._clock = memory.driver, None
+    def __init__(self, job: dict[str, Any],
+                 memory: SharedMemory | SharedDeviceMemory) -> None:
+        self._driver = memory.driver
+        self._clock: DeviceClock | None = None
         if memory.driver is not None:
             from weft.device.clock import clock_of
 
@@ -41,6 +52,7 @@ class PythonKernel:
         self._allocations.of_file(NAME)
         # A file, because Triton reads a kernel's source again.
         spec = importlib.util.spec_from_file_location(NAME, job["source"])
+        assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[NAME] = module
         spec.loader.exec_module(module)
@@ -53,10 +65,11 @@ class PythonKernel:
             for buffers in job["sets"]
         ]
 
-    def run(self, call):
+    def run(self, call: dict[str, Any]) -> dict[str, Any]:
         self._allocations.pays = call.get("allocates", False)
         sets = [self._sets[index] for index in call["sets"]]
         if call.get("flush"):
+            assert self._clock is not None, "only a device has caches to flush"
             return self._clock.time(
                 [partial(self._run_once, *set_) for set_ in sets], waits=False)
         if not self._is_known:
@@ -69,18 +82,21 @@ class PythonKernel:
             self._driver.synchronize()
         return {"ns": time.perf_counter_ns() - start}
 
-    def look_at(self, inputs, outputs):
+    def look_at(self, inputs: Sequence[torch.Tensor],
+                outputs: Sequence[torch.Tensor]) -> None:
         """Before the first call that no device times."""
         refuse_the_frameworks(self._function, inputs)
 
-    def built(self):
-        limits = self._driver and self._driver.multiprocessor()
+    def built(self) -> dict[str, dict[str, int]]:
+        limits = None if self._driver is None else self._driver.multiprocessor()
         return built_code.of_folder(self._built_in, limits)
 
-    def _run_once(self, inputs, outputs):
+    def _run_once(self, inputs: Sequence[torch.Tensor],
+                  outputs: Sequence[torch.Tensor]) -> None:
         copy_out(self._called(inputs, outputs), outputs)
 
-    def _called(self, inputs, outputs):
+    def _called(self, inputs: Sequence[torch.Tensor],
+                outputs: Sequence[torch.Tensor]) -> Sequence[object]:
         self._allocations.begin(outputs)
         results = self._function(*inputs)
         if not isinstance(results, (tuple, list)):
@@ -89,7 +105,8 @@ class PythonKernel:
         return results
 
 
-def refuse_the_frameworks(function, inputs):
+def refuse_the_frameworks(function: Callable[..., Any],
+                          inputs: Sequence[torch.Tensor]) -> None:
     """A kernel beside which the framework's operators compute is a decoy. The
     parsed file shows what is called by name (weft.build.python_file); this
     shows methods and signs. Who knows of it can hide: then it is right or wrong
@@ -104,7 +121,7 @@ def refuse_the_frameworks(function, inputs):
                         "kernel's work")
 
 
-def copy_out(results, outputs):
+def copy_out(results: Sequence[object], outputs: Sequence[torch.Tensor]) -> None:
     """What does not fit is the candidate's fault."""
     if len(results) != len(outputs):
         raise TypeError(f"kernel_function gave {len(results)} results, "

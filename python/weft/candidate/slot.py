@@ -4,19 +4,30 @@ Everything that comes back is treated as hostile: bounded, parsed strictly,
 and believed for nothing but its arrival.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import select
 import signal
 import socket
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft.candidate import fault, gpu_package
 from weft.candidate.work_clock import Worked
-from weft.candidate.zygote_process import NotStarted, start_zygote
+from weft.candidate.zygote_process import (
+    NotStarted, Starter, ZygoteProcess, start_zygote)
 from weft.device import shared_memory
 from weft.device.trace_spans import lap
 from weft.problem import sentences
+
+if TYPE_CHECKING:
+    from weft.device.arena import Arena
+    from weft.device.device_arena import DeviceArena
+    from weft.judge.verify_subgraph import Limits
+    from weft.oracle.warden_client import OutsideZygote
 
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 5.0
@@ -33,7 +44,7 @@ class CandidateFailed(Exception):
     """The job is over, and not well: `kind` is a verdict's kind. `raised`: by an
     exception of the candidate's own, no lack of memory."""
 
-    def __init__(self, kind, reason, raised=False):
+    def __init__(self, kind: str, reason: str, raised: bool = False) -> None:
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
@@ -47,8 +58,10 @@ class SlotBroken(Exception):
 class Slot:
     """One zygote under a sandbox prefix. Not thread-safe."""
 
-    def __init__(self, prefix, threads, environment, precision="framework",
-                 device="cpu", before_launch=None, start=start_zygote):
+    def __init__(self, prefix: Sequence[str], threads: int,
+                 environment: Mapping[str, str], precision: str = "framework",
+                 device: str = "cpu", before_launch: Callable[[], object] | None = None,
+                 start: Starter = start_zygote) -> None:
         """before_launch: called before each start of a zygote, which is what `start`
         does. On a device the zygote loads Triton's and torch.compile's compilers
         before it is ready: there kernels are compiled by the process that runs
@@ -60,10 +73,10 @@ class Slot:
         self.threads = threads
         self._before_launch = before_launch
         self._start = start
-        self._process = None
-        self._link = None
+        self._process: ZygoteProcess | OutsideZygote | None = None
+        self._link: socket.socket | None = None
         self._complaints = -1
-        self._arena = None
+        self._arena: Arena | DeviceArena | None = None
         self._call = 0
         self._asked_at = 0.0
         self._job = 0
@@ -79,7 +92,7 @@ class Slot:
         #: From the answer before the last one to the last.
         self.worked = Worked()
 
-    def launch(self):
+    def launch(self) -> None:
         """Starts the zygote if there is none, and leaves it to warm up."""
         if self._process is not None and self._process.is_alive():
             return
@@ -87,23 +100,22 @@ class Slot:
         if self._before_launch is not None:
             self._before_launch()
         try:
-            self._process = self._start(
-                self.prefix, self.environment, self.device)
+            started = self._start(self.prefix, self.environment, self.device)
         except NotStarted as error:
             raise SlotBroken(str(error)) from None
-        self._link, self._complaints = (
-            self._process.link, self._process.complaints)
+        self._process = started
+        self._link, self._complaints = started.link, started.complaints
         self._buffer, self._arena = b"", None
         self._is_running = self._is_ending = self._is_warm = False
         self._job = self._rests = 0
 
     @property
-    def is_starting(self):
+    def is_starting(self) -> bool:
         """Whether the zygote has been launched and says nothing yet."""
-        return (self._process is not None and not self._is_warm
+        return (self._link is not None and not self._is_warm
                 and not select.select([self._link], [], [], 0)[0])
 
-    def start(self):
+    def start(self) -> None:
         """Starts the zygote if there is none; blocks until it is warm."""
         self.launch()
         if self._is_warm:
@@ -122,12 +134,14 @@ class Slot:
                 "check that the sandbox lets it read this Python and torch"
             ) from None
 
-    def begin(self, job, arena, limits):
+    def begin(self, job: dict[str, Any], arena: Arena | DeviceArena,
+              limits: Limits) -> dict[str, Any]:
         """Gives a new child its job; returns what it answers once loaded."""
         with lap("zygote"):
             self.settle()
             self.start()
         if self._arena is not arena:
+            assert self._link is not None  # start() has seen to it
             socket.send_fds(self._link, [b"\n"], [arena.fd])
             self._arena = arena
         self._job += 1
@@ -152,7 +166,7 @@ class Slot:
         self._is_well = True
         return answer
 
-    def call(self, wall_ms, **fields):
+    def call(self, wall_ms: int, **fields: Any) -> tuple[dict[str, Any], float]:
         """One call of the job; (its answer, seconds it took from outside).
 
         The whole tree stands still when this returns, until the next call.
@@ -160,7 +174,7 @@ class Slot:
         self.ask(**fields)
         return self.collect(wall_ms)
 
-    def ask(self, **fields):
+    def ask(self, **fields: Any) -> None:
         """Begins a call that `collect` ends: there can be other work meanwhile,
         for others than this slot."""
         if not self._is_running:
@@ -170,7 +184,7 @@ class Slot:
         self._asked_at = time.perf_counter()
         self._send({"do": "call", "call": self._call, **fields})
 
-    def collect(self, wall_ms):
+    def collect(self, wall_ms: int) -> tuple[dict[str, Any], float]:
         """What `call` returns, of the call that `ask` began; the limit is on
         the time from here."""
         answer = self._answer(self._call, wall_ms)
@@ -181,7 +195,7 @@ class Slot:
         late = time.perf_counter() - answered_at - FREEZE_S
         return answer, answered_at - self._asked_at + max(0.0, late)
 
-    def dismiss(self, keep=False, more=True):
+    def dismiss(self, keep: bool = False, more: bool = True) -> None:
         """Has the job ended and all that it left killed, without waiting.
 
         keep: nothing was wrong with it. A child in which only the device ran
@@ -202,7 +216,7 @@ class Slot:
         except CandidateFailed:
             self.kill()
 
-    def settle(self):
+    def settle(self) -> None:
         """Returns when no job runs: `dismiss`, and waits for it. Whatever a
         job said last is thrown away here, before the next one can be asked."""
         self.dismiss()
@@ -220,7 +234,7 @@ class Slot:
         except CandidateFailed:
             self.kill()
 
-    def forget_arena(self):
+    def forget_arena(self) -> None:
         """Makes the zygote let go of the arena: its descriptor keeps memory.
 
         It always holds one for its next child: so it gets a tiny other one.
@@ -237,14 +251,14 @@ class Slot:
         finally:
             os.close(tiny)
 
-    def kill(self):
+    def kill(self) -> None:
         """Kills the zygote and its tree; the next job starts a new one."""
         if self._process is not None:
             self._process.kill()
         self._process, self._link, self._complaints = None, None, -1
         self._is_running = self._is_ending = False
 
-    def _last_complaint(self):
+    def _last_complaint(self) -> str:
         """Last line that the launcher or the zygote wrote to its stderr."""
         os.set_blocking(self._complaints, False)
         try:
@@ -254,7 +268,7 @@ class Slot:
         lines = said.decode("utf-8", "replace").split("\n")
         return next((x.strip() for x in reversed(lines) if x.strip()), "")
 
-    def _await_frozen(self):
+    def _await_frozen(self) -> None:
         try:
             source, message = self._receive(time.monotonic() + END_TIMEOUT_S)
         except CandidateFailed as ended:
@@ -266,13 +280,15 @@ class Slot:
             self._raise_end(message)
         self._lose("cheated", "the candidate answered more than once")
 
-    def _send(self, message):
+    def _send(self, message: dict[str, Any]) -> None:
+        if self._link is None:
+            self._lose("crashed", "the candidate process is gone")
         try:
             self._link.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
             self._lose("crashed", "the candidate process is gone")
 
-    def _answer(self, number, wall_ms):
+    def _answer(self, number: int, wall_ms: int) -> dict[str, Any]:
         try:
             until = time.monotonic() + wall_ms / 1000
             source, message = self._receive(until)
@@ -295,7 +311,7 @@ class Slot:
                                   raised=not lacks)
         raise CandidateFailed("cheated", "the candidate answered what was not asked")
 
-    def _raise_end(self, message):
+    def _raise_end(self, message: dict[str, Any]) -> NoReturn:
         """The zygote says that the child is gone: as a verdict's kind."""
         self._is_running = False
         self._hold_spoilt(message)
@@ -317,27 +333,29 @@ class Slot:
         code = message.get("code")
         raise CandidateFailed("crashed", f"left early with exit code {code}{remark}")
 
-    def _hold_spoilt(self, message):
+    def _hold_spoilt(self, message: dict[str, Any]) -> None:
         """A zygote that a job has slowed or limited would pass that on to every
         job to come."""
         if message.get("spoilt"):
             self.kill()
 
-    def _lose(self, kind, reason):
+    def _lose(self, kind: str, reason: str) -> NoReturn:
         self.kill()
         raise CandidateFailed(kind, reason) from None
 
-    def _receive(self, until):
+    def _receive(self, until: float) -> tuple[str, dict[str, Any]]:
         """(source, message) of the next line of this job; else CandidateFailed."""
         while True:
             source, message = self._receive_any(until)
             if source == "C" or message.get("job") == self._job:
                 return source, message
 
-    def _receive_any(self, until):
+    def _receive_any(self, until: float) -> tuple[str, dict[str, Any]]:
         while b"\n" not in self._buffer:
             if len(self._buffer) > MESSAGE_BYTES_MAX:
                 raise CandidateFailed("cheated", "flooded the result channel")
+            if self._link is None:
+                raise CandidateFailed("crashed", "the candidate process is gone")
             left = until - time.monotonic()
             if left <= 0 or not select.select([self._link], [], [], left)[0]:
                 raise CandidateFailed("timed_out", "no answer in time")
@@ -359,7 +377,7 @@ class Slot:
         return source, message
 
 
-def _signal_name(number):
+def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -5,6 +5,8 @@ one, which answers. Nothing in the job can tell it otherwise, and a busy machine
 makes it no longer: who waits for a processor does not work.
 """
 
+from __future__ import annotations
+
 import os
 import time
 import typing
@@ -38,7 +40,7 @@ class WorkClock:
     """Of a job's child and, where nothing but the job is in our PID namespace,
     of every other process in there. To be looked at while they stand still."""
 
-    def __init__(self, child, is_private):
+    def __init__(self, child: int, is_private: bool) -> None:
         self._child, self._is_private = child, is_private
         self._spared = {1, os.getpid()}
         #: Nanoseconds by then, of each process and of the child's first thread.
@@ -46,12 +48,12 @@ class WorkClock:
         self._answering = process.main_thread_worked_ns(child)
         #: Processes that had not stopped when that was read: a long call of the
         #: kernel's ends before a stop takes effect.
-        self._stopping = set()
+        self._stopping: set[int] = set()
         self._last_pid = -1
         #: How often that was asked, and somebody had worked.
         self._looks = self._went_on = 0
 
-    def lap(self):
+    def lap(self) -> Worked:
         before, self._seen = self._seen, {}
         last_pid = _last_pid() if self._is_private else -1
         is_all = last_pid == self._last_pid
@@ -70,7 +72,7 @@ class WorkClock:
         self._answering = process.main_thread_worked_ns(self._child)
         return Worked(self._answering - start, spent, is_all)
 
-    def went_on(self):
+    def went_on(self) -> bool:
         """Whether some of them work while all stand still: a timer of its own may
         wake a process. To be asked after each look, before they go on. (A new one
         there cannot be: another would have had to begin it.) A process that was
@@ -84,20 +86,20 @@ class WorkClock:
         return (self._went_on >= WENT_ON_MIN
                 and self._went_on > WENT_ON_SHARE * self._looks)
 
-    def _others(self):
+    def _others(self) -> set[int]:
         if not self._is_private:
             return set()
         return {int(n) for n in os.listdir("/proc") if n.isdigit()} - self._spared
 
 
-def _worked_since(pid, ns):
+def _worked_since(pid: int, ns: int) -> int:
     try:
         return process.worked_ns(pid) - ns
     except ProcessLookupError:
         return 0
 
 
-def _last_pid():
+def _last_pid() -> int:
     """The number of this namespace's youngest process or thread."""
     with open("/proc/loadavg", encoding="ascii") as file:
         return int(file.read().split()[-1])

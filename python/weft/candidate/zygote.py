@@ -12,6 +12,8 @@ The zygote itself never runs a tensor operation: forked after one that used
 threads, a child would hang in its first parallel region.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -20,6 +22,8 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from weft.candidate.work_clock import WorkClock
 from weft.device import process, tree_removal
@@ -39,7 +43,8 @@ class Child:
     `to_child` is a socket, because a job comes with the arena's descriptor.
     """
 
-    def __init__(self, pid, to_child, from_child, printed, is_private):
+    def __init__(self, pid: int, to_child: socket.socket, from_child: int, printed: int,
+                 is_private: bool) -> None:
         self.pid = pid
         self.work = WorkClock(pid, is_private)
         self.to_child = to_child
@@ -48,7 +53,7 @@ class Child:
         self.buffer = b""
         self.tail = b""
 
-    def close(self):
+    def close(self) -> None:
         self.to_child.close()
         for fd in (self.from_child, self.printed):
             if fd >= 0:
@@ -56,14 +61,14 @@ class Child:
 
 
 class Zygote:
-    def __init__(self, link, is_private, device):
+    def __init__(self, link: socket.socket, is_private: bool, device: str) -> None:
         self.link = link
         #: What a child opens while it waits for its job.
         self.device = device
         #: Everything else in this PID namespace is ours to kill.
         self.is_private = is_private
         self.arena = -1
-        self.child = None
+        self.child: Child | None = None
         self.memory_bytes = 0
         #: Whether a child is forked before its job is there.
         self.forks_ahead = True
@@ -79,18 +84,18 @@ class Zygote:
         #: What every child inherits.
         self.manner = process.manner()
 
-    def serve(self):
+    def serve(self) -> None:
         self.say({"ready": True, "private": self.is_private})
         while True:
             if self.child is None and self.forks_ahead:
                 self.spawn()
             self.turn()
 
-    def say(self, message):
+    def say(self, message: dict[str, Any]) -> None:
         message["job"] = self.job
         self.link.sendall(b"Z" + json.dumps(message).encode() + b"\n")
 
-    def spawn(self):
+    def spawn(self) -> None:
         """Forks the child for the next job."""
         ours, theirs = socket.socketpair()
         ours.shutdown(socket.SHUT_RD)  # a child has another way to answer
@@ -109,7 +114,7 @@ class Zygote:
                            self.is_private)
         os.set_blocking(printed[0], False)
 
-    def turn(self):
+    def turn(self) -> None:
         child = self.child
         poll = select.poll()
         poll.register(self.link.fileno(), select.POLLIN)
@@ -132,7 +137,7 @@ class Zygote:
             self.next_watch = time.monotonic() + WATCH_INTERVAL_MS / 1000
             self.watch_memory()
 
-    def read_printed(self, child):
+    def read_printed(self, child: Child) -> None:
         if child.printed < 0:
             return
         try:
@@ -144,7 +149,7 @@ class Zygote:
             os.close(child.printed)
             child.printed = -1
 
-    def relay(self, child):
+    def relay(self, child: Child) -> None:
         data = os.read(child.from_child, 65536)
         if not data:
             self.bury(child)
@@ -165,9 +170,9 @@ class Zygote:
             self.signal_all(signal.SIGSTOP)
             self.await_stop()
             self.is_frozen = True
-            self.say({"frozen": True, "worked": self.child.work.lap()})
+            self.say({"frozen": True, "worked": child.work.lap()})
 
-    def rested(self, lines):
+    def rested(self, lines: list[bytes]) -> None:
         """What the child said to that: it serves on, or it could not."""
         if lines != [b'{"rested": true}']:
             self.end("ended")
@@ -175,14 +180,14 @@ class Zygote:
         self.is_running = self.is_resting = False
         self.say({"ended": "rested"})
 
-    def bury(self, child):
+    def bury(self, child: Child) -> None:
         """The child closed its end: say how it ended."""
         # A crash closes its pipes before it can be waited for: without a
         # moment's patience its signal would be lost to our own SIGKILL.
         _await_exit(child.pid, 0.2)
         self.end("exited")
 
-    def read_link(self):
+    def read_link(self) -> None:
         data, fds, _, _ = socket.recv_fds(self.link, 1 << 16, 1)
         if not data:
             self.kill_all()
@@ -194,13 +199,13 @@ class Zygote:
         for line in lines:
             self.obey(line)
 
-    def take_arena(self, fd):
+    def take_arena(self, fd: int) -> None:
         """For the next job: none runs."""
         if self.arena >= 0:
             os.close(self.arena)
         self.arena = fd
 
-    def obey(self, line):
+    def obey(self, line: bytes) -> None:
         if not line:  # carries the arena's descriptor, nothing more
             return
         order = json.loads(line)
@@ -222,8 +227,10 @@ class Zygote:
             self.forks_ahead = order["ahead"]
             self.end("ended")
 
-    def wake(self, line):
+    def wake(self, line: bytes) -> None:
         """Lets it go on, with that order, if it stood still until now."""
+        if self.child is None:  # its end was said, and was not read yet
+            return
         if self.is_frozen and (self.take_change()
                                or self.child.work.went_on()):
             self.end("woken")
@@ -233,7 +240,7 @@ class Zygote:
         self.take_change()  # our own is no news
         self.tell_child(line)
 
-    def take_change(self):
+    def take_change(self) -> bool:
         """Whether the child was continued or stopped since this was asked: a
         timer of its own can send SIGCONT to a process that stands still."""
         flags = os.WCONTINUED | os.WSTOPPED | os.WNOHANG
@@ -243,7 +250,7 @@ class Zygote:
         except ChildProcessError:
             return False
 
-    def tell_child(self, line, fds=()):
+    def tell_child(self, line: bytes, fds: Sequence[int] = ()) -> None:
         if self.child is None or not self.is_running:
             return
         try:
@@ -254,7 +261,7 @@ class Zygote:
         except OSError:  # it is gone, which its answers' end tells
             pass
 
-    def signal_all(self, number):
+    def signal_all(self, number: int) -> None:
         if self.is_private:
             process.send_signal(-1, number)
         elif self.child is not None:
@@ -263,7 +270,7 @@ class Zygote:
             except (ProcessLookupError, PermissionError):
                 process.send_signal(self.child.pid, number)
 
-    def await_stop(self):
+    def await_stop(self) -> None:
         """SIGSTOP is done when the kernel reports the whole group stopped."""
         if self.child is None:
             return
@@ -274,10 +281,10 @@ class Zygote:
             return
         self.take_change()
 
-    def end(self, how):
+    def end(self, how: str) -> None:
         """Ends the job, kills whatever it left, and reports."""
         child, was_running = self.child, self.is_running
-        report = {"ended": how}
+        report: dict[str, Any] = {"ended": how}
         if child is not None:
             report.update(self.kill_all())
             report["printed"] = child.tail.decode("utf-8", "replace")
@@ -288,7 +295,7 @@ class Zygote:
         if was_running or how == "ended":
             self.say(report)
 
-    def kill_all(self):
+    def kill_all(self) -> dict[str, int]:
         """Kills every process but this one; how the child ended."""
         child, self.child = self.child, None
         if child is None:
@@ -311,7 +318,7 @@ class Zygote:
             empty_memory_folders()
         return status or {}
 
-    def kill_orphans(self):
+    def kill_orphans(self) -> None:
         """Daemons were handed to us (or to the namespace's init)."""
         for _ in range(100):
             left = process.children()
@@ -325,7 +332,9 @@ class Zygote:
                 except ChildProcessError:
                     pass
 
-    def watch_memory(self):
+    def watch_memory(self) -> None:
+        if self.child is None:
+            return
         used = process.resident_bytes(self.child.pid)
         if not self.is_private:
             pids = []
@@ -339,7 +348,7 @@ class Zygote:
             self.end("out_of_memory")
 
 
-def empty_memory_folders():
+def empty_memory_folders() -> None:
     """What a job leaves in memory would be counted as the next one's, and read by
     it. In weft's sandbox only: elsewhere these folders are the machine's."""
     if not os.path.exists(SANDBOX_LAUNCHER):
@@ -354,7 +363,7 @@ def empty_memory_folders():
                 os.close(folder)
 
 
-def _reap(pid):
+def _reap(pid: int) -> dict[str, int] | None:
     """{"signal"} or {"code"} of a child that ended by itself, else None."""
     try:
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -367,7 +376,7 @@ def _reap(pid):
     return {"code": os.WEXITSTATUS(status)}
 
 
-def _await_exit(pid, seconds):
+def _await_exit(pid: int, seconds: float) -> None:
     """Returns when the child can be reaped, or after that time."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -377,7 +386,7 @@ def _await_exit(pid, seconds):
         time.sleep(0.002)
 
 
-def _become_child(commands, answers, printed, device):
+def _become_child(commands: int, answers: int, printed: int, device: str) -> NoReturn:
     """In the fork: only the job's own descriptors stay open."""
     # No session of its own: to the kernel it is as nice as the sandbox's.
     os.setpgid(0, 0)
@@ -392,10 +401,10 @@ def _become_child(commands, answers, printed, device):
     os.closerange(3, 200)
     from weft.candidate import harness
 
-    harness.run_job(*high, device)
+    harness.run_job(high[0], high[1], device)
 
 
-def load(link, loads_compilers):
+def load(link: socket.socket, loads_compilers: bool) -> None:
     """What all jobs need; compilers too, if that leaves CUDA alone."""
     from weft.candidate import harness  # imports torch, runs nothing
     from weft.device import cuda_driver  # imports torch, runs nothing
@@ -408,7 +417,7 @@ def load(link, loads_compilers):
         os.execv(sys.executable, [*sys.orig_argv[:-1], ""])
 
 
-def main():
+def main() -> None:
     link = socket.socket(fileno=os.dup(0))
     # Nothing but this socket may reach the oracle; prints go nowhere.
     null = os.open(os.devnull, os.O_RDWR)

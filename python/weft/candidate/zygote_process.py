@@ -7,9 +7,17 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import TYPE_CHECKING, Callable, Mapping, Sequence, Union
 
 from weft.device import process
+
+if TYPE_CHECKING:
+    from weft.oracle.warden_client import OutsideZygote
+
+
+#: Starts a zygote: sandbox prefix, environment, device.
+Starter = Callable[[Sequence[str], Mapping[str, str], str],
+                   Union["ZygoteProcess", "OutsideZygote"]]
 
 
 class NotStarted(Exception):
@@ -61,8 +69,8 @@ def start_zygote(prefix: Sequence[str], environment: Mapping[str, str],
     try:
         started = subprocess.Popen(
             [*prefix, sys.executable, *words],
-            stdin=theirs,
-            stdout=theirs,
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
             stderr=writer,
             env=environment,
             start_new_session=True,

@@ -8,6 +8,8 @@ Several problems are captured one after the other, up to the first that fails, e
 with a line of its own: each by a copy of this process, which has PyTorch already.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import faulthandler
@@ -22,10 +24,17 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from weft.capture import imports
 from weft.problem import problem as problems, sentences
-from weft.problem.problem import ProblemError
+from weft.problem.problem import Problem, ProblemError
+
+if TYPE_CHECKING:
+    import torch
+
+    from weft.device.gpu_lock import DeviceLock, NoLock
 
 #: Inputs of more are large: beside them lie results, twice.
 LARGE_BYTES = 1 << 30
@@ -35,7 +44,8 @@ SAMPLE_BYTES_MAX = 64 << 20
 SHARE_S, ROOM_S = 60.0, 300.0
 
 
-def main(tell, arguments=None):
+def main(tell: Callable[[dict[str, Any]], object],
+         arguments: list[str] | None = None) -> bool:
     """Whether all were captured; tell() gets the reply of each."""
     parser = argparse.ArgumentParser(prog="weft.capture.capture",
                                      description="Capture a model as a graph.")
@@ -66,7 +76,7 @@ def main(tell, arguments=None):
     return True
 
 
-def load_exporter():
+def load_exporter() -> None:
     """What each copy would load: two of the two and a half seconds that a small
     model's capture takes. Nothing is computed, nor a GPU looked at: copies of a
     process that did either would have only half of what it began."""
@@ -81,7 +91,7 @@ def load_exporter():
         os.environ[asks] = before
 
 
-def by_a_copy(work, seconds):
+def by_a_copy(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]:
     """work()'s reply, by a fork of this process, so that no model finds in memory
     what another one left. Where that dies, this process ends likewise: by SIGALRM,
     if it took longer than so many seconds."""
@@ -106,7 +116,7 @@ def by_a_copy(work, seconds):
         return json.load(told)
 
 
-def _answer(work, told):
+def _answer(work: Callable[[], dict[str, Any]], told: TextIO) -> NoReturn:
     """Ends the process, and with it the threads of the model's."""
     code = 1
     try:
@@ -122,7 +132,8 @@ def _answer(work, told):
         os._exit(code)
 
 
-def reply_of(problem_path, out, device="cpu", mode="as-is", is_first=True):
+def reply_of(problem_path: str, out: str, device: str = "cpu", mode: str = "as-is",
+             is_first: bool = True) -> dict[str, Any]:
     """Captures, and says in one object how it went. Never raises. `is_first`: not
     the same model as one before it at other sizes, of which the exporter has said
     what it asks of them."""
@@ -147,7 +158,7 @@ def reply_of(problem_path, out, device="cpu", mode="as-is", is_first=True):
 
 
 @contextlib.contextmanager
-def writing(out):
+def writing(out: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -159,11 +170,11 @@ def writing(out):
 class Stopwatch:
     """Seconds of each step, by name."""
 
-    def __init__(self):
-        self.seconds = {}
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
 
     @contextlib.contextmanager
-    def step(self, name):
+    def step(self, name: str) -> Iterator[None]:
         begin = time.perf_counter()
         try:
             yield
@@ -172,7 +183,8 @@ class Stopwatch:
             self.seconds[name] = round(spent, 4)
 
 
-def capture(problem_path, device="cpu", mode="as-is", is_first=True):
+def capture(problem_path: str, device: str = "cpu", mode: str = "as-is",
+            is_first: bool = True) -> tuple[dict[str, Any], dict[str, float]]:
     """(graph, seconds by step); ProblemError says what is wrong."""
     watch = Stopwatch()
     with watch.step("import_torch"):
@@ -190,7 +202,7 @@ def capture(problem_path, device="cpu", mode="as-is", is_first=True):
     return graph, watch.seconds
 
 
-def lock_of(place):
+def lock_of(place: torch.device) -> DeviceLock | NoLock:
     """Of the place's device: others may be timed there."""
     from weft.device import cuda_driver, gpu_lock
 
@@ -202,7 +214,7 @@ def lock_of(place):
         return gpu_lock.NoLock()
 
 
-def parts_for(problem_path, place):
+def parts_for(problem_path: str, place: torch.device) -> int:
     """Of a GPU's memory (gpu_lock.py), for a model with large inputs."""
     size = input_bytes(problem_path) if place.type == "cuda" else 0
     if size <= LARGE_BYTES:
@@ -215,7 +227,8 @@ def parts_for(problem_path, place):
     return gpu_lock.parts_of(memory, size)
 
 
-def with_room(attempt, parts, lock):
+def with_room(attempt: Callable[..., Any], parts: int,
+              lock: DeviceLock | NoLock) -> Any:
     """attempt(), with so much room; once more with all there is, if others
     had left too little memory."""
     from weft.device import gpu_lock
@@ -232,7 +245,7 @@ def with_room(attempt, parts, lock):
     return in_room(attempt, gpu_lock.ROOM_PARTS, lock)
 
 
-def in_room(attempt, parts, lock):
+def in_room(attempt: Callable[..., Any], parts: int, lock: DeviceLock | NoLock) -> Any:
     if not parts:
         return attempt()
     import torch
@@ -244,7 +257,7 @@ def in_room(attempt, parts, lock):
             torch.cuda.empty_cache()
 
 
-def input_bytes(problem_path):
+def input_bytes(problem_path: str) -> int:
     """Of its inputs, by a look at them without their values; 0 where that
     cannot be had."""
     import torch
@@ -259,7 +272,7 @@ def input_bytes(problem_path):
                if isinstance(leaf, torch.Tensor))
 
 
-def place_of(device):
+def place_of(device: str) -> torch.device:
     """The torch.device of that name; ProblemError if it is not here."""
     import torch
 
@@ -276,14 +289,15 @@ def place_of(device):
     return place
 
 
-def capture_steps(problem_path, watch, place, lock, mode="as-is",
-                  is_first=True):
+def capture_steps(problem_path: str, watch: Stopwatch, place: torch.device,
+                  lock: DeviceLock | NoLock, mode: str = "as-is",
+                  is_first: bool = True) -> dict[str, Any]:
     """The graph; the device is used with a share of its lock."""
     from weft.capture import export as capture_export, matching, symbolic_sizes
     from weft.problem import attribute_state
 
     @contextlib.contextmanager
-    def on_device():
+    def on_device() -> Iterator[None]:
         with lock.shared(), lock.for_at_most(SHARE_S):
             yield
             settle(place)
@@ -308,7 +322,7 @@ def capture_steps(problem_path, watch, place, lock, mode="as-is",
     return matching.matching_graph(state, program, expected, watch, on_device)
 
 
-def refuse_special(problem, model, inputs):
+def refuse_special(problem: Problem, model: torch.nn.Module, inputs: list[Any]) -> None:
     """ProblemError for an input or state that is no dense tensor."""
     from weft.problem import tensor_kinds
 
@@ -320,7 +334,7 @@ def refuse_special(problem, model, inputs):
             line=problems.first_line(model.forward, problem.path))
 
 
-def settle(place):
+def settle(place: torch.device) -> None:
     """Waits for what the device still does: it is others' turn then."""
     import torch
 
@@ -336,18 +350,20 @@ class State:
     restoring would change them.
     """
 
-    def __init__(self, problem, model, inputs, place):
+    def __init__(self, problem: Problem, model: torch.nn.Module, inputs: list[Any],
+                 place: torch.device) -> None:
         self.place = place
         self.problem = problem
         self.model = model
         self.inputs = inputs
-        self.parts = []  # as model_attributes.py tells of them, once it was run
+        #: As model_attributes.py tells of them, once it was run.
+        self.parts: list[dict[str, Any]] = []
         self.buffers = dict(model.named_buffers())
         self.saved = {name: tensor.detach().clone()
                       for name, tensor in self.buffers.items()}
         self.generators = generators(place)
 
-    def restore(self):
+    def restore(self) -> None:
         import torch
 
         from weft.problem.module_state import fill
@@ -357,7 +373,8 @@ class State:
                 fill(tensor, self.saved[name])
         set_generators(self.place, self.generators)
 
-    def eager_run(self):
+    def eager_run(
+            self) -> tuple[list[torch.Tensor], dict[str, Any], list[torch.Tensor]]:
         """(outputs, {target: value afterwards}, generators' states)."""
         import torch
         from torch.utils import _pytree as pytree
@@ -387,7 +404,8 @@ class State:
         self.restore()
         return outputs, after, drawn
 
-    def swayed_run(self, is_off, has_tf32):
+    def swayed_run(self, is_off: bool,
+                   has_tf32: bool) -> tuple[list[torch.Tensor], dict[str, Any]]:
         """(outputs, {target: value afterwards}) of the model once more; `is_off`:
         where its inputs are off by rounding, their own type's or TF32's."""
         import torch
@@ -396,7 +414,7 @@ class State:
         self.restore()
         draw = torch.Generator(self.place).manual_seed(problems.SEED)
 
-        def nudged(leaf):
+        def nudged(leaf: torch.Tensor) -> torch.Tensor:
             if not (is_off and leaf.is_floating_point()):
                 return leaf.clone()
             unit = torch.finfo(leaf.dtype).eps
@@ -416,7 +434,7 @@ class State:
         self.restore()
         return outputs, after
 
-    def check_calls_in_a_row(self):
+    def check_calls_in_a_row(self) -> None:
         from weft.capture import consecutive_calls
 
         consecutive_calls.check(
@@ -424,7 +442,7 @@ class State:
             lambda: set_generators(self.place, self.generators))
         self.restore()
 
-    def refuse_elsewhere(self, outputs):
+    def refuse_elsewhere(self, outputs: list[torch.Tensor]) -> None:
         """A result that forward() made on another device than it runs on."""
         for leaf in outputs:
             if leaf.device.type == self.place.type:
@@ -437,7 +455,9 @@ class State:
                 line=problems.first_line(self.model.forward,
                                          self.problem.path))
 
-    def graph_run(self, graph):
+    def graph_run(
+            self, graph: dict[str, Any]
+    ) -> tuple[list[torch.Tensor], dict[str, Any], list[torch.Tensor]]:
         """The same of the captured graph, which writes into nothing."""
         import torch
         from torch.utils import _pytree as pytree
@@ -463,7 +483,7 @@ class State:
         return outputs, mutated, generators(self.place)
 
 
-def generators(place):
+def generators(place: torch.device) -> list[torch.Tensor]:
     """States of the random generators that a model there may draw from."""
     import torch
 
@@ -473,7 +493,7 @@ def generators(place):
     return states
 
 
-def set_generators(place, states):
+def set_generators(place: torch.device, states: list[torch.Tensor]) -> None:
     import torch
 
     torch.set_rng_state(states[0])
@@ -486,28 +506,28 @@ class Written:
     versions alone: a batch norm that is given running statistics as arguments
     writes them and counts nothing."""
 
-    def __init__(self, inputs):
+    def __init__(self, inputs: list[Any]) -> None:
         self._before = list(map(self._look, self._tensors(inputs)))
 
-    def into(self, inputs):
+    def into(self, inputs: list[Any]) -> bool:
         return any(
             version != leaf._version or not self._same(sample, leaf)
             for (version, sample), leaf
             in zip(self._before, self._tensors(inputs), strict=True))
 
     @staticmethod
-    def _tensors(inputs):
+    def _tensors(inputs: list[Any]) -> list[torch.Tensor]:
         import torch
         from torch.utils import _pytree as pytree
 
         return [leaf for leaf in pytree.tree_leaves(inputs)
                 if isinstance(leaf, torch.Tensor)]
 
-    def _look(self, leaf):
+    def _look(self, leaf: torch.Tensor) -> tuple[int, torch.Tensor]:
         return leaf._version, self._sample(leaf).clone()
 
     @staticmethod
-    def _sample(leaf):
+    def _sample(leaf: torch.Tensor) -> torch.Tensor:
         """All of a small one, and of a large one some rows."""
         import torch
 
@@ -519,13 +539,13 @@ class Written:
             rows = rows[::step] if rows.shape[0] > 1 else rows[0]
         return rows
 
-    def _same(self, sample, leaf):
+    def _same(self, sample: torch.Tensor, leaf: torch.Tensor) -> bool:
         from weft.problem.attribute_state import same_values
 
         return same_values(self._sample(leaf), sample)
 
 
-def storage(tensor):
+def storage(tensor: torch.Tensor) -> int:
     """What two tensors over the same memory have in common."""
     import torch
 
@@ -534,7 +554,8 @@ def storage(tensor):
     return tensor.untyped_storage().data_ptr()
 
 
-def input_leaves(model, inputs):
+def input_leaves(model: torch.nn.Module,
+                 inputs: list[Any]) -> Iterator[tuple[str, Any]]:
     """(expression over forward()'s arguments, leaf) of each input."""
     from torch.utils import _pytree as pytree
 
@@ -544,14 +565,14 @@ def input_leaves(model, inputs):
             yield name + pytree.keystr(path), leaf
 
 
-def run():
+def run() -> int:
     """The command line: replies are the only lines on standard output."""
     # What the model prints goes to standard error, also from C++.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.dont_write_bytecode = True  # no __pycache__ beside the user's file
 
-    def tell(reply):
+    def tell(reply: dict[str, Any]) -> None:
         sys.stdout.flush()
         out.write(json.dumps(reply) + "\n")
         out.flush()

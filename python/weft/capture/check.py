@@ -6,12 +6,21 @@ must leave the random generator in the same state: else the composition would
 draw other numbers than the model.
 """
 
+from __future__ import annotations
+
 import operator
 import os
 import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from weft.problem import problem as problems
 from weft.problem.problem import ProblemError
+
+if TYPE_CHECKING:
+    import torch
+
+    from weft.capture.matching import Runs
 
 # How far two float32 computations of one model may differ: operators taken
 # apart round differently. Relative to the element, and to the largest one.
@@ -34,7 +43,8 @@ SWAY_TIMES = 8
 INTEGER_MISMATCH_SHARE_MAX = 1e-3
 
 
-def run_graph(graph, model, leaves, place="cpu"):
+def run_graph(graph: dict[str, Any], model: torch.nn.Module, leaves: list[Any],
+              place: torch.device | str = "cpu") -> tuple[list[Any], dict[str, Any]]:
     """Runs the graph on the flattened inputs; literals are made at `place`.
 
     Returns (outputs, {target: mutated value}). Strides that the framework's
@@ -42,10 +52,10 @@ def run_graph(graph, model, leaves, place="cpu"):
     products that were TF32 are told in it.
     """
     last_use = last_uses(graph)
-    leaves = iter(leaves)
-    values = {}
+    left = iter(leaves)
+    values: dict[str, Any] = {}
     for index, node in enumerate(graph["nodes"]):
-        value = node_value(node, values, model, leaves, place)
+        value = node_value(node, values, model, left, place)
         check_values(node, value)
         if was_tf32(node, value, values, place):
             node["tf32"] = True
@@ -58,8 +68,11 @@ def run_graph(graph, model, leaves, place="cpu"):
     return outputs, mutated
 
 
-def node_value(node, values, model, leaves, place):
+def node_value(node: dict[str, Any], values: dict[str, Any],
+               model: torch.nn.Module | None, leaves: Iterator[Any] | None,
+               place: torch.device | str) -> Any:
     if node["kind"] == "input":
+        assert leaves is not None
         return next(leaves)
     if node["kind"] == "call":
         args = [argument(arg, values) for arg in node["args"]]
@@ -68,13 +81,14 @@ def node_value(node, values, model, leaves, place):
         return function_of(node["target"])(*args, **kwargs)
     if node.get("elements"):
         return literal_tensor(node, place)
-    value = model
+    value: Any = model
     for part in node["target"].split("."):
         value = getattr(value, part)
     return value.detach()
 
 
-def was_tf32(node, value, values, place):
+def was_tf32(node: dict[str, Any], value: Any, values: dict[str, Any],
+             place: torch.device | str) -> bool:
     """Whether the library computed that call in TF32: kernels may, too."""
     import torch
 
@@ -95,7 +109,7 @@ def was_tf32(node, value, values, place):
                                    if isinstance(part, torch.Tensor)])
 
 
-def literal_tensor(node, place):
+def literal_tensor(node: dict[str, Any], place: torch.device | str) -> torch.Tensor:
     import torch
 
     type_ = node["values"][0]
@@ -106,7 +120,7 @@ def literal_tensor(node, place):
     return tensor.reshape(type_["shape"])
 
 
-def function_of(target):
+def function_of(target: str) -> Callable[..., Any]:
     """The operator of that name in the graph."""
     import torch
 
@@ -116,7 +130,7 @@ def function_of(target):
     return getattr(getattr(torch.ops.aten, name), overload)
 
 
-def argument(arg, values):
+def argument(arg: Any, values: dict[str, Any]) -> Any:
     import torch
 
     if isinstance(arg, list):
@@ -133,7 +147,7 @@ def argument(arg, values):
     return getattr(torch, value)
 
 
-def last_uses(graph):
+def last_uses(graph: dict[str, Any]) -> dict[int, list[str]]:
     """Index of a node → names that nothing reads after it."""
     kept = set(graph["outputs"])
     kept.update(item["node"] for item in graph["mutations"])
@@ -142,14 +156,14 @@ def last_uses(graph):
         last[node["name"]] = index
         for name in references(node["args"] + list(node["kwargs"].values())):
             last[name] = index
-    freed = {}
+    freed: dict[int, list[str]] = {}
     for name, index in last.items():
         if name not in kept:
             freed.setdefault(index, []).append(name)
     return freed
 
 
-def references(args):
+def references(args: Iterable[Any]) -> Iterator[str]:
     for arg in args:
         if isinstance(arg, list):
             yield from references(arg)
@@ -157,7 +171,7 @@ def references(args):
             yield arg["node"]
 
 
-def check_values(node, value):
+def check_values(node: dict[str, Any], value: Any) -> None:
     """Holds the node's declared shapes against what it returned, and takes
     its types and strides from that: the exporter's rules for half types differ
     from what runs (a batch norm's statistics)."""
@@ -179,7 +193,7 @@ def check_values(node, value):
         declared["stride"] = list(part.stride())
 
 
-def quantized(node):
+def quantized(node: dict[str, Any]) -> ProblemError:
     """The exporter's shape rules take these for dense tensors."""
     file, _, line = node["source"].partition(":")
     return ProblemError(
@@ -191,7 +205,7 @@ def quantized(node):
 class Unsteady(ProblemError):
     """A model's second run from the same state differs from its first."""
 
-    def __init__(self, difference):
+    def __init__(self, difference: Mismatch) -> None:
         super().__init__(
             "capture_differs", "two calls of the model differ, from the same "
             f"inputs, buffers and random state: {difference.what}; make forward() "
@@ -203,7 +217,7 @@ class Mismatch(ProblemError):
     """`what` differs between the model and its graph, though two calls of the
     model agree."""
 
-    def __init__(self, what):
+    def __init__(self, what: str) -> None:
         super().__init__(
             "capture_differs", problems.internal_error(
                 f"the captured graph does not compute what the model does: {what}"),
@@ -214,7 +228,7 @@ class Mismatch(ProblemError):
 class OtherDraws(ProblemError):
     """The graph leaves another state of the random generator than the model."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(
             "capture_differs", "the captured graph draws other random numbers than "
             "the model: forward() must neither seed torch's generator nor draw "
@@ -224,7 +238,7 @@ class OtherDraws(ProblemError):
 class GraphFailed(ProblemError):
     """The graph's run raised `error`, and the model's did not."""
 
-    def __init__(self, error):
+    def __init__(self, error: BaseException) -> None:
         super().__init__(
             "capture_differs", problems.internal_error(
                 f"the captured graph raised {type(error).__name__}: "
@@ -232,7 +246,9 @@ class GraphFailed(ProblemError):
             code="failed", details="".join(traceback.format_exception(error)))
 
 
-def compare(expected, got, what, has_tf32=False, scale_min=0.0, swayed=None):
+def compare(expected: torch.Tensor, got: torch.Tensor, what: str,
+            has_tf32: bool = False, scale_min: float = 0.0,
+            swayed: torch.Tensor | None = None) -> None:
     """Raises Mismatch where two tensors differ beyond rounding, that of
     TF32 where a convolution may have used it. `scale_min`: what the largest
     element counts as, at least. `swayed`: what the model gave where its inputs
@@ -268,7 +284,10 @@ def compare(expected, got, what, has_tf32=False, scale_min=0.0, swayed=None):
                        "its elements")
 
 
-def compare_runs(expected, got, source, has_tf32, sway=None):
+def compare_runs(
+        expected: Runs, got: Runs, source: str, has_tf32: bool,
+        sway: Callable[[bool], tuple[list[torch.Tensor], dict[str, Any]]] | None = None
+) -> None:
     """`expected` and `got`: (outputs, mutated, generator state). `sway(off)`: the
     first two once more, of inputs that are off by rounding or not; asked only
     where these differ, and a model that differs from itself is at fault. (A deep
@@ -294,8 +313,12 @@ def compare_runs(expected, got, source, has_tf32, sway=None):
         raise
 
 
-def _compare_values(expected, got, has_tf32, swayed=None):
-    swayed_outputs, swayed_after = swayed or ([None] * len(expected[0]), {})
+def _compare_values(
+        expected: Sequence[Any], got: Sequence[Any], has_tf32: bool,
+        swayed: tuple[list[torch.Tensor], dict[str, Any]] | None = None) -> None:
+    swayed_outputs: Sequence[Any] = (
+        swayed[0] if swayed else [None] * len(expected[0]))
+    swayed_after = swayed[1] if swayed else {}
     for index, (one, other, third) in enumerate(zip(
             expected[0], got[0], swayed_outputs, strict=True)):
         compare(one, other, f"output {index}", has_tf32, swayed=third)

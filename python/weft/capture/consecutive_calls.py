@@ -9,7 +9,11 @@ Its arguments are the same tensors each time, with other values, as a caller may
 do it that reuses them.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -17,12 +21,13 @@ from torch.utils import _pytree as pytree
 from weft.capture import check as capture_check
 from weft.problem import attribute_buffers, attribute_state
 from weft.problem import problem as problems
-from weft.problem.problem import ProblemError
+from weft.problem.problem import Problem, ProblemError
 
 CALLS = 3
 
 
-def check(problem, model, inputs, begin):
+def check(problem: Problem, model: torch.nn.Module, inputs: list[Any],
+          begin: Callable[[], object]) -> None:
     """ProblemError if they differ. `model`: with the buffers of
     attribute_buffers, which its calls write. begin(): each call's random numbers
     begin there."""
@@ -45,7 +50,7 @@ def check(problem, model, inputs, begin):
         _compare(problem, number, (expected, theirs), (got, ours))
 
 
-def check_problem(problem, device):
+def check_problem(problem: Problem, device: torch.device) -> None:
     """The same of a problem whose model is not built yet."""
     if not _keeps(problem):
         return
@@ -55,13 +60,13 @@ def check_problem(problem, device):
           lambda: torch.manual_seed(problems.SEED))
 
 
-def _keeps(problem):
+def _keeps(problem: Problem) -> bool:
     """Whether its methods bind or write attributes."""
     source = problems.read_source(problem.path)
     return any(attribute_buffers.changed_attributes(source).values())
 
 
-def _compare(problem, number, expected, got):
+def _compare(problem: Problem, number: int, expected: Any, got: Any) -> None:
     try:
         for one, other in zip(_tensors(expected), _tensors(got), strict=True):
             capture_check.compare(one, other, f"a result of call {number + 1}")
@@ -75,16 +80,16 @@ def _compare(problem, number, expected, got):
             details=str(error)) from None
 
 
-def _tensors(nest):
+def _tensors(nest: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(nest)
             if isinstance(leaf, torch.Tensor)]
 
 
-def _copied(nest):
+def _copied(nest: Any) -> Any:
     return pytree.tree_map_only(torch.Tensor, torch.clone, nest)
 
 
-def _refill(nests, fresh):
+def _refill(nests: Iterable[Any], fresh: Any) -> None:
     for nest in nests:
         for leaf, values in zip(_tensors(nest), _tensors(fresh)):
             if leaf.shape == values.shape:

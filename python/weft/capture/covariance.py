@@ -44,11 +44,10 @@ class Covariances(TorchFunctionMode):
             given = (*args, kwargs.pop("input", None), kwargs.pop("self", None))
             tensor = next((one for one in given if isinstance(one, torch.Tensor)),
                           None)
-            is_taken = tensor is not None and tensor.dim() <= 2 \
-                and tensor.is_floating_point() and not _has_weights(kwargs)
-            if is_taken and is_cov:
-                return cov(tensor, correction=kwargs.get("correction", 1))
-            if is_taken:
+            if tensor is not None and tensor.dim() <= 2 \
+                    and tensor.is_floating_point() and not _has_weights(kwargs):
+                if is_cov:
+                    return cov(tensor, correction=kwargs.get("correction", 1))
                 return corrcoef(tensor)
             return function(tensor, **kwargs)
         return function(*args, **kwargs)

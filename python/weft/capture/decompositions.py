@@ -7,7 +7,16 @@ whose pieces all stay the framework's is no slower than the model, and draws
 the same numbers.
 """
 
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+    from torch.library import Library
 
 # By operator name, all overloads. Core ATen keeps convolution, embedding,
 # addmm, mm, bmm, _softmax, native_layer_norm and their like by itself.
@@ -68,12 +77,12 @@ SHIELDED = ("dropout", "alpha_dropout", "feature_dropout",
             "feature_alpha_dropout")
 SHIELD = "weft_capture"
 
-_shield = None
+_shield: Library | None = None
 #: Operators of define_kept() → the ATen operators that they stand for.
-_kept = {}
+_kept: dict[Any, Any] = {}
 
 
-def decomposition_table():
+def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """The exporter's core ATen table, less what stays a single call."""
     import torch
 
@@ -93,12 +102,12 @@ def decomposition_table():
     return table
 
 
-def converted_before(softmax):
+def converted_before(softmax: Callable[..., Any]) -> Callable[..., Any]:
     """Of halves in float32: on a device one call converts, too, which no
     float64 could stand for. As on the host: a conversion, then the softmax."""
     import torch
 
-    def in_float32(x, dim, half_to_float):
+    def in_float32(x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
         if not half_to_float:
             return NotImplemented  # it stays a call
         return softmax(x.to(torch.float32), dim, False)
@@ -106,7 +115,7 @@ def converted_before(softmax):
     return in_float32
 
 
-def convert(x, dtype):
+def convert(x: torch.Tensor, dtype: torch.dtype) -> Any:
     """As an ATen call. Dynamo's graphs have this operator where a Python float is
     a symbol."""
     import torch
@@ -114,12 +123,12 @@ def convert(x, dtype):
     return torch.ops.aten._to_copy.default(x, dtype=dtype)
 
 
-def unbind(x, dim=0):
+def unbind(x: torch.Tensor, dim: int = 0) -> list[torch.Tensor]:
     """One view of each row: the exporter makes two of it."""
     return [x.select(dim, row) for row in range(x.shape[dim])]
 
 
-def spread_with_correction():
+def spread_with_correction() -> dict[Any, Callable[..., Any]]:
     """The older overloads of std and its like, in terms of `.correction`.
 
     They say `unbiased` where it says `correction`: one form is enough for
@@ -127,11 +136,13 @@ def spread_with_correction():
     """
     import torch
 
-    def older(newer):
-        def of_dims(x, dim, unbiased=True, keepdim=False):
+    def older(
+            newer: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        def of_dims(x: torch.Tensor, dim: Any, unbiased: bool = True,
+                    keepdim: bool = False) -> Any:
             return newer(x, dim, correction=int(unbiased), keepdim=keepdim)
 
-        def of_all(x, unbiased=True):
+        def of_all(x: torch.Tensor, unbiased: bool = True) -> Any:
             return newer(x, None, correction=int(unbiased))
 
         return of_dims, of_all
@@ -143,7 +154,7 @@ def spread_with_correction():
     return table
 
 
-def shield_random_calls(graph):
+def shield_random_calls(graph: torch.fx.Graph) -> None:
     """Replaces SHIELDED calls, also the in-place ones, in a torch.fx graph."""
     import torch
 
@@ -175,18 +186,19 @@ def shield_random_calls(graph):
         graph.erase_node(node)
 
 
-def draw_in_place(graph, node):
+def draw_in_place(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     """dropout_ as it runs: on a GPU only dropout has a kernel of its own, which
     draws other numbers. It draws in the tensor's order in memory."""
     import torch
 
-    tensor, probability = node.args[0], node.args[1]
+    tensor: Any = node.args[0]
+    probability: Any = node.args[1]
     aten, kept = torch.ops.aten, 1.0 - probability
     value = tensor.meta["val"]
     order = sorted(range(value.dim()), key=lambda dim: -value.stride(dim))
     back = sorted(range(value.dim()), key=order.__getitem__)
 
-    def call(operator, *arguments, value=value):
+    def call(operator: Any, *arguments: Any, value: Any = value) -> torch.fx.Node:
         made = graph.call_function(operator, arguments)
         made.meta = dict(node.meta, val=value)
         return made
@@ -202,15 +214,16 @@ def draw_in_place(graph, node):
     graph.erase_node(node)
 
 
-def returns_its_input(node):
+def returns_its_input(node: torch.fx.Node) -> bool:
     """Whether that dropout drops nothing: the framework then gives back the
     tensor itself, and draws no numbers."""
-    probability, trains = (*node.args, *node.kwargs.values())[1:3]
-    return probability == 0 or trains is False
+    given: list[Any] = [*node.args, *node.kwargs.values()]
+    probability, trains = given[1:3]
+    return bool(probability == 0) or trains is False
 
 
 @contextlib.contextmanager
-def shapes_of_lstm():
+def shapes_of_lstm() -> Iterator[None]:
     """Of an LSTM that no library of the processor's runs, PyTorch 2.11 drops the
     wrong dimension of each layer's last state (2.13 no more)."""
     from torch._decomp import decompositions
@@ -220,25 +233,25 @@ def shapes_of_lstm():
         yield
         return
 
-    def one_layer_lstm(given, hidden, *args, **kwargs):
+    def one_layer_lstm(given: Any, hidden: Any, *args: Any, **kwargs: Any) -> Any:
         out, states = known(given, hidden, *args, **kwargs)
         return out, tuple(state.reshape(before.shape)
                           for state, before in zip(states, hidden))
 
-    decompositions.one_layer_lstm = one_layer_lstm
+    setattr(decompositions, "one_layer_lstm", one_layer_lstm)
     try:
         yield
     finally:
-        decompositions.one_layer_lstm = known
+        setattr(decompositions, "one_layer_lstm", known)
 
 
-def aten_name(target):
+def aten_name(target: object) -> str:
     """"add" of aten.add.Tensor; "" of what is no ATen operator."""
     parts = str(target).split(".")
     return parts[1] if len(parts) == 3 and parts[0] == "aten" else ""
 
 
-def prune(graph):
+def prune(graph: torch.fx.Graph) -> None:
     """Drops what nothing reads, but not draws: they move the generator."""
     import torch
 
@@ -250,12 +263,12 @@ def prune(graph):
             graph.erase_node(node)
 
 
-def unshielded(target):
+def unshielded(target: Any) -> str:
     """The ATen name of a call, with shielded ones named back."""
     return str(_kept.get(target, target)).replace(SHIELD + ".", "aten.", 1)
 
 
-def original(target):
+def original(target: Any) -> Any:
     """The ATen operator that a shielded operator stands for; others as they are."""
     import torch
 
@@ -266,25 +279,26 @@ def original(target):
     return getattr(getattr(torch.ops.aten, packet), overload)
 
 
-def define_kept(operator, signature, made, tags):
+def define_kept(operator: Any, signature: str, made: Callable[..., Any],
+                tags: Sequence[torch.Tag]) -> Any:
     """A new operator that stands for a call of `operator`. `signature`: the text
     of its schema after the name. `made`: returns tensors like the call's results."""
     import torch
 
-    define_shield()
+    shield = define_shield()
     name = f"kept_{len(_kept)}"
-    _shield.define(name + signature, tags=tags)
-    _shield.impl(name, made, "CompositeExplicitAutograd")
+    shield.define(name + signature, tags=tags)
+    shield.impl(name, made, "CompositeExplicitAutograd")
     defined = getattr(torch.ops, SHIELD).__getattr__(name).default
     _kept[defined] = operator
     return defined
 
 
-def define_shield():
+def define_shield() -> Library:
     """Declares the shield operators once; they only ever run on fakes."""
     global _shield
     if _shield is not None:
-        return
+        return _shield
     import torch
     from torch import library
 
@@ -295,3 +309,4 @@ def define_shield():
                        tags=(torch.Tag.nondeterministic_seeded,))
         _shield.impl(name, lambda input, p, train: torch.empty_like(input),
                      "CompositeExplicitAutograd")
+    return _shield

@@ -1,17 +1,26 @@
 """Runs torch.export on a model and explains what it could not capture."""
 
+from __future__ import annotations
+
 import contextlib
 import io
 import re
 import sys
 import traceback
 import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from weft.capture import decompositions
 from weft.problem import problem as problems, sentences
-from weft.problem.problem import ProblemError
+from weft.problem.problem import Problem, ProblemError
 from weft.problem.sentences import first_sentence
+
+if TYPE_CHECKING:
+    import torch
+
+    from torch.export import ExportedProgram
 
 DATA_IS_SET = "x.data = y gives a tensor other memory"
 #: What the exporter says of tensors that share memory, one of which is written.
@@ -47,7 +56,8 @@ INTERNAL_ERRORS = (AssertionError, AttributeError, LookupError, NameError,
                    TypeError, UnboundLocalError, RecursionError)
 
 
-def export(problem, model, inputs):
+def export(problem: Problem, model: torch.nn.Module,
+           inputs: list[Any]) -> ExportedProgram:
     """The exported program of model(*inputs), before it is decomposed."""
     import torch
 
@@ -58,7 +68,8 @@ def export(problem, model, inputs):
         return program
 
 
-def decompose(problem, model, inputs, program):
+def decompose(problem: Problem, model: torch.nn.Module, inputs: list[Any],
+              program: ExportedProgram) -> ExportedProgram:
     """The functional program of core ATen operators that `program` is. Leaves
     `program` as it is."""
     with explaining(problem, model, inputs):
@@ -69,7 +80,8 @@ def decompose(problem, model, inputs, program):
 
 
 @contextlib.contextmanager
-def explaining(problem, model, inputs):
+def explaining(problem: Problem, model: torch.nn.Module,
+               inputs: list[Any]) -> Iterator[None]:
     """Within it the exporter runs as capture needs it; what it raises becomes a
     ProblemError."""
     import torch
@@ -93,7 +105,8 @@ def explaining(problem, model, inputs):
         raise explained(problem, error) from error
 
 
-def shared_is_written(problem, model, inputs):
+def shared_is_written(problem: Problem, model: torch.nn.Module,
+                      inputs: list[Any]) -> ProblemError:
     """The ProblemError for a model that writes into memory of two tensors."""
     from weft.capture import shared_writes
 
@@ -105,7 +118,7 @@ def shared_is_written(problem, model, inputs):
         "one tensor with two names", file=problem.name, line=line)
 
 
-def refuse_scripted(problem, model):
+def refuse_scripted(problem: Problem, model: torch.nn.Module) -> None:
     import torch
 
     for name, module in model.named_modules():
@@ -116,23 +129,27 @@ def refuse_scripted(problem, model):
                 file=problem.name)
 
 
-def data_as_detach():
+def data_as_detach() -> contextlib.AbstractContextManager[Any]:
     """Within it x.data is x.detach(), which the exporter can follow."""
     import torch
     from torch.overrides import TorchFunctionMode
 
+    data: Any = torch.Tensor.data
+
     class Mode(TorchFunctionMode):
-        def __torch_function__(self, function, types, args=(), kwargs=None):
-            if function == torch.Tensor.data.__get__:
+        def __torch_function__(self, function: Any, types: object,
+                               args: tuple[Any, ...] = (),
+                               kwargs: dict[str, Any] | None = None) -> Any:
+            if function == data.__get__:
                 return args[0].detach()
-            if function == torch.Tensor.data.__set__:
+            if function == data.__set__:
                 raise RuntimeError(DATA_IS_SET)
             return function(*args, **(kwargs or {}))
 
     return Mode()
 
 
-def covariances():
+def covariances() -> contextlib.AbstractContextManager[Any]:
     """Within it, cov and corrcoef are calls that the exporter can follow."""
     from weft.capture.covariance import Covariances
 
@@ -140,7 +157,7 @@ def covariances():
 
 
 @contextlib.contextmanager
-def buffers_written_once():
+def buffers_written_once() -> Iterator[None]:
     """What forward() binds to a buffer's name is written into that buffer by
     attribute_state.write_back. The exporter would do so a second time, and does not
     know one tensor that two names are bound to."""
@@ -160,16 +177,17 @@ def buffers_written_once():
 
 
 @contextlib.contextmanager
-def state_named_once():
+def state_named_once() -> Iterator[None]:
     """The exporter sees one name, the first, of a parameter or buffer with several
     (a shared module, tied weights). It cannot follow writes into a buffer that it
     knows by two names."""
     import torch
 
-    def patched(name):
+    def patched(name: str) -> contextlib.AbstractContextManager[Any]:
         known = getattr(torch.nn.Module, name)
 
-        def named(self, prefix="", recurse=True, remove_duplicate=True):
+        def named(self: torch.nn.Module, prefix: str = "", recurse: bool = True,
+                  remove_duplicate: bool = True) -> Any:
             # Other callers need all names: _reparametrize_module, other threads.
             caller = sys._getframe(1).f_globals.get("__name__", "")
             is_exporter = caller.startswith(("torch.export", "torch._export"))
@@ -182,7 +200,7 @@ def state_named_once():
 
 
 @contextlib.contextmanager
-def without_value_checks():
+def without_value_checks() -> Iterator[None]:
     """A distribution looks at the values of its arguments only to refuse some;
     the eager run has had that."""
     from torch.distributions import Distribution
@@ -195,7 +213,7 @@ def without_value_checks():
         Distribution.set_default_validate_args(known)
 
 
-def explained(problem, error):
+def explained(problem: Problem, error: BaseException) -> ProblemError:
     """The ProblemError for what the exporter raised."""
     line = problems.last_line_in(problem.path, error) or \
         line_in_text(problem.path, str(error))
@@ -224,7 +242,7 @@ def explained(problem, error):
         details=details)
 
 
-def advice_on(error):
+def advice_on(error: BaseException) -> tuple[str, str]:
     """(kind, what the user can do about it) of what the exporter raised; both are
     "" where that is not known."""
     text = f"{type(error).__name__}: {error}"
@@ -232,25 +250,25 @@ def advice_on(error):
                  if re.search(pattern, text)), ("", ""))
 
 
-def line_in_text(path, text):
+def line_in_text(path: str, text: str) -> int:
     """The last line of the problem file that a message names, or 0."""
     found = re.findall(rf'File "{re.escape(path)}", line (\d+)', text)
     return int(found[-1]) if found else 0
 
 
-def is_internal(error):
+def is_internal(error: BaseException) -> bool:
     """Whether the exporter failed with an error of Python's own, which says nothing
     about the model."""
     return isinstance(error, INTERNAL_ERRORS)
 
 
-def internal_error(error):
+def internal_error(error: BaseException) -> str:
     """The sentence for such an error, without its full stop."""
     return (f"internal error of torch.export ({sentences.of_error(error)}): report "
             f"it to PyTorch, with the model and the version {_version()}")
 
 
-def _version():
+def _version() -> str:
     import torch
 
     return torch.__version__

@@ -1,5 +1,7 @@
 """Writes an exported program as docs/reference/graph.md's JSON object."""
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import inspect
@@ -7,10 +9,16 @@ import json
 import math
 import os
 import sys
+from typing import TYPE_CHECKING, Any
 
 from weft.problem import problem as problems
 from weft.capture.decompositions import unshielded
 from weft.problem.problem import ProblemError
+
+if TYPE_CHECKING:
+    import torch
+
+    from torch.export import ExportedProgram
 
 VERSION = 1
 CONSTANT_ELEMENTS_MAX = 4096
@@ -22,7 +30,8 @@ DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32",
 INNER_DTYPES = ("complex64", "complex128")
 
 
-def graph_of(program, model, inputs, path):
+def graph_of(program: ExportedProgram, model: torch.nn.Module, inputs: list[Any],
+             path: str) -> dict[str, Any]:
     """The graph of `program`, captured from `model` in the file `path`."""
     return Writer(program, model, inputs, path).graph()
 
@@ -34,10 +43,10 @@ class NoAtenOperator(ProblemError):
 class Lines:
     """Lines of the problem file `path`."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
 
-    def line_of(self, node):
+    def line_of(self, node: torch.fx.Node) -> int:
         """Line of the problem file that made that node, or 0."""
         line = 0
         for text in (node.meta.get("stack_trace") or "").splitlines():
@@ -50,7 +59,8 @@ class Lines:
 class Writer:
     """Turns the nodes of one exported program into JSON, in order."""
 
-    def __init__(self, program, model, inputs, path):
+    def __init__(self, program: ExportedProgram, model: torch.nn.Module,
+                 inputs: list[Any], path: str) -> None:
         self.program = program
         self.signature = program.graph_signature
         self.model = model
@@ -58,7 +68,7 @@ class Writer:
         self.line_of = Lines(path).line_of
         self.input_targets = input_targets(program, model, inputs)
 
-    def graph(self):
+    def graph(self) -> dict[str, Any]:
         specs = iter(self.signature.input_specs)
         left = {spec.arg.name: spec.target or "its result"
                 for spec in self.signature.output_specs
@@ -84,14 +94,17 @@ class Writer:
             "mutations": self.mutations(),
         }
 
-    def unsupported(self, node, reason, advice="write it in operators on "
-                    "dense tensors of fixed shape", kind="unsupported",
-                    error=ProblemError):
+    def unsupported(
+            self, node: torch.fx.Node, reason: str,
+            advice: str = "write it in operators on " "dense tensors of fixed shape",
+            kind: str = "unsupported",
+            error: type[ProblemError] = ProblemError) -> ProblemError:
         return error(
             kind, f"{reason}: {advice}", file=os.path.basename(self.path),
             line=self.line_of(node))
 
-    def entry(self, node, kind, target, values, is_tuple=False):
+    def entry(self, node: torch.fx.Node, kind: str, target: Any, values: list[Any],
+              is_tuple: bool = False) -> dict[str, Any]:
         line = self.line_of(node)
         name = os.path.basename(self.path)
         return {
@@ -105,7 +118,7 @@ class Writer:
             "source": f"{name}:{line}" if line else "",
         }
 
-    def placeholder(self, node, spec):
+    def placeholder(self, node: torch.fx.Node, spec: Any) -> dict[str, Any]:
         kind = spec.kind.name
         value = node.meta.get("val")
         if kind == "USER_INPUT":
@@ -127,13 +140,13 @@ class Writer:
             f"{kind.lower().replace('_', ' ')} {spec.target})",
             "use tensors, numbers and torch's default generator")
 
-    def refuse_complex(self, node, what, value):
+    def refuse_complex(self, node: torch.fx.Node, what: str, value: object) -> None:
         dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
         if dtype in INNER_DTYPES:
             raise self.unsupported(node, f"{what} is {dtype}",
                                    problems.COMPLEX_ADVICE)
 
-    def constant(self, node, target):
+    def constant(self, node: torch.fx.Node, target: str) -> dict[str, Any]:
         """A tensor that the module holds unregistered, or a literal."""
         import torch
 
@@ -161,7 +174,7 @@ class Writer:
         entry["elements"] = [literal(element) for element in elements]
         return entry
 
-    def call(self, node):
+    def call(self, node: torch.fx.Node) -> dict[str, Any]:
         target = call_target(node.target)
         if target is None:
             raise self.unsupported(
@@ -169,15 +182,15 @@ class Writer:
                 error=NoAtenOperator)
         value = node.meta.get("val")
         is_tuple = isinstance(value, (tuple, list))
-        values = [self.value(node, part)
-                  for part in (value if is_tuple else [value])]
+        parts = list(value) if isinstance(value, (tuple, list)) else [value]
+        values = [self.value(node, part) for part in parts]
         entry = self.entry(node, "call", target, values, is_tuple)
         entry["args"] = [self.argument(node, arg) for arg in node.args]
         entry["kwargs"] = {key: self.argument(node, arg)
                            for key, arg in node.kwargs.items()}
         return entry
 
-    def value(self, node, value):
+    def value(self, node: torch.fx.Node, value: object) -> dict[str, Any] | None:
         """What a tensor looks like; null for what is none."""
         import torch
 
@@ -206,7 +219,7 @@ class Writer:
         return {"dtype": dtype, "shape": list(value.shape),
                 "stride": list(value.stride())}
 
-    def argument(self, node, arg):
+    def argument(self, node: torch.fx.Node, arg: Any) -> Any:
         import torch
 
         if arg is None or isinstance(arg, (bool, int, str)):
@@ -226,7 +239,7 @@ class Writer:
             node, f"{node.target} is called with {arg!r}, a "
             f"{type(arg).__name__}")
 
-    def mutations(self):
+    def mutations(self) -> list[dict[str, Any]]:
         """Buffers and inputs written in place, with their new values."""
         found = []
         for spec in self.signature.output_specs:
@@ -243,11 +256,12 @@ class Writer:
                     file=os.path.basename(self.path))
         return found
 
-    def outputs(self):
+    def outputs(self) -> tuple[list[str], str]:
         """Names of what forward() returns, and the expression around them."""
         from torch.utils import _pytree as pytree
 
-        names, leaves = [], []
+        names: list[str] = []
+        leaves: list[Any] = []
         for spec in self.signature.output_specs:
             if spec.kind.name != "USER_OUTPUT":
                 continue
@@ -260,13 +274,13 @@ class Writer:
         return names, self.template(tree)
 
     @staticmethod
-    def is_named(kind):
+    def is_named(kind: type) -> bool:
         """A named tuple that the problem's file defines: ModelNew's has it."""
         module = sys.modules.get(problems.MODULE_NAME)
         return (issubclass(kind, tuple) and hasattr(kind, "_fields")
                 and getattr(module, kind.__name__, None) is kind)
 
-    def template(self, tree):
+    def template(self, tree: Any) -> str:
         if isinstance(tree, Slot):
             return f"{{{tree.index}}}"
         if type(tree) in (list, tuple):
@@ -303,22 +317,22 @@ class Writer:
 class Slot:
     """The place of one output tensor in what forward() returns."""
 
-    def __init__(self, index):
+    def __init__(self, index: int) -> None:
         self.index = index
 
 
-def braced(text):
+def braced(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def literal(value):
+def literal(value: Any) -> Any:
     """A number as JSON has it; what JSON lacks as {"float": ...}."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     return value
 
 
-def call_target(target):
+def call_target(target: object) -> str | None:
     """"aten.add.Tensor" or "getitem"; None for what is neither."""
     import operator
     import torch
@@ -331,17 +345,18 @@ def call_target(target):
     return name if name.startswith("aten.") else None
 
 
-def attribute(model, target):
+def attribute(model: torch.nn.Module, target: str) -> torch.Tensor | None:
     """The tensor at that attribute path of the module, or None."""
     import torch
 
-    value = model
+    value: Any = model
     for part in target.split("."):
         value = getattr(value, part, None)
     return value if isinstance(value, torch.Tensor) else None
 
 
-def input_targets(program, model, inputs):
+def input_targets(program: ExportedProgram, model: torch.nn.Module,
+                  inputs: list[Any]) -> dict[str, str]:
     """Placeholder name → expression over forward()'s argument names."""
     from torch.utils import _pytree as pytree
 
@@ -349,6 +364,12 @@ def input_targets(program, model, inputs):
     paths = []
     for name, value in bound.arguments.items():
         for path, _ in pytree.tree_flatten_with_path(value)[0]:
+            for step in path:
+                key = getattr(step, "key", 0)
+                if not isinstance(key, (str, int)):
+                    raise ProblemError(
+                        "unsupported", f"argument {name} has a dict with the key "
+                        f"{key!r}: use strings or integers as keys")
             paths.append(name + pytree.keystr(path))
     names = [spec.arg.name for spec in program.graph_signature.input_specs
              if spec.kind.name == "USER_INPUT"]
@@ -360,7 +381,7 @@ def input_targets(program, model, inputs):
     return dict(zip(names, paths))
 
 
-def write_json(graph, out):
+def write_json(graph: dict[str, Any], out: str) -> None:
     """Writes the file whole or not at all; OSError says why not."""
     part = f"{out}.part"
     try:

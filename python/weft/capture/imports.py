@@ -4,6 +4,8 @@ It may where the file takes nothing from elsewhere but PyTorch and modules that
 come with Python: of any other, a new version would give another graph.
 """
 
+from __future__ import annotations
+
 import ast
 
 KNOWN = frozenset((
@@ -14,7 +16,7 @@ KNOWN = frozenset((
 _HIDDEN = frozenset(("__import__", "exec", "eval"))
 
 
-def takes_little(text):
+def takes_little(text: str) -> bool:
     """False for what is no Python, too."""
     try:
         tree = ast.parse(text)
@@ -23,13 +25,13 @@ def takes_little(text):
     return all(_is_known(node) for node in ast.walk(tree))
 
 
-def _is_known(node):
+def _is_known(node: ast.AST) -> bool:
     if isinstance(node, ast.Import):
         return all(_top(alias.name) in KNOWN for alias in node.names)
     if isinstance(node, ast.ImportFrom):
-        return node.level == 0 and _top(node.module) in KNOWN
+        return node.level == 0 and _top(node.module or "") in KNOWN
     return not (isinstance(node, ast.Name) and node.id in _HIDDEN)
 
 
-def _top(module):
+def _top(module: str) -> str:
     return module.partition(".")[0]

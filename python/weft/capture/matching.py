@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.export import ExportedProgram
@@ -28,13 +29,18 @@ from weft.expect import tf32
 from weft.problem import problem as problems
 from weft.problem.problem import ProblemError
 
+if TYPE_CHECKING:
+    from weft.capture.capture import State, Stopwatch
+
 Runs = tuple[list[torch.Tensor], dict[str, Any], list[torch.Tensor]]
 #: More cannot be needed: each round looks closer than the one before.
 ROUNDS_MAX = 4
 
 
-def matching_graph(state: Any, program: ExportedProgram, expected: Runs,
-                   watch: Any, device: contextlib.ExitStack) -> dict[str, Any]:
+def matching_graph(state: State, program: ExportedProgram, expected: Runs,
+                   watch: Stopwatch,
+                   device: Callable[[], contextlib.AbstractContextManager[None]]
+                   ) -> dict[str, Any]:
     """The graph of `program`, whose run agrees with `expected`, eager's.
 
     `state`: capture.State, of the model that was exported. `watch`: gets the
@@ -50,12 +56,14 @@ def matching_graph(state: Any, program: ExportedProgram, expected: Runs,
             return graph
         if not matching.keep_more(exactly=round_ > 0):
             raise difference
+    assert difference is not None
     raise difference
 
 
 class _Matching:
-    def __init__(self, state: Any, program: ExportedProgram, expected: Runs,
-                 watch: Any, device: Any) -> None:
+    def __init__(self, state: State, program: ExportedProgram, expected: Runs,
+                 watch: Stopwatch,
+                 device: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
         self.state = state
         self.program = program
         self.expected = expected

@@ -6,9 +6,13 @@ looks at each call whether they are (compiler/parts_source.cpp), by the same
 texts as are written here.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import enum
 import types
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -27,10 +31,10 @@ _OF_MODULES = (set(dir(torch.nn.Module)) | set(vars(torch.nn.Module()))
 _LENGTH_MAX = 1000
 
 
-def of(model, read):
+def of(model: torch.nn.Module, read: Iterable[tuple[int, str]]) -> list[dict[str, Any]]:
     """The graph's `parts` (docs/reference/graph.md). `read`: (id of a module, attribute)
     of all that a call looked up and did not bind."""
-    names = {}
+    names: dict[int, set[str]] = {}
     for key, name in read:
         names.setdefault(key, set()).add(name)
     # Under each of its paths: another module may be put in one of them.
@@ -38,10 +42,10 @@ def of(model, read):
             for path, module in model.named_modules(remove_duplicate=False)]
 
 
-def _part(path, module, names):
+def _part(path: str, module: torch.nn.Module, names: set[str]) -> dict[str, Any]:
     if not path:  # ModelNew has its own forward()
         names = names - {"forward"}
-    names = sorted(name for name in names if not name.startswith("__"))
+    used = sorted(name for name in names if not name.startswith("__"))
     own = vars(module)
     tables = {**module._modules, **module._buffers, **module._parameters}
     return {
@@ -51,17 +55,17 @@ def _part(path, module, names):
                   (module._forward_pre_hooks, module._forward_hooks)
                   for hook in hooks.values()] if path else [],
         "size": len(module._modules),
-        "settings": {name: text_of(own[name]) for name in names
+        "settings": {name: text_of(own[name]) for name in used
                      if name in own and _is_setting(own[name])},
-        "absent": [name for name in names
+        "absent": [name for name in used
                    if name not in own and name not in tables],
-        "empty": [name for name in names
+        "empty": [name for name in used
                   if name not in own and tables.get(name) is None
                   and not hasattr(type(module), name)],
     }
 
 
-def text_of(value):
+def text_of(value: Any) -> str:
     """What stands for a setting, in every process."""
     if isinstance(value, type):
         own = value.__module__ == MODULE_NAME
@@ -69,15 +73,15 @@ def text_of(value):
     return getattr(value, "__name__", None) or repr(value)
 
 
-def _hook_text(hook):
+def _hook_text(hook: Any) -> str:
     return getattr(hook, "__name__", None) or text_of(type(hook))
 
 
-def _is_setting(value):
+def _is_setting(value: object) -> bool:
     return _is_plain(value) and len(text_of(value)) <= _LENGTH_MAX
 
 
-def _is_plain(value):
+def _is_plain(value: object) -> bool:
     if isinstance(value, dict):
         return all(map(_is_plain, [*value, *value.values()]))
     if isinstance(value, (list, tuple)):
@@ -87,11 +91,11 @@ def _is_plain(value):
     return isinstance(value, _SETTINGS)
 
 
-def _is_record(value):
+def _is_record(value: object) -> bool:
     """Whose repr() tells all of it, and whose hash() is no other's than of what
     it holds."""
     if isinstance(value, types.SimpleNamespace):
         return True
     how = getattr(type(value), "__dataclass_params__", None)
-    return (dataclasses.is_dataclass(value) and how.repr and how.eq
-            and hasattr(value, "__dict__"))
+    return (dataclasses.is_dataclass(value) and how is not None
+            and bool(how.repr and how.eq) and hasattr(value, "__dict__"))

@@ -115,7 +115,8 @@ class _Search:
         if torch.Tag.nondeterministic_seeded in operator.tags:
             return ""
         try:
-            program = decomposed_call(operator, *before, self.table)
+            args, kwargs = before
+            program = decomposed_call(operator, args, kwargs, self.table)
         except Exception:  # the whole program was decomposed: not its fault
             return ""
         if any(isinstance(node.target, torch._ops.OpOverload)

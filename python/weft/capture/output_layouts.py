@@ -58,8 +58,9 @@ def _memory(tensor: torch.Tensor) -> int:
 def _dense_order(tensor: torch.Tensor) -> list[int] | None:
     """Dimensions from the slowest to the fastest; None where the elements do not
     fill one block of memory."""
+    strides = tensor.stride()
     dims = sorted(range(tensor.dim()),
-                  key=lambda dim: (-tensor.stride(dim), -tensor.shape[dim]))
+                  key=lambda dim: (-strides[dim], -tensor.shape[dim]))
     step = 1
     for dim in reversed(dims):
         if tensor.shape[dim] == 1:

@@ -6,31 +6,38 @@ of a branch that is taken beyond all of them; the exporter, which is given the s
 as symbols, says what the model asks of them.
 """
 
+from __future__ import annotations
+
 import contextlib
 import io
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from weft.capture import decompositions, export
-from weft.problem.problem import ProblemError
+from weft.problem.problem import Problem, ProblemError
 from weft.problem.sentences import first_sentence
+
+if TYPE_CHECKING:
+    import torch
 
 
 #: What the exporter calls the symbols, in their order.
 NAMES = ("batch", "sequence")
 
 
-def sizes_of(problem):
+def sizes_of(problem: Problem) -> Sequence[int] | None:
     """The sizes that the problem file was given, no two alike; or None."""
     return getattr(problem.module, "WEFT_SIZES", None)
 
 
-def check(problem, model, inputs):
+def check(problem: Problem, model: torch.nn.Module, inputs: list[Any]) -> None:
     """ProblemError, where the model is another one at some sizes."""
     import torch
     from torch.utils import _pytree as pytree
 
     symbols = {size: torch.export.Dim(name, min=2)
-               for name, size in zip(NAMES, sizes_of(problem))}
+               for name, size in zip(NAMES, sizes_of(problem) or ())}
     quiet = io.StringIO()
     try:
         shapes = _shapes(problem, symbols, inputs)
@@ -51,7 +58,7 @@ def check(problem, model, inputs):
         raise refusal(problem, _why(error)) from error
 
 
-def _shapes(problem, symbols, inputs):
+def _shapes(problem: Problem, symbols: dict[int, Any], inputs: list[Any]) -> Any:
     """What the exporter is told of the inputs: of each tensor its dimensions that
     grow. Those of a problem with get_inputs_at() may grow otherwise than a size
     does, of any other they are sizes."""
@@ -68,7 +75,8 @@ def _shapes(problem, symbols, inputs):
          for leaf, *others in zip(leaves, *larger)], structure)
 
 
-def _dims(symbols, leaf, others):
+def _dims(symbols: dict[int, Any], leaf: torch.Tensor,
+          others: list[torch.Tensor]) -> dict[int, Any]:
     """{dimension: what the exporter is told of it} of a tensor; `others`: it where
     a size is one more. Of one that joins sizes the exporter finds out which."""
     import torch
@@ -88,13 +96,13 @@ def _dims(symbols, leaf, others):
     return found
 
 
-def refusal(problem, why):
+def refusal(problem: Problem, why: str) -> ProblemError:
     return ProblemError(
         "one_batch", f"{problem.name} cannot have kernels for any size: {why}; "
         "leave out --dynamic-batch or --dynamic-dim", file=problem.name)
 
 
-def _why(error):
+def _why(error: BaseException) -> str:
     """What the exporter says of the sizes, of its many lines."""
     lines = [line.strip(" -") for line in str(error).splitlines()]
     for line in lines:

@@ -5,10 +5,14 @@ call and the driver's own word for what happened. Nothing here is touched
 before `open_driver`, so a machine without a GPU can import this module.
 """
 
+from __future__ import annotations
+
 import ctypes
 import functools
 import time
+from collections.abc import Iterable, Sequence
 from ctypes import byref, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
+from typing import Any
 
 LIBRARY = "libcuda.so.1"
 #: How long a device is waited for whose memory others fill.
@@ -42,7 +46,7 @@ _PINNED, _ON_DEVICE, _READ_WRITE = 1, 1, 3
 class CudaError(Exception):
     """A driver call failed; `name` is the driver's, as CUDA_ERROR_..."""
 
-    def __init__(self, call, name, text):
+    def __init__(self, call: str, name: str, text: str) -> None:
         super().__init__(f"{name} in {call}: {text}")
         self.name = name
 
@@ -101,7 +105,8 @@ class LaunchConfig(ctypes.Structure):
     ]
 
 
-def launch_config(grid, threads, shared_bytes, cluster, cooperative):
+def launch_config(grid: Sequence[int], threads: int, shared_bytes: int, cluster: int,
+                  cooperative: bool) -> LaunchConfig:
     """What cuLaunchKernelEx wants to know, for the default stream."""
     attributes = (LaunchAttribute * 2)()
     count = 0
@@ -171,7 +176,7 @@ class Driver:
     see each other's memory.
     """
 
-    def __init__(self, library, ordinal):
+    def __init__(self, library: ctypes.CDLL, ordinal: int) -> None:
         self._library = library
         for name, arguments in _SIGNATURES.items():
             # Drivers before 11.8 know no clusters, and lack a call for them.
@@ -186,13 +191,13 @@ class Driver:
         self.call("cuDevicePrimaryCtxRetain", byref(self._context), self.device)
         self.call("cuCtxSetCurrent", self._context)
 
-    def call(self, name, *arguments):
+    def call(self, name: str, *arguments: Any) -> None:
         """That call; CudaError if the driver refuses."""
         code = getattr(self._library, name)(*arguments)
         if code != 0:
             raise CudaError(name, *self._words(code))
 
-    def _words(self, code):
+    def _words(self, code: int) -> list[str]:
         words = []
         for call in ("cuGetErrorName", "cuGetErrorString"):
             text = ctypes.c_char_p()
@@ -200,23 +205,23 @@ class Driver:
             words.append((text.value or b"unknown").decode())
         return words
 
-    def multiprocessor(self):
+    def multiprocessor(self) -> dict[str, int]:
         """What one has for its blocks (weft.build.built_code)."""
         return {name: self.attribute("sm_" + name) for name in
                 ("threads", "blocks", "registers", "shared_bytes")}
 
-    def attribute(self, name):
+    def attribute(self, name: str) -> int:
         value = c_int()
         number = ATTRIBUTES[name]
         self.call("cuDeviceGetAttribute", byref(value), number, self.device)
         return value.value
 
-    def name(self):
+    def name(self) -> str:
         text = ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", text, len(text), self.device)
         return text.value.decode()
 
-    def uuid(self):
+    def uuid(self) -> str:
         """As nvidia-smi prints it, without its prefix."""
         raw = (ctypes.c_ubyte * 16)()
         self.call("cuDeviceGetUuid", byref(raw), self.device)
@@ -224,30 +229,31 @@ class Driver:
         cuts = (0, 8, 12, 16, 20, 32)
         return "-".join(digits[a:b] for a, b in zip(cuts, cuts[1:]))
 
-    def memory_bytes(self):
+    def memory_bytes(self) -> int:
         size = c_size_t()
         self.call("cuDeviceTotalMem_v2", byref(size), self.device)
         return size.value
 
-    def version(self):
+    def version(self) -> str:
         """The newest CUDA that this driver serves, as "13.0"."""
         value = c_int()
         self.call("cuDriverGetVersion", byref(value))
         return f"{value.value // 1000}.{value.value % 1000 // 10}"
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Waits for everything in the context; an error is the work's."""
         self.call("cuCtxSynchronize")
 
-    def load_module(self, image):
+    def load_module(self, image: bytes) -> ctypes.c_void_p:
         module = c_void_p()
         self.call("cuModuleLoadData", byref(module), image)
         return module
 
-    def unload_module(self, module):
+    def unload_module(self, module: ctypes.c_void_p) -> None:
         self.call("cuModuleUnload", module)
 
-    def function(self, module, name, shared_bytes, cluster=1):
+    def function(self, module: ctypes.c_void_p, name: str, shared_bytes: int,
+                 cluster: int = 1) -> ctypes.c_void_p:
         """A kernel of the module, ready to use that much shared memory, and
         clusters of so many blocks."""
         found = c_void_p()
@@ -261,7 +267,8 @@ class Driver:
             self.call("cuFuncSetAttribute", found, asked, 1)
         return found
 
-    def clusters_at_once(self, function, blocks, threads, shared_bytes):
+    def clusters_at_once(self, function: ctypes.c_void_p, blocks: int, threads: int,
+                         shared_bytes: int) -> int:
         """How many clusters of so many blocks the device runs at a time."""
         count = c_int()
         config = launch_config((blocks, 1, 1), threads, shared_bytes, blocks,
@@ -270,14 +277,15 @@ class Driver:
                   byref(config))
         return count.value
 
-    def launch(self, function, blocks, threads, addresses, stream):
+    def launch(self, function: ctypes.c_void_p, blocks: int, threads: int,
+               addresses: Iterable[int], stream: int) -> None:
         """On that stream, with these addresses as its arguments."""
         values = [c_void_p(address) for address in addresses]
         array = (c_void_p * len(values))(*map(ctypes.addressof, values))
         self.call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0,
                   stream, array, None)
 
-    def allocate(self, size_bytes):
+    def allocate(self, size_bytes: int) -> int:
         """The address of new device memory, full of NaN: whatever was there
         before, nobody reads it."""
         words = -(-max(1, size_bytes) // 4)
@@ -286,31 +294,31 @@ class Driver:
         self.call("cuMemsetD32Async", address, 0xFFFFFFFF, words, None)
         return address.value
 
-    def free(self, address):
+    def free(self, address: int) -> None:
         self.call("cuMemFree_v2", address)
 
-    def event(self):
+    def event(self) -> ctypes.c_void_p:
         made = c_void_p()
         self.call("cuEventCreate", byref(made), 0)
         return made
 
-    def record(self, event):
+    def record(self, event: ctypes.c_void_p) -> None:
         """On the default stream."""
         self.call("cuEventRecord", event, None)
 
-    def elapsed_ns(self, start, end):
+    def elapsed_ns(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> int:
         """Between two events that are over."""
         milliseconds = ctypes.c_float()
         self.call("cuEventElapsedTime", byref(milliseconds), start, end)
         return int(milliseconds.value * 1e6)
 
-    def _properties(self):
+    def _properties(self) -> AllocationProperties:
         allocation_properties = AllocationProperties(type=_PINNED)
         allocation_properties.handle_types = _POSIX_FILE_DESCRIPTOR
         allocation_properties.location = Location(_ON_DEVICE, self.device)
         return allocation_properties
 
-    def create_shared(self, size_bytes):
+    def create_shared(self, size_bytes: int) -> tuple[int, int]:
         """(descriptor, whole size) of new memory that processes can share."""
         properties = self._properties()
         grain = c_size_t()
@@ -327,7 +335,7 @@ class Driver:
             self.call("cuMemRelease", handle)
         return descriptor.value, size
 
-    def map_shared(self, descriptor, size_bytes):
+    def map_shared(self, descriptor: int, size_bytes: int) -> int:
         """The address at which this process now sees that memory."""
         handle = c_ulonglong()
         self.call("cuMemImportFromShareableHandle", byref(handle),
@@ -342,12 +350,12 @@ class Driver:
         self.call("cuMemRelease", handle)
         return address.value
 
-    def unmap_shared(self, address, size_bytes):
+    def unmap_shared(self, address: int, size_bytes: int) -> None:
         self.call("cuMemUnmap", address, size_bytes)
         self.call("cuMemAddressFree", address, size_bytes)
 
 
-def is_in_use():
+def is_in_use() -> bool:
     """Whether this process has used the driver: then its forks cannot."""
     try:
         library = ctypes.CDLL(LIBRARY)
@@ -358,12 +366,12 @@ def is_in_use():
 
 
 @functools.cache
-def opened(ordinal):
+def opened(ordinal: int) -> Driver:
     """The same for all who ask in one process."""
     return open_driver(ordinal)
 
 
-def open_driver(ordinal):
+def open_driver(ordinal: int) -> Driver:
     """The Driver of that device; NoDriver says what is missing."""
     try:
         library = ctypes.CDLL(LIBRARY)

@@ -1,12 +1,18 @@
 """Where the tensors of a check live: host memory, or one CUDA device."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 import resource
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from weft.device import gpu_lock
+
+if TYPE_CHECKING:
+    from weft.device.cuda_driver import Driver
 
 #: Share of the host's memory that kept expectations may take …
 HOST_EXPECTED_SHARE = 1 / 16
@@ -27,14 +33,14 @@ LARGE_BYTES = 2 << 30
 class Device:
     """The host, or a GPU that is opened when this is made."""
 
-    def __init__(self, name="cpu"):
+    def __init__(self, name: str = "cpu") -> None:
         self.torch = parse(name)
         self.is_cuda = self.torch.type == "cuda"
-        self.driver = None
+        self.driver: Driver | None = None
         #: Whether what is left of it is all that can be had.
         self.may_be_short = False
         #: Held while it is used, by who shares it with others (gpu_lock.py).
-        self.lock = gpu_lock.NoLock()
+        self.lock: gpu_lock.DeviceLock | gpu_lock.NoLock = gpu_lock.NoLock()
         if self.is_cuda:
             from weft.device.cuda_driver import open_driver
 
@@ -43,14 +49,19 @@ class Device:
             torch.cuda.init()
 
     @property
-    def name(self):
+    def name(self) -> str:
         """As the framework spells it: "cpu", "cuda:0"."""
         return str(self.torch)
 
-    def generator(self, seed):
+    @property
+    def _gpu(self) -> Driver:
+        assert self.driver is not None, f"{self.name} is no GPU"
+        return self.driver
+
+    def generator(self, seed: int) -> torch.Generator:
         return torch.Generator(self.torch).manual_seed(seed)
 
-    def works(self):
+    def works(self) -> bool:
         """False after an error in work of this process' own on the device,
         such as an index out of range, which nothing but its end repairs."""
         try:
@@ -59,71 +70,71 @@ class Device:
             return False
         return True
 
-    def make_way(self):
+    def make_way(self) -> None:
         """Here, between two pieces of work, others may be timed."""
         self.synchronize()
         self.lock.make_way()
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         if self.is_cuda:
             torch.cuda.synchronize(self.torch)
 
-    def expected_bytes_max(self):
+    def expected_bytes_max(self) -> int:
         """How much kept expectations may take."""
         if self.is_cuda:
-            return int(self.driver.memory_bytes() * DEVICE_EXPECTED_SHARE)
+            return int(self._gpu.memory_bytes() * DEVICE_EXPECTED_SHARE)
         pages = os.sysconf("SC_PHYS_PAGES")
         memory = os.sysconf("SC_PAGESIZE") * pages
         return int(memory * HOST_EXPECTED_SHARE)
 
-    def holds_cases(self, size_bytes):
+    def holds_cases(self, size_bytes: int) -> bool:
         """Whether all of a subgraph's cases may be kept, if that is their size:
         of six runs beside each other each may."""
         return (not self.is_cuda
-                or size_bytes <= self.driver.memory_bytes() * DEVICE_CASES_SHARE)
+                or size_bytes <= self._gpu.memory_bytes() * DEVICE_CASES_SHARE)
 
-    def is_large(self, size_bytes):
+    def is_large(self, size_bytes: int) -> bool:
         """Whether buffers of that size must not be kept in numbers."""
         return self.is_cuda and size_bytes > LARGE_BYTES
 
-    def parts_for(self, size_bytes, copies=gpu_lock.ROOM_COPIES):
+    def parts_for(self, size_bytes: int, copies: int = gpu_lock.ROOM_COPIES) -> int:
         """Of its memory, for who shares it (gpu_lock.py); 0 for small ones."""
         if not self.is_large(size_bytes):
             return 0
         return gpu_lock.parts_of(
-            self.driver.memory_bytes(), size_bytes, copies)
+            self._gpu.memory_bytes(), size_bytes, copies)
 
-    def give_back(self):
+    def give_back(self) -> None:
         """Memory that the framework holds and does not use."""
         if self.is_cuda:
             torch.cuda.empty_cache()
 
-    def give_back_much(self):
+    def give_back_much(self) -> None:
         """The same, if it is worth it: all processes of all devices wait for
         each other to ask for memory, and to free it."""
         if not self.is_cuda:
             return
         unused = (torch.cuda.memory_reserved(self.torch)
                   - torch.cuda.memory_allocated(self.torch))
-        if unused > self.driver.memory_bytes() * DEVICE_UNUSED_SHARE:
+        if unused > self._gpu.memory_bytes() * DEVICE_UNUSED_SHARE:
             self.give_back()
 
-    def free_bytes(self):
+    def free_bytes(self) -> int:
         """What a computation here may still take."""
         return free_bytes(self.torch)
 
-    def is_short(self):
+    def is_short(self) -> bool:
         """Whether others have left so little of it that the framework computes
         otherwise than alone."""
         if not self.is_cuda:
             return False
-        most = self.driver.memory_bytes() * SHORT_SHARE
+        most = self._gpu.memory_bytes() * SHORT_SHARE
         return self.free_bytes() < min(SHORT_BYTES, most)
 
-    def is_half_free(self):
-        return self.free_bytes() >= self.driver.memory_bytes() / 2
+    def is_half_free(self) -> bool:
+        return self.free_bytes() >= self._gpu.memory_bytes() / 2
 
-    def assert_not_short(self):
+    def assert_not_short(self) -> None:
         """Before something is believed that it may only do for want of memory
         (a library's other algorithm may take many times its tensors):
         OutOfMemoryError."""
@@ -132,20 +143,20 @@ class Device:
                 "others have the device's memory: the framework's libraries "
                 "would take other algorithms than alone")
 
-    def peak_bytes(self):
+    def peak_bytes(self) -> int:
         """The most that was in use at once, so far."""
         if self.is_cuda:
             return torch.cuda.max_memory_allocated(self.torch)
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
-    def peak_held_bytes(self):
+    def peak_held_bytes(self) -> int:
         """The most that the framework's allocator kept from others, so far."""
         if self.is_cuda:
             return torch.cuda.max_memory_reserved(self.torch)
         return self.peak_bytes()
 
 
-def parse(name):
+def parse(name: str) -> torch.device:
     """The torch.device of "cpu" or "cuda:N"; ValueError for others."""
     if name == "cpu":
         return torch.device("cpu")
@@ -187,10 +198,10 @@ class _DLManagedTensor(ctypes.Structure):
 _DL_KINDS = {"cpu": 1, "cuda": 2}
 _DL_UNSIGNED = 1
 #: The framework looks at these when a tensor dies: they outlive all.
-_described = []
+_described: list[tuple[_DLManagedTensor, Any, Any]] = []
 
 
-def bytes_at(address, size_bytes, device):
+def bytes_at(address: int, size_bytes: int, device: torch.device) -> torch.Tensor:
     """A uint8 tensor over memory that is there already, and stays.
 
     By DLPack, because it believes what it is told of the device: other ways

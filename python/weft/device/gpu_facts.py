@@ -1,15 +1,22 @@
 """What a GPU is and what it reaches, measured on it; its clocks by NVML."""
 
+from __future__ import annotations
+
 import ctypes
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from weft.device.cuda_driver import CudaError
+from weft.device.cuda_driver import CudaError, Driver
+
+if TYPE_CHECKING:
+    from weft.device.device import Device
 
 _COPY_BYTES = 1 << 30
 _PRODUCT_SIZE = 4096
 _REPEATS = 5
-_measured = {}
+_measured: dict[str, float] = {}
 #: Clusters are of as many blocks; the largest is not for every device.
 _CLUSTER_BLOCKS = (2, 4, 8, 16)
 _CLUSTER_THREADS = 1024
@@ -22,9 +29,10 @@ _EMPTY_KERNEL = b""".version 7.8
 """
 
 
-def probe(device):
+def probe(device: Device) -> dict[str, Any]:
     """docs/reference/worker-protocol.md's `gpu`."""
     driver = device.driver
+    assert driver is not None
     return {
         "name": driver.name(),
         "uuid": driver.uuid(),
@@ -43,13 +51,13 @@ def probe(device):
     }
 
 
-def arch(driver):
+def arch(driver: Driver) -> str:
     """As compilers call it: "sm_90"."""
     major = driver.attribute("compute_major")
     return f"sm_{major}{driver.attribute('compute_minor')}"
 
 
-def clusters(driver):
+def clusters(driver: Driver) -> dict[str, int]:
     """"clusters_of_8": how many run at a time of blocks that have a whole
     multiprocessor's shared memory each. They lie within a group of
     multiprocessors, and not every group is whole: the driver alone knows.
@@ -57,7 +65,7 @@ def clusters(driver):
     if driver.attribute("compute_major") < _CLUSTER_MAJOR:
         return {}
     shared_bytes = driver.attribute("shared_bytes")
-    found = {}
+    found: dict[str, int] = {}
     try:
         module = driver.load_module(_EMPTY_KERNEL)
     except CudaError:
@@ -73,7 +81,7 @@ def clusters(driver):
     return found
 
 
-def copy_gbps(device):
+def copy_gbps(device: Device) -> float:
     """Bytes read plus written each second by a copy, in 10^9; measured once."""
     if "copy" not in _measured:
         source = torch.zeros(_COPY_BYTES, dtype=torch.uint8, device=device.torch)
@@ -83,7 +91,7 @@ def copy_gbps(device):
     return _measured["copy"]
 
 
-def product_tflops(device, dtype, allows_tf32):
+def product_tflops(device: Device, dtype: torch.dtype, allows_tf32: bool) -> float:
     """10^12 operations each second of a large matrix product."""
     matmul = torch.backends.cuda.matmul
     before, matmul.allow_tf32 = matmul.allow_tf32, allows_tf32
@@ -97,7 +105,7 @@ def product_tflops(device, dtype, allows_tf32):
     return 2 * _PRODUCT_SIZE**3 / best / 1e12
 
 
-def best_s(call):
+def best_s(call: Callable[[], object]) -> float:
     """Least seconds of several runs, by events, after two that warm up."""
     times = []
     for number in range(-2, _REPEATS):
@@ -122,7 +130,7 @@ class Nvml:
         0x80: "power brake",
     }
 
-    def __init__(self, uuid):
+    def __init__(self, uuid: str) -> None:
         self._handle = None
         try:
             self._library = ctypes.CDLL("libnvidia-ml.so.1")
@@ -137,11 +145,11 @@ class Nvml:
         if found == 0:
             self._handle = handle
 
-    def clocks(self):
+    def clocks(self) -> dict[str, Any]:
         """MHz now, and why they are lower than they could be."""
         if self._handle is None:
             return {}
-        told = {}
+        told: dict[str, Any] = {}
         for name, number in (("sm_mhz", 1), ("memory_mhz", 2)):
             value = ctypes.c_uint()
             code = self._library.nvmlDeviceGetClockInfo(

@@ -5,6 +5,8 @@ Locks on files for each device, so that it holds between processes that know
 nothing of each other, and is free again whatever way its holder ends.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import fcntl
@@ -13,8 +15,13 @@ import os
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from weft.device.trace_spans import lap
+
+if TYPE_CHECKING:
+    from weft.device.cuda_driver import Driver
 
 #: Where the files lie, for who has another temporary folder: in a sandbox.
 FOLDER_VARIABLE = "WEFT_GPU_LOCKS"
@@ -32,13 +39,13 @@ ROOM_COPIES_KEPT = 10
 _ROOM_POLL_S = 0.02
 
 
-def parts_of(memory_bytes, tensors_bytes, copies=ROOM_COPIES):
+def parts_of(memory_bytes: int, tensors_bytes: int, copies: float = ROOM_COPIES) -> int:
     """How much room to take, of ROOM_PARTS, for a verdict on such tensors."""
     part = memory_bytes * ROOM_SHARE / ROOM_PARTS
     return min(ROOM_PARTS, math.ceil(tensors_bytes * copies / part))
 
 
-def lock_of(driver):
+def lock_of(driver: Driver | None) -> DeviceLock | NoLock:
     """The lock of that driver's device; None, of the host: it never waits."""
     if driver is None:
         return NoLock()
@@ -54,32 +61,38 @@ class NoLock:
     room_held = 0
 
     @contextlib.contextmanager
-    def shared(self):
+    def shared(self) -> Iterator[None]:
         yield
 
     exclusive = released = shared
 
-    def room(self, parts):
+    def room(self, parts: int) -> contextlib.AbstractContextManager[None]:
         return self.shared()
 
-    def make_way(self):
+    def extend_room(self, parts: int) -> bool:
+        return True
+
+    def is_room_sought(self) -> bool:
+        return False
+
+    def make_way(self) -> None:
         pass
 
-    def seek(self, is_enough, seconds):
+    def seek(self, is_enough: Callable[[], bool], seconds: float) -> None:
         pass
 
     @contextlib.contextmanager
-    def for_at_most(self, seconds):
+    def for_at_most(self, seconds: float) -> Iterator[None]:
         yield
 
-    def close(self):
+    def close(self) -> None:
         pass
 
 
 class DeviceLock:
     """Not thread-safe. `waited_s` adds up what was waited for others."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         #: Passed through on the way to the lock. Those who want it alone hold
         #: this together while they wait, and newcomers who would share it pass
         #: one by one: so they queue behind, and timings run one after another.
@@ -90,12 +103,12 @@ class DeviceLock:
         self._seeking = open_lock_file(path + ".room")
         self._room = [open_lock_file(f"{path}.room{part}")
                       for part in range(ROOM_PARTS)]
-        self._parts = []  # that are ours
+        self._parts: list[int] = []  # that are ours
         self._mode = fcntl.LOCK_UN
         self.waited_s = 0.0
 
     @contextlib.contextmanager
-    def shared(self):
+    def shared(self) -> Iterator[None]:
         before = self._change(fcntl.LOCK_SH)
         try:
             yield
@@ -103,7 +116,7 @@ class DeviceLock:
             self._change(before)
 
     @contextlib.contextmanager
-    def exclusive(self):
+    def exclusive(self) -> Iterator[None]:
         """Within `shared`, too: it is given up for as long."""
         before = self._change(fcntl.LOCK_EX)
         try:
@@ -112,7 +125,7 @@ class DeviceLock:
             self._change(before)
 
     @contextlib.contextmanager
-    def released(self):
+    def released(self) -> Iterator[None]:
         """Within `shared`: for as long, the device is not used from here."""
         before = self._change(fcntl.LOCK_UN)
         try:
@@ -120,7 +133,7 @@ class DeviceLock:
         finally:
             self._change(before)
 
-    def make_way(self):
+    def make_way(self) -> None:
         """Between two pieces of work, while nothing of ours runs on the device:
         who waits to have it alone goes first. Only a share is given up for it;
         room is kept."""
@@ -133,7 +146,7 @@ class DeviceLock:
             pass
 
     @contextlib.contextmanager
-    def room(self, parts):
+    def room(self, parts: int) -> Iterator[None]:
         """So many parts of the device's memory. Never taken within the others,
         so that who waits for it keeps nobody from ending; nor twice."""
         start = time.monotonic()
@@ -145,7 +158,7 @@ class DeviceLock:
         finally:
             self._leave_room()
 
-    def _seek(self, parts):
+    def _seek(self, parts: int) -> None:
         """One after another, so that who needs much is not passed by."""
         fcntl.flock(self._seeking, fcntl.LOCK_EX)
         try:
@@ -154,7 +167,7 @@ class DeviceLock:
         finally:
             fcntl.flock(self._seeking, fcntl.LOCK_UN)
 
-    def seek(self, is_enough, seconds):
+    def seek(self, is_enough: Callable[[], bool], seconds: float) -> None:
         """Until that is so, or for so long: who only keeps what it could make
         again sees it, and gives that up. Within room, too: who seeks that is
         seen as well, and not waited for."""
@@ -170,7 +183,7 @@ class DeviceLock:
                 fcntl.flock(self._seeking, fcntl.LOCK_UN)
         self.waited_s += time.monotonic() - start
 
-    def _take_parts(self, parts):
+    def _take_parts(self, parts: int) -> bool:
         """Those that are free, up to so many in all; whether that is all."""
         for part in self._room:
             if len(self._parts) < parts and part not in self._parts \
@@ -178,17 +191,17 @@ class DeviceLock:
                 self._parts.append(part)
         return len(self._parts) >= parts
 
-    def _leave_room(self):
+    def _leave_room(self) -> None:
         for part in self._room:
             fcntl.flock(part, fcntl.LOCK_UN)
         self._parts.clear()
 
     @property
-    def room_held(self):
+    def room_held(self) -> int:
         """Parts of the device's memory."""
         return len(self._parts)
 
-    def extend_room(self, parts):
+    def extend_room(self, parts: int) -> bool:
         """Within `room`: whether it has so many now, without waiting, and
         nobody waits for any."""
         if not _take(self._seeking):
@@ -198,7 +211,7 @@ class DeviceLock:
         finally:
             fcntl.flock(self._seeking, fcntl.LOCK_UN)
 
-    def is_room_sought(self):
+    def is_room_sought(self) -> bool:
         """Whether somebody waits for a part."""
         if not _take(self._seeking, fcntl.LOCK_SH):  # as others who look
             return True
@@ -206,7 +219,7 @@ class DeviceLock:
         return False
 
     @contextlib.contextmanager
-    def for_at_most(self, seconds):
+    def for_at_most(self, seconds: float) -> Iterator[None]:
         """Within it, what is held so long is let go, whatever its holder
         does: code of unknown making that hangs must not block others."""
         timer = threading.Timer(seconds, self._let_go)
@@ -217,11 +230,11 @@ class DeviceLock:
         finally:
             timer.cancel()
 
-    def _let_go(self):
+    def _let_go(self) -> None:
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         self._leave_room()
 
-    def _change(self, mode):
+    def _change(self, mode: int) -> int:
         """Takes the lock in that mode; the mode that it was in."""
         before, self._mode = self._mode, mode
         if before == mode:
@@ -239,12 +252,12 @@ class DeviceLock:
             self.waited_s += time.monotonic() - start
         return before
 
-    def close(self):
+    def close(self) -> None:
         for descriptor in (self._lock, self._turn, self._seeking, *self._room):
             os.close(descriptor)
 
 
-def _take(descriptor, mode=fcntl.LOCK_EX):
+def _take(descriptor: int, mode: int = fcntl.LOCK_EX) -> bool:
     """Whether it was free, and is ours now."""
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
@@ -253,7 +266,7 @@ def _take(descriptor, mode=fcntl.LOCK_EX):
     return True
 
 
-def open_lock_file(path):
+def open_lock_file(path: str) -> int:
     """A descriptor for it; made for all users if it is not there.
 
     Opened for reading: a lock needs no more, and another user's file in a

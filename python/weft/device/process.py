@@ -1,5 +1,7 @@
 """The few Linux calls that keep an untrusted process tree in hand."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 import resource
@@ -25,18 +27,18 @@ _M_MMAP_THRESHOLD = -3
 KEPT_BYTES = 1 << 30
 
 
-def harden():
+def harden() -> None:
     """No other process of this user may trace us; no privileges are gained."""
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
-def die_with_parent():
+def die_with_parent() -> None:
     """SIGKILL when the parent dies; `parent` is checked by the caller."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def nice_session(pid, niceness):
+def nice_session(pid: int, niceness: int) -> None:
     """Makes the session that the child `pid` began (setsid) as nice as that. To a
     kernel that weighs sessions (sched(7), "The autogroup feature"), a process is
     nice to those of its own session alone. Another kernel has no such file; one
@@ -54,12 +56,12 @@ def nice_session(pid, niceness):
             return
 
 
-def adopt_orphans():
+def adopt_orphans() -> None:
     """Daemons among our descendants become our children, thus killable."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def keep_freed_memory(*mapped_bytes):
+def keep_freed_memory(*mapped_bytes: int) -> None:
     """What is freed stays with the process, for blocks of no more than the first of
     those sizes that the C library takes (glibc before 2.35 takes 32 MiB); larger
     ones come from the kernel each time, page by page."""
@@ -68,13 +70,13 @@ def keep_freed_memory(*mapped_bytes):
         mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
-def give_back_freed_memory():
+def give_back_freed_memory() -> None:
     """All of it, also what lies below blocks that are in use."""
     if hasattr(_libc, "malloc_trim"):
         _libc.malloc_trim(0)
 
 
-def manner():
+def manner() -> tuple[set[int], int, int, list[tuple[int, int]]]:
     """How this process is run, as what it forks will be: on which processors,
     how willingly, and within which limits."""
     return (os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0),
@@ -82,11 +84,11 @@ def manner():
             [resource.getrlimit(limit) for limit in _LIMITS])
 
 
-def pid_namespace():
+def pid_namespace() -> str:
     return os.readlink("/proc/self/ns/pid")
 
 
-def children():
+def children() -> list[int]:
     """Pids of the children of this process' main thread."""
     try:
         path = f"/proc/self/task/{os.getpid()}/children"
@@ -96,13 +98,13 @@ def children():
         return _children_by_scan()
 
 
-def _children_by_scan():
+def _children_by_scan() -> list[int]:
     me = os.getpid()
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [pid for pid in pids if _parent(pid) == me]
 
 
-def _parent(pid):
+def _parent(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
             return int(f.read().rpartition(")")[2].split()[1])
@@ -128,7 +130,7 @@ def await_stop(pid: int, until: float) -> bool:
     return True
 
 
-def resident_bytes(pid):
+def resident_bytes(pid: int) -> int:
     """Resident memory of that process that is not shared; 0 if it is gone."""
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:
@@ -138,7 +140,7 @@ def resident_bytes(pid):
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGESIZE")
 
 
-def worked_ns(pid):
+def worked_ns(pid: int) -> int:
     """Processor time of all threads that process ever had, to the nanosecond;
     ProcessLookupError. Waiting for a processor is no part of it."""
     try:
@@ -147,7 +149,7 @@ def worked_ns(pid):
         raise ProcessLookupError(pid) from None
 
 
-def main_thread_worked_ns(pid):
+def main_thread_worked_ns(pid: int) -> int:
     """The same of its first thread alone; 0: the kernel does not tell."""
     try:
         with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
@@ -156,12 +158,12 @@ def main_thread_worked_ns(pid):
         return 0
 
 
-def virtual_bytes():
+def virtual_bytes() -> int:
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[0]) * os.sysconf("SC_PAGESIZE")
 
 
-def send_signal(pid, number):
+def send_signal(pid: int, number: int) -> None:
     """kill() that does not mind a process already gone."""
     try:
         os.kill(pid, number)

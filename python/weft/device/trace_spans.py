@@ -4,14 +4,17 @@ Times of a GPU's work count where it is waited for. `room`, `share` and `alone`
 are what was waited for others, and may be part of what they interrupt.
 """
 
+from __future__ import annotations
+
 import contextlib
 import time
+from collections.abc import Iterator
 
-_seconds = {}
+_seconds: dict[str, float] = {}
 
 
 @contextlib.contextmanager
-def lap(name):
+def lap(name: str) -> Iterator[None]:
     """Adds what happens within to that name's time."""
     start = time.perf_counter()
     try:
@@ -21,7 +24,7 @@ def lap(name):
         _seconds[name] = _seconds.get(name, 0.0) + passed
 
 
-def take():
+def take() -> str:
     """"load 310, calls 12": milliseconds since the last such question."""
     text = ", ".join(f"{name} {seconds * 1000:.0f}"
                      for name, seconds in _seconds.items())

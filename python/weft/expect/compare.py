@@ -5,7 +5,10 @@ the error of a small element count against the output's own scale, never
 against an absolute number that a small output could hide below.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -59,25 +62,26 @@ class Expected:
     is_untouched: bool = False  #: what it was before the call
 
     @property
-    def allows_tf32(self):
+    def allows_tf32(self) -> bool:
         return self.tf32_rms is not None
 
     @property
-    def truth(self):
+    def truth(self) -> torch.Tensor:
         """float64's answer, or what stands for it."""
         return self.framework if self.wide is None else self.wide
 
     @property
-    def bytes(self):
+    def bytes(self) -> int:
         tensors = (self.framework, self.wide, self.operand)
         return sum(t.nbytes for t in tensors if t is not None)
 
-    def without_tensors(self):
+    def without_tensors(self) -> Expected:
         """What `near` asks of another's."""
         told = self.slice_tolerance if self.slices is None else (
             self.slices.tolerance)
-        return replace(self, framework=None, wide=None, operand=None,
-                       slices=None, slice_tolerance=told)
+        return replace(
+            self, framework=None,  # type: ignore[arg-type]  # near() reads none of them
+            wide=None, operand=None, slices=None, slice_tolerance=told)
 
 
 @dataclass
@@ -92,7 +96,8 @@ class Finding:
     beyond: float = 0.0
 
 
-def expect(name, framework, wide, reduction_length=1, rounding=None):
+def expect(name: str, framework: torch.Tensor, wide: torch.Tensor | None,
+           reduction_length: int = 1, rounding: torch.dtype | None = None) -> Expected:
     """The expectation for one output, with its tolerance worked out.
 
     `rounding`: the dtype that rounds most on the way to it; None: its own.
@@ -121,7 +126,7 @@ def expect(name, framework, wide, reduction_length=1, rounding=None):
     return expected
 
 
-def is_lost(made):
+def is_lost(made: Expected) -> bool:
     """Whether float64's answer tells nothing of the framework's."""
     if made.wide is None:
         return False
@@ -132,7 +137,7 @@ def is_lost(made):
     return is_nothing or made.framework_rms > LOST_ERROR
 
 
-def is_beyond(made):
+def is_beyond(made: Expected) -> bool:
     """Whether the data is beyond the framework's type: what it gives is lost, or
     has no number where float64 has most of its own."""
     if made.wide is None or made.framework.dtype not in FLOATING:
@@ -147,21 +152,21 @@ def is_beyond(made):
     return lost > numbers / 2
 
 
-def with_casts(made, kept):
+def with_casts(made: Expected, kept: Expected) -> Expected:
     """Of a model's output the expectation that explains it: `made` by float64
     alone or, where that is lost, `kept` by float64 with the model's own casts.
     Such an output is what a rounding leaves (x minus x rounded)."""
     return kept if is_lost(made) and not is_lost(kept) else made
 
 
-def untouched(name, framework):
+def untouched(name: str, framework: torch.Tensor) -> Expected:
     """The expectation for what the framework leaves as it was. A model has
     hundreds of such tensors: as long as a candidate leaves them, too, nothing
     else has to be known of them."""
     return Expected(name, framework.contiguous(), None, is_untouched=True)
 
 
-def learn(made, drawn):
+def learn(made: Expected, drawn: Expected) -> None:
     """Holds results against the worse of two draws of the framework's error:
     `drawn` is the expectation of nearby inputs."""
     if made.wide is None or drawn.wide is None:
@@ -176,19 +181,19 @@ def learn(made, drawn):
         made.slices = None
 
 
-def _is_told(made):
+def _is_told(made: Expected) -> bool:
     """Whether a wider type says what the framework's own error is."""
     return (made.wide is not None
             and made.wide.dtype.itemsize > made.framework.dtype.itemsize)
 
 
-def framework_used_tf32(made):
+def framework_used_tf32(made: Expected) -> None:
     """Says so of an expectation: its errors are TF32's."""
     if made.framework.dtype == torch.float32:
         made.tf32_rms = made.framework_rms
 
 
-def near(framework, like):
+def near(framework: torch.Tensor, like: Expected) -> Expected:
     """The expectation of other data of the same kind as `like` is of, by the
     framework's answer alone. Who is half as near to it as may be to float64's
     is right; of others it says nothing. What `like` knows of its own data
@@ -217,26 +222,27 @@ def near(framework, like):
     return expected
 
 
-def precision_shown(finding, made, is_near=False):
+def precision_shown(finding: Finding, made: Expected, is_near: bool = False) -> str:
     """How exact the products behind a right result were: the name of its dtype,
     or "tf32" where the error is of that size. `is_near`: it was held against
     the framework's own answer, which is `near`'s."""
     dtype = made.framework.dtype
     if dtype not in FLOATING:
         return ""
-    shows = made.tf32_rms is not None and made.tf32_rms > TF32_SHOWN_MIN
-    if shows and is_near != (finding.together >= TF32_SHARE * made.tf32_rms):
+    tf32 = made.tf32_rms
+    if (tf32 is not None and tf32 > TF32_SHOWN_MIN
+            and is_near != (finding.together >= TF32_SHARE * tf32)):
         return "tf32"
     return str(dtype).removeprefix("torch.")
 
 
-def coarsest(names):
+def coarsest(names: Collection[str]) -> str:
     """Of several outputs': the one that says least."""
     order = ("bfloat16", "float16", "tf32", "float32", "float64")
     return next((name for name in order if name in names), "exact")
 
 
-def allow(made, lossy):
+def allow(made: Expected, lossy: torch.Tensor) -> None:
     """Widens the tolerance by what the framework gives with a loss of tf32.py,
     where the user asked for it."""
     is_alike = lossy.shape == made.framework.shape
@@ -253,29 +259,30 @@ def allow(made, lossy):
     made.rms_tolerance = max(made.rms_tolerance, tolerance.TF32.rms * together)
 
 
-def _rms(truth, framework):
+def _rms(truth: torch.Tensor, framework: torch.Tensor) -> float:
     """Root of the mean square of the elements that are finite in both; 1 if
     that is 0. What overflows in the framework's type alone is beyond all its
     other elements, which would be errors of nothing."""
     return _root(*error_sums.squares(truth, framework))
 
 
-def _rms_where_lost(made):
+def _rms_where_lost(made: Expected) -> float:
     """Of the framework's finite elements where float64's are not."""
+    assert made.wide is not None
     return _root(*error_sums.squares_where_lost(made.wide, made.framework))
 
 
-def _root(total, count):
+def _root(total: float, count: int) -> float:
     return math.sqrt(total / count) if total > 0.0 else 1.0
 
 
-def errors_of(result, made):
+def errors_of(result: torch.Tensor, made: Expected) -> tuple[float, float]:
     """(the largest error, the root of their mean square), as normalised numbers."""
     worst, total, count = error_sums.errors(result, made.truth, made.scale)
     return worst, math.sqrt(total / max(1, count))
 
 
-def compare(got, made):
+def compare(got: torch.Tensor, made: Expected) -> Finding:
     """Holds the tensor `got` against one expectation."""
     if got.shape != made.framework.shape:
         return Finding(math.inf, f"output {made.name} has the shape "
@@ -311,14 +318,15 @@ def compare(got, made):
     return Finding(held.worst, together=together)
 
 
-def first_reason(views, expectations):
+def first_reason(views: Iterable[torch.Tensor],
+                 expectations: Iterable[Expected]) -> str:
     """Why one of the results is not what is expected, or ""; nothing of the
     comparison is kept."""
     found = (compare(x, made).reason for x, made in zip(views, expectations))
     return next(filter(None, found), "")
 
 
-def _place(made, got, flat, error):
+def _place(made: Expected, got: torch.Tensor, flat: int, error: float) -> str:
     index = _unravel(flat, got.shape)
     truth = made.wide if made.wide is not None else made.framework
     x = got.reshape(-1)[flat].item()
@@ -333,7 +341,8 @@ def _place(made, got, flat, error):
     )
 
 
-def _worst(made, got, elements=None):
+def _worst(made: Expected, got: torch.Tensor,
+           elements: torch.Tensor | None = None) -> str:
     """The element that is farthest off, as evidence; of `elements` (their flat
     places), where given."""
     flat = error_sums.place_of_worst(got, made, elements)
@@ -343,7 +352,7 @@ def _worst(made, got, elements=None):
     return f"the farthest is {place}: it is {x:.9g}, expected {want:.9g}"
 
 
-def _unravel(flat, shape):
+def _unravel(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
     index = []
     for n in reversed(shape):
         index.append(flat % n)
@@ -351,7 +360,7 @@ def _unravel(flat, shape):
     return tuple(reversed(index))
 
 
-def _compare_exact(got, made):
+def _compare_exact(got: torch.Tensor, made: Expected) -> Finding:
     """Integers and booleans: the framework's answer, or float64's."""
     raw = got.view(torch.uint8) if got.dtype == torch.bool else got
     if got.dtype == torch.bool and int(raw.max()) > 1:
@@ -373,7 +382,7 @@ def _compare_exact(got, made):
     )
 
 
-def _as_unsure_as_framework(wrong, made):
+def _as_unsure_as_framework(wrong: torch.Tensor, made: Expected) -> bool:
     """Whether no more elements differ than the framework itself gets wrong.
 
     Where near ties decide (an argmax of saturated values), rounding chooses.
@@ -385,9 +394,11 @@ def _as_unsure_as_framework(wrong, made):
     return int(wrong.sum()) <= unsure
 
 
-def _equal_choice(got, wrong, made):
+def _equal_choice(got: torch.Tensor, wrong: torch.Tensor, made: Expected) -> bool:
     """Whether every differing index selects a value as good as the best."""
     operand, dim = made.operand, made.operand_dim
+    if operand is None or made.wide is None:
+        return False
     if dim is None:
         operand, dim = operand.reshape(-1), 0
         got, best = got.reshape(1), made.wide.reshape(1)

@@ -1,6 +1,9 @@
 """Controls: wrong outputs that the comparison of a subgraph's cases has to reject."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
@@ -16,14 +19,15 @@ class Controls:
     imposter.
     """
 
-    def __init__(self):
-        self.rejected = {
+    def __init__(self) -> None:
+        self.rejected: dict[str, bool | None] = {
             "zeros": None, "constant": None, "input": None, "stale": None,
             "noise": None,
         }
-        self._before = None
+        self._before: list[torch.Tensor] | None = None
 
-    def hold(self, views, wants, is_finite):
+    def hold(self, views: list[torch.Tensor], wants: list[compare.Expected],
+             is_finite: bool) -> None:
         """`views`: the case's input tensors; `wants`: its expectations."""
         for name, outputs in _imposters(views, wants, self._before, is_finite):
             if self.rejected[name] is not True:
@@ -35,7 +39,7 @@ class Controls:
         if is_finite:  # nan would reveal an imposter that repeats the last answer
             self._before = [want.framework for want in wants]
 
-    def _hold_noise(self, wants, is_finite):
+    def _hold_noise(self, wants: list[compare.Expected], is_finite: bool) -> None:
         """Compares noise as large as the output with the first case, which is the
         problem's own. If PyTorch itself errs by that much there, another case's
         rejection says nothing about the problem."""
@@ -48,12 +52,15 @@ class Controls:
                 compare.compare(_noisy(want), want).reason
                 and not compare.is_lost(want) for want in floating)
 
-    def rest(self):
+    def rest(self) -> None:
         """Keeps no tensor of a case: the next one is compared with no earlier one."""
         self._before = None
 
 
-def _imposters(views, wants, before, is_finite):
+def _imposters(
+        views: list[torch.Tensor], wants: list[compare.Expected],
+        before: list[torch.Tensor] | None,
+        is_finite: bool) -> Iterator[tuple[str, list[Callable[[], torch.Tensor]]]]:
     """(control's name, a function for each output) for every control that applies.
 
     Cases with nan count only if nan does not reveal every imposter.
@@ -76,7 +83,7 @@ def _imposters(views, wants, before, is_finite):
             ]
 
 
-def _noisy(want):
+def _noisy(want: compare.Expected) -> torch.Tensor:
     """The answer with the output's scale added and subtracted in turn."""
     made = want.framework.reshape(-1).clone()
     made[::2] += want.scale
@@ -84,11 +91,11 @@ def _noisy(want):
     return made.reshape(want.framework.shape)
 
 
-def _same(tensor):
+def _same(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def _mean_of(tensor):
+def _mean_of(tensor: torch.Tensor) -> torch.Tensor:
     if not tensor.dtype.is_floating_point:
         if tensor.numel() == 0:
             return tensor

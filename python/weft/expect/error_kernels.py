@@ -4,13 +4,16 @@ Every thread keeps sums of its own, which the framework adds up: so the order
 of additions is the same each time.
 """
 
+from __future__ import annotations
+
 import functools
 import sys
+from collections.abc import Callable, Sequence
 
 import torch
 
 from weft.build.cuda import BuildError, Compiler, NoCompiler
-from weft.device.cuda_driver import CudaError, opened
+from weft.device.cuda_driver import CudaError, Driver, opened
 from weft.device.gpu_facts import arch
 
 THREADS = 256
@@ -262,7 +265,7 @@ NAMES = (*FIELDS, "rows", "columns")
 ROW_PART_MIN = 4096
 
 
-def takes(tensors):
+def takes(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether they lie on one device, are of one size, and of known types."""
     first = tensors[0]
     return all(t.device == first.device and t.numel() == first.numel()
@@ -270,7 +273,7 @@ def takes(tensors):
 
 
 @functools.cache
-def of(ordinal):
+def of(ordinal: int) -> Kernels | None:
     """The kernels on that device; None where nothing can build them, or its
     driver is older than what has built them."""
     driver = opened(ordinal)
@@ -286,13 +289,13 @@ def of(ordinal):
 
 
 class _Launcher:
-    def __init__(self, driver, cubin):
+    def __init__(self, driver: Driver, cubin: bytes) -> None:
         self._driver = driver
         module = driver.load_module(cubin)
         self._functions = {
             name: driver.function(module, name, 0) for name in NAMES}
 
-    def __call__(self, name, blocks, addresses):
+    def __call__(self, name: str, blocks: int, addresses: list[int]) -> None:
         """On the stream of the framework's own."""
         stream = torch.cuda.current_stream(self._driver.ordinal).cuda_stream
         self._driver.launch(self._functions[name], blocks, THREADS, addresses,
@@ -302,29 +305,35 @@ class _Launcher:
 class Kernels:
     """`launch(name, blocks, addresses)` runs one of SOURCE's kernels."""
 
-    def __init__(self, launch, threads_max=THREADS_MAX):
+    def __init__(self, launch: Callable[[str, int, list[int]], None],
+                 threads_max: int = THREADS_MAX) -> None:
         self._launch, self._threads_max = launch, threads_max
 
-    def squares(self, tensor, other):
+    def squares(self, tensor: torch.Tensor, other: torch.Tensor) -> tuple[float, int]:
         total, count = self._run("squares", [tensor, other])
         return float(total.sum()), int(count.sum())
 
-    def squares_where_lost(self, wide, framework):
+    def squares_where_lost(self, wide: torch.Tensor,
+                           framework: torch.Tensor) -> tuple[float, int]:
         total, count = self._run("squares_where_lost", [framework, wide])
         return float(total.sum()), int(count.sum())
 
-    def errors(self, result, truth, scale):
+    def errors(self, result: torch.Tensor, truth: torch.Tensor,
+               scale: float) -> tuple[float, float, int]:
         worst, total, count = self._run("errors", [result, truth], scale)
         return float(worst.max()), float(total.sum()), int(count.sum())
 
-    def nearest(self, result, truth, framework, scale, lost_scale):
+    def nearest(self, result: torch.Tensor, truth: torch.Tensor,
+                framework: torch.Tensor, scale: float,
+                lost_scale: float) -> tuple[float, float, int]:
         """(the largest error, sum of squares, place of the first of these)."""
         worst, where, total = self._run(
             "nearest", [result, truth, framework], scale, lost_scale)
         most = worst.max()
         return float(most), float(total.sum()), int(where[worst == most].min())
 
-    def rows_and_columns(self, tensors, width, is_difference):
+    def rows_and_columns(self, tensors: Sequence[torch.Tensor], width: int,
+                         is_difference: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """(sums of each row, sums of each column) of the squares of the first,
         or of its differences from the nearer of the others; all three are
         finite there, and `width` elements make a row."""
@@ -340,7 +349,8 @@ class Kernels:
                     float(is_difference))
         return rows.sum(1), columns.sum(0)
 
-    def _run(self, name, tensors, scale=1.0, lost_scale=1.0):
+    def _run(self, name: str, tensors: Sequence[torch.Tensor], scale: float = 1.0,
+             lost_scale: float = 1.0) -> torch.Tensor:
         threads = min(self._threads_max,
                       tensors[0].numel() // ELEMENTS_MIN + 1)
         threads = -(-threads // THREADS) * THREADS
@@ -350,12 +360,13 @@ class Kernels:
         return out
 
     @staticmethod
-    def _empty(tensors, shape):
+    def _empty(tensors: Sequence[torch.Tensor], shape: tuple[int, int]) -> torch.Tensor:
         return torch.full(shape, torch.nan, dtype=torch.float64,
                           device=tensors[0].device)
 
-    def _start(self, name, tensors, threads, out, *more, scale=1.0,
-               lost_scale=1.0):
+    def _start(self, name: str, tensors: Sequence[torch.Tensor], threads: int,
+               out: torch.Tensor, *more: float, scale: float = 1.0,
+               lost_scale: float = 1.0) -> None:
         if not takes(tensors):
             raise ValueError("tensors that are not alike")
         tensors = [t.resolve_neg().contiguous() for t in tensors]

@@ -5,15 +5,22 @@ framework's; of large ones on a device in one pass each (error_kernels.py),
 which the steps would take ten.
 """
 
+from __future__ import annotations
+
 import contextlib
 import contextvars
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
 from weft.expect import error_kernels
+
+if TYPE_CHECKING:
+    from weft.expect.compare import Expected
+    from weft.expect.error_kernels import Kernels
 
 #: Elements at once: enough to drown what it costs to wake the framework's threads,
 #: which sleep between two steps, while their float64 temporaries stay in a cache …
@@ -53,7 +60,7 @@ class Held:
     place: int | None = None  #: of the worst, if it is beyond the tolerance
 
 
-def squares(tensor, other):
+def squares(tensor: torch.Tensor, other: torch.Tensor) -> tuple[float, int]:
     """(sum of the squares, number) of the elements that are finite in both."""
     if kernels := kernels_for(tensor, other):
         return kernels.squares(tensor, other)
@@ -68,7 +75,8 @@ def squares(tensor, other):
     return total, count
 
 
-def squares_where_lost(wide, framework):
+def squares_where_lost(wide: torch.Tensor,
+                       framework: torch.Tensor) -> tuple[float, int]:
     """The same of the framework's elements where float64's are not finite."""
     if kernels := kernels_for(wide, framework):
         return kernels.squares_where_lost(wide, framework)
@@ -81,7 +89,8 @@ def squares_where_lost(wide, framework):
     return total, count
 
 
-def errors(result, truth, scale):
+def errors(result: torch.Tensor, truth: torch.Tensor,
+           scale: float) -> tuple[float, float, int]:
     """(the largest error, sum of their squares, number) of the elements that
     are finite in both."""
     if kernels := kernels_for(result, truth):
@@ -99,24 +108,25 @@ def errors(result, truth, scale):
     return worst, total, count
 
 
-def hold(got, made):
+def hold(got: torch.Tensor, made: Expected) -> Held:
     """Holds every element of `got` against the expectation `made`."""
     kernels = kernels_for(got, made.truth, made.framework)
     held, offset = Held(0.0), 0
     size = KERNEL_CHUNK if kernels else None
-    for tensors in chunks(got, made.truth, made.framework, size=size):
-        part = (_hold_by(kernels, *tensors, made) if kernels
-                else _hold_chunk(*tensors, made))
+    for x, truth, framework in chunks(got, made.truth, made.framework, size=size):
+        part = (_hold_by(kernels, x, truth, framework, made) if kernels
+                else _hold_chunk(x, truth, framework, made))
         if part.place is not None:
             part.place += offset
             return part
         held.worst = max(held.worst, part.worst)
         held.squares += part.squares
-        offset += tensors[0].numel()
+        offset += x.numel()
     return held
 
 
-def place_of_worst(got, made, elements=None):
+def place_of_worst(got: torch.Tensor, made: Expected,
+                   elements: torch.Tensor | None = None) -> int:
     """Where the largest error is, of all or of those at the flat places
     `elements`: evidence for who wrote it, no part of the verdict."""
     tensors = [t.reshape(-1) for t in (got, made.truth, made.framework)]
@@ -135,7 +145,7 @@ def place_of_worst(got, made, elements=None):
     return place if elements is None else int(elements[place])
 
 
-def kernels_for(*tensors):
+def kernels_for(*tensors: torch.Tensor) -> Kernels | None:
     """None where the steps are as good, or know better what is wrong."""
     first = tensors[0]
     if (not first.is_cuda or first.numel() <= DEVICE_CHUNK
@@ -146,7 +156,8 @@ def kernels_for(*tensors):
     return error_kernels.of(first.device.index)
 
 
-def chunks(*tensors, size=None):
+def chunks(*tensors: torch.Tensor,
+           size: int | None = None) -> Iterator[list[torch.Tensor]]:
     """Tensors of one size, flat, in pieces that cost no memory to speak of."""
     flat = [t.reshape(-1) for t in tensors]
     size = size or elements_at_once(flat[0].is_cuda)
@@ -154,7 +165,8 @@ def chunks(*tensors, size=None):
         yield [t[start : start + size] for t in flat]
 
 
-def _hold_by(kernels, x, truth, framework, made):
+def _hold_by(kernels: Kernels, x: torch.Tensor, truth: torch.Tensor,
+             framework: torch.Tensor, made: Expected) -> Held:
     worst, total, count = kernels.errors(x, truth, made.scale)
     if count == x.numel() and worst <= made.tolerance:
         return Held(worst, total)
@@ -163,7 +175,8 @@ def _hold_by(kernels, x, truth, framework, made):
     return Held(worst, total, None if worst <= made.tolerance else place)
 
 
-def _hold_chunk(x, truth, framework, made):
+def _hold_chunk(x: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor,
+                made: Expected) -> Held:
     x, truth = x.double(), truth.double()
     scale = truth.abs().add_(made.scale)
     error = (x - truth).abs_().div_(scale)
@@ -172,13 +185,14 @@ def _hold_chunk(x, truth, framework, made):
         # Every element of both is finite: nan fails the comparison above.
         return Held(worst, float(error.dot(error)))
     error = of_each(x, truth, framework, made)
-    worst, where = error.max(0)
-    if float(worst) <= made.tolerance:
-        return Held(float(worst), float(error.dot(error)))
-    return Held(float(worst), place=int(where))
+    largest, where = error.max(0)
+    if float(largest) <= made.tolerance:
+        return Held(float(largest), float(error.dot(error)))
+    return Held(float(largest), place=int(where))
 
 
-def of_each(x, truth, framework, made):
+def of_each(x: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor,
+            made: Expected) -> torch.Tensor:
     """The error of each element. Where float64 and the framework part (a branch,
     an overflow, an infinity that one of them subtracts from itself), either
     answer is right."""
@@ -197,7 +211,7 @@ def of_each(x, truth, framework, made):
     return torch.where(same, 0.0, error)
 
 
-def _same_kind(x, other):
+def _same_kind(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Where both are the same infinity, or `other` is nan and x not finite.
 
     A nan may come of the algorithm alone (a running mean subtracts infinities

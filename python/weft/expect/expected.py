@@ -4,10 +4,14 @@ Made once for a subgraph and a seed and kept while memory allows, so that the
 second candidate of a subgraph costs no reference run.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -15,7 +19,7 @@ from weft.expect import compare, inputs, perturbed_runs, summed_terms, tf32
 from weft.expect.controls import Controls
 from weft.expect.exact_answers import exact_outputs
 from weft.device.arena import BufferSet
-from weft.device.device import HOST
+from weft.device.device import HOST, Device
 from weft.device.trace_spans import lap
 from weft.expect.reference import ROUNDS, Reference, is_narrowing, load_graph
 from weft.problem.widen import wide_default, widen
@@ -41,12 +45,12 @@ class Case:
 
     distribution: str
     finite: bool
-    storages: list
-    outputs: list  # of compare.Expected
+    storages: list[torch.Tensor]
+    outputs: list[compare.Expected]
     is_near: bool = False  #: of the framework's answer alone: compare.near
 
     @property
-    def bytes(self):
+    def bytes(self) -> int:
         held = sum(s.nbytes for s in self.storages)
         return held + sum(output.bytes for output in self.outputs)
 
@@ -56,26 +60,26 @@ class Cases:
     """All cases of one subgraph and seed."""
 
     reference: Reference
-    cases: list
-    controls: dict
+    cases: list[Case]
+    controls: dict[str, bool | None]
     lacks_float64: bool  #: there was no room for it, in a case or all
-    maker: object  #: the CaseMaker
+    maker: CaseMaker
 
     @property
-    def count(self):
+    def count(self) -> int:
         return len(self.cases)
 
-    def case(self, number):
+    def case(self, number: int) -> Case:
         return self.cases[number]
 
     quick_case = case
 
     @property
-    def bytes(self):
+    def bytes(self) -> int:
         return sum(case.bytes for case in self.cases)
 
     @property
-    def framework_error(self):
+    def framework_error(self) -> float:
         return max((_worst_error(c) for c in self.cases), default=0.0)
 
 
@@ -85,7 +89,8 @@ class PassingCases:
 
     bytes = 0
 
-    def __init__(self, reference, seed, device, is_large=True):
+    def __init__(self, reference: Reference, seed: int, device: Device,
+                 is_large: bool = True) -> None:
         """is_large: each fills a good part of the device, so they are few."""
         self.is_large = is_large
         distributions = (*(
@@ -97,20 +102,20 @@ class PassingCases:
         self.maker = self._maker = CaseMaker(reference, device)
         self._seed, self._device = seed, device
         self._distributions = list(distributions)
-        self._numbered = set()  #: outputs of which the first case has numbers
+        self._numbered: set[str] = set()  #: outputs of which the first case has numbers
         self._controls = Controls()
         #: What was expected of each so far, less the tensors.
-        self._like = {}
+        self._like: dict[int, list[compare.Expected]] = {}
 
     @property
-    def controls(self):
+    def controls(self) -> dict[str, bool | None]:
         return self._controls.rejected
 
     @property
-    def lacks_float64(self):
+    def lacks_float64(self) -> bool:
         return self._maker.lacks_float64
 
-    def case(self, number):
+    def case(self, number: int) -> Case:
         made = self._made(number, self._maker.expect)
         if number not in self._like:
             if instead := self._instead(number, made):
@@ -126,14 +131,14 @@ class PassingCases:
             self.framework_error = max(self.framework_error, _worst_error(made))
         return made
 
-    def _instead(self, number, made):
+    def _instead(self, number: int, made: Case) -> str | None:
         """The distribution that tells more, if there is one."""
         if _is_beyond(made):
             return inputs.MILDER[made.distribution]
         return inputs.INSIDE_EVERY_DOMAIN if self._tells_nothing(
             number, made) else None
 
-    def _tells_nothing(self, number, made):
+    def _tells_nothing(self, number: int, made: Case) -> bool:
         """Whether a finite case has no finite answer, or the second lacks one
         of an output that had none before."""
         tells_as_it_is = inputs.INSIDE_EVERY_DOMAIN, inputs.ALTERED[0]
@@ -145,7 +150,7 @@ class PassingCases:
             return False
         return bool(lacking - self._numbered)
 
-    def quick_case(self, number):
+    def quick_case(self, number: int) -> Case:
         """The same without float64, which takes longer than all the rest, once
         it is known what that said: who is near to the framework is right."""
         if number not in self._like:
@@ -155,7 +160,8 @@ class PassingCases:
         made.is_near = True
         return made
 
-    def _made(self, number, expect):
+    def _made(self, number: int,
+              expect: Callable[[list[torch.Tensor]], list[compare.Expected]]) -> Case:
         if self.is_large:
             with lap("memory"):
                 self._device.give_back()
@@ -165,7 +171,7 @@ class PassingCases:
                 storages = self._storages(number)
             return Case(distribution, finite, storages, expect(storages))
 
-    def _storages(self, number):
+    def _storages(self, number: int) -> list[torch.Tensor]:
         """Each case's inputs, from a random seed of its own: it can be made again."""
         seed = (self._seed * self.count + number) % (1 << 63)
         generator = self._device.generator(seed)
@@ -175,24 +181,24 @@ class PassingCases:
         return self._maker.storages(chosen[0], generator)
 
     @property
-    def like(self):
+    def like(self) -> list[compare.Expected] | None:
         """What was expected of the first case, less the tensors, once all
         were made; before, None."""
         return self._like[0] if len(self._like) == self.count else None
 
-    def rest(self):
+    def rest(self) -> None:
         """Keeps no tensor, and hopes for more room."""
         self._controls.rest()
         self._maker.lacks_float64 = False
 
 
-def _is_beyond(case):
+def _is_beyond(case: Case) -> bool:
     """Of data for which there is a milder kind."""
     return case.distribution in inputs.MILDER and any(
         map(compare.is_beyond, case.outputs))
 
 
-def _has_finite(made):
+def _has_finite(made: compare.Expected) -> bool:
     """Whether some of up to 2^16 elements, evenly spread, are finite."""
     all_of_it = made.framework
     if all_of_it.numel() == 0:
@@ -203,25 +209,25 @@ def _has_finite(made):
     return bool(all_of_it[where].isfinite().any())
 
 
-def _worst_error(case):
+def _worst_error(case: Case) -> float:
     return max((output.framework_error for output in case.outputs), default=0.0)
 
 
 class Library:
     """Cases by subgraph and seed, least recently used given up first."""
 
-    def __init__(self, bytes_max, device=HOST):
+    def __init__(self, bytes_max: int, device: Device = HOST) -> None:
         self._bytes_max = bytes_max
         self._device = device
-        self._held = OrderedDict()
-        self._passing = OrderedDict()
+        self._held: OrderedDict[tuple[str, int], Cases] = OrderedDict()
+        self._passing: OrderedDict[tuple[str, int], PassingCases] = OrderedDict()
 
-    def like(self, path, seed):
+    def like(self, path: str, seed: int) -> list[compare.Expected] | None:
         """PassingCases.like of a large subgraph's; None of others."""
         passing = self._passing.get(_key_of(path, seed))
         return None if passing is None else passing.like
 
-    def cases(self, path, seed):
+    def cases(self, path: str, seed: int) -> Cases | PassingCases:
         key = _key_of(path, seed)
         if key in self._passing:
             return self._pass(key)
@@ -240,11 +246,13 @@ class Library:
             self._held.popitem(last=False)
         return made
 
-    def _pass(self, key, reference=None, is_large=False):
+    def _pass(self, key: tuple[str, int], reference: Reference | None = None,
+              is_large: bool = False) -> PassingCases:
         """Cases that are not kept: known ones, or of that reference."""
         if key not in self._passing:
             if len(self._passing) == PASSING_MAX:
                 self._passing.popitem(last=False)
+            assert reference is not None
             _, seed = key
             self._passing[key] = PassingCases(
                 reference, seed, self._device, is_large)
@@ -252,23 +260,23 @@ class Library:
             self.forget()
         return self._passing[key]
 
-    def forget(self):
+    def forget(self) -> None:
         """Gives up all tensors that are kept."""
         self._held.clear()
         self.rest()
         self._device.give_back()
 
-    def rest(self):
+    def rest(self) -> None:
         """Gives up those that only one request may keep."""
         for cases in self._passing.values():
             cases.rest()
 
     @property
-    def bytes(self):
+    def bytes(self) -> int:
         return sum(cases.bytes for cases in self._held.values())
 
 
-def _bytes_of_cases(reference):
+def _bytes_of_cases(reference: Reference) -> int:
     """Of all of them: inputs, and results of the framework's and in float64."""
     specs = (*reference.inputs, *reference.outputs)
     wide = sum(_WIDE_BYTES * spec.elements for spec in reference.outputs)
@@ -276,12 +284,12 @@ def _bytes_of_cases(reference):
         wide + sum(spec.storage_bytes for spec in specs))
 
 
-def _key_of(path, seed):
+def _key_of(path: str, seed: int) -> tuple[str, int]:
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest(), seed
 
 
-def make_cases(reference, seed, device=HOST):
+def make_cases(reference: Reference, seed: int, device: Device = HOST) -> Cases:
     """Runs the reference on every distribution."""
     maker = CaseMaker(reference, device)
     generator = device.generator(seed)
@@ -309,7 +317,7 @@ def make_cases(reference, seed, device=HOST):
 class CaseMaker:
     """Makes inputs for one subgraph and works out what they should give."""
 
-    def __init__(self, reference, device=HOST):
+    def __init__(self, reference: Reference, device: Device = HOST) -> None:
         self.reference = reference
         self.lacks_float64 = False
         self._device = device
@@ -337,7 +345,8 @@ class CaseMaker:
             self._trial_device = HOST.torch
             self._trial = Reference(reference.graph).function()
 
-    def storages(self, distribution, generator):
+    def storages(self, distribution: str,
+                 generator: torch.Generator) -> list[torch.Tensor]:
         """Flat input storages that the reference accepts."""
         while True:
             storages = [
@@ -363,7 +372,7 @@ class CaseMaker:
                     raise BadSubgraph(f"the reference fails: {error}") from None
                 self._integer_limit //= 2
 
-    def _try(self, storages):
+    def _try(self, storages: list[torch.Tensor]) -> None:
         if self._trial_device == self._device.torch:
             self._trial(*self.views(storages))
             return
@@ -371,16 +380,17 @@ class CaseMaker:
         with self._device.lock.released():  # the host may take long
             self._trial(*self.views(storages))
 
-    def _has_integers(self):
+    def _has_integers(self) -> bool:
         """Of which one may be an index."""
         return any(not s.dtype.is_floating_point and s.dtype != torch.bool
                    for s in self.reference.inputs)
 
-    def case(self, distribution, finite, generator):
+    def case(self, distribution: str, finite: bool, generator: torch.Generator) -> Case:
         storages = self.storages(distribution, generator)
         return Case(distribution, finite, storages, self.expect(storages))
 
-    def altered(self, storages, generator):
+    def altered(self, storages: list[torch.Tensor],
+                generator: torch.Generator) -> list[torch.Tensor]:
         """These with few elements changed, where the reference accepts them."""
         made = [inputs.mixed(storage, generator) for storage in storages]
         try:
@@ -391,20 +401,21 @@ class CaseMaker:
             return [storage.clone() for storage in storages]
         return made
 
-    def views(self, storages):
+    def views(self, storages: list[torch.Tensor]) -> list[torch.Tensor]:
         return [s.view(t) for s, t in zip(self.reference.inputs, storages)]
 
-    def expect_near(self, storages, like):
+    def expect_near(self, storages: list[torch.Tensor],
+                    like: list[compare.Expected]) -> list[compare.Expected]:
         """For each output, what compare.near says of it."""
         narrow = self._eager(*self.views(storages))
         return list(map(compare.near, narrow, like))
 
-    def expect(self, storages):
+    def expect(self, storages: list[torch.Tensor]) -> list[compare.Expected]:
         """The expectation for each output."""
         narrow = self._eager(*self.views(storages))
         self._find_out(storages, narrow)
-        wide = self._expect_wide(storages)
-        if wide is None:
+        wide: list[torch.Tensor | None] = [*(self._expect_wide(storages) or ())]
+        if not wide:
             wide = [None] * (len(narrow) + len(self._operands))
             if self.framework_used_tf32:  # nearer to float64's than its own
                 wide[:len(narrow)] = self._in_float32(storages)
@@ -433,7 +444,8 @@ class CaseMaker:
             self.allow_tf32(storages, made)
         return made
 
-    def _by_casts(self, made, storages):
+    def _by_casts(self, made: list[compare.Expected],
+                  storages: list[torch.Tensor]) -> list[compare.Expected]:
         wide = self._expect_wide(storages, self._rounding)
         if wide is None:
             return made
@@ -443,20 +455,23 @@ class CaseMaker:
             other.operand, other.operand_dim = one.operand, one.operand_dim
         return list(map(compare.with_casts, made, kept))
 
-    def expect_scaled(self, storages, factor):
+    def expect_scaled(self, storages: list[torch.Tensor],
+                      factor: float) -> list[compare.Expected]:
         """The same of these inputs times that factor."""
         return self.expect(perturbed_runs.scaled(storages, factor))
 
-    def allow_tf32(self, storages, made):
+    def allow_tf32(self, storages: list[torch.Tensor],
+                   made: list[compare.Expected]) -> None:
         """Widens these expectations by what TF32 costs on that data."""
         tf32.with_losses(
             self._device, lambda: self._eager(*self.views(storages)),
             lambda lossy: list(map(compare.allow, made, lossy)))
 
-    def _may_use_tf32(self):
+    def _may_use_tf32(self) -> bool:
         return self.multiplies and tf32.is_allowed(self._device.torch)
 
-    def _find_out(self, storages, results):
+    def _find_out(self, storages: list[torch.Tensor],
+                  results: list[torch.Tensor]) -> None:
         """What the library chose to do, it does for all data of a shape."""
         if self.framework_used_tf32 is None:
             used = tf32.was_used(results, self._in_float32(storages))
@@ -464,12 +479,15 @@ class CaseMaker:
                 self._device.assert_not_short()
             self.framework_used_tf32 = used
 
-    def _in_float32(self, storages):
+    def _in_float32(self, storages: list[torch.Tensor]) -> list[torch.Tensor]:
         self._device.make_way()
         with tf32.forbidden():
             return self._eager(*self.views(storages))
 
-    def _expect_wide(self, storages, function=None):
+    def _expect_wide(
+            self, storages: list[torch.Tensor],
+            function: Callable[..., list[torch.Tensor]] | None = None
+    ) -> list[torch.Tensor] | None:
         """The float64 results; None where a device has no room for them."""
         function = function or self._wide
         self._device.make_way()
@@ -484,7 +502,7 @@ class CaseMaker:
         return None
 
 
-def _selectors(reference):
+def _selectors(reference: Reference) -> dict[str, tuple[str, int | None]]:
     """{index output: (operand's name, dimension or None)}."""
     found = {}
     for name in reference.graph["outputs"]:
@@ -501,7 +519,7 @@ def _selectors(reference):
     return found
 
 
-def reduction_length(reference):
+def reduction_length(reference: Reference) -> int:
     """Longest sum in the subgraph, from the shapes of its calls."""
     longest = 1
     for node in reference.graph["nodes"]:
@@ -515,7 +533,7 @@ def reduction_length(reference):
     return longest
 
 
-def _argument_shapes(reference, args):
+def _argument_shapes(reference: Reference, args: list[Any]) -> Iterator[list[int]]:
     for arg in args:
         if isinstance(arg, list):
             yield from _argument_shapes(reference, arg)

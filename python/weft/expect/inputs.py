@@ -7,11 +7,15 @@ cancel, data about zero hides what is lost of a small difference of large
 numbers, and of many signed numbers the largest is never below zero.
 """
 
+from __future__ import annotations
+
 import collections
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 
-from weft.expect.reference import names_in
+from weft.expect.reference import Reference, TensorSpec, names_in
 from weft.problem.widen import FLOATING
 
 #: (name, whether all values are finite). The second has the buffers of the
@@ -100,7 +104,7 @@ _NORM_WEIGHTS = {
 }
 
 
-def norm_weights(reference):
+def norm_weights(reference: Reference) -> set[str]:
     """Names of what normalisations take as their weight."""
     taken = set()
     for node in reference.graph["nodes"]:
@@ -113,20 +117,20 @@ def norm_weights(reference):
     return taken
 
 
-def without_infinities(storage):
+def without_infinities(storage: torch.Tensor) -> torch.Tensor:
     """The same, with a one for each infinity; nan and the rest stay."""
     return storage.masked_fill_(torch.isinf(storage), 1.0)
 
 
-def integer_limits(reference):
+def integer_limits(reference: Reference) -> dict[str, int]:
     """For each input name, the number that its integers must stay below."""
-    limits = {}
+    limits: dict[str, int] = {}
     for name, size in _indices(reference):
         limits[name] = min(limits.get(name, size), size)
     return limits
 
 
-def are_bounded(reference):
+def are_bounded(reference: Reference) -> bool:
     """Whether integers that are inputs are read as such indices and nothing
     else, so that no value below the limits can be out of range."""
     known = collections.Counter(name for name, _ in _indices(reference))
@@ -138,12 +142,13 @@ def are_bounded(reference):
                if spec.dtype not in FLOATING and spec.dtype != torch.bool)
 
 
-def _indices(reference):
+def _indices(reference: Reference) -> Iterator[tuple[str, int]]:
     """(node, how many places it may name) of each index that a call reads."""
     for node in reference.graph["nodes"]:
         if node["kind"] != "call":
             continue
-        args, read = node["args"], []
+        args = node["args"]
+        read: Iterable[tuple[Any, int]] = []
         if node["target"] == "aten.index.Tensor":
             read = zip(args[1], _shape(reference, args[0]))
         elif node["target"] in _INDEXERS:
@@ -158,12 +163,13 @@ def _indices(reference):
                 yield arg["node"], size
 
 
-def _shape(reference, arg):
+def _shape(reference: Reference, arg: dict[str, Any]) -> list[int]:
     values = reference.nodes[arg["node"]]["values"]
     return values[0]["shape"] if values[0] else []
 
 
-def make_storage(spec, distribution, generator, limit=INTEGER_LIMIT):
+def make_storage(spec: TensorSpec, distribution: str, generator: torch.Generator,
+                 limit: int = INTEGER_LIMIT) -> torch.Tensor:
     """Flat storage for one input; as_strided over it gives the tensor."""
     count = spec.storage_elements
     if spec.dtype == torch.bool:
@@ -179,7 +185,7 @@ def make_storage(spec, distribution, generator, limit=INTEGER_LIMIT):
                   of_case(distribution, generator)).to(spec.dtype)
 
 
-def floats(count, distribution, generator):
+def floats(count: int, distribution: str, generator: torch.Generator) -> torch.Tensor:
     """`count` float32 values of the named distribution, on the generator's
     device."""
     device = generator.device
@@ -223,7 +229,7 @@ def floats(count, distribution, generator):
     return values
 
 
-def _put_on_grid(values):
+def _put_on_grid(values: torch.Tensor) -> None:
     """Values that are exact, and many of them equal. In the second half each is
     followed by its own negative; in the last eighth all are one value."""
     values.div_(_GRID_STEP).round_().clamp_(-_GRID_STEPS, _GRID_STEPS).mul_(
@@ -234,7 +240,7 @@ def _put_on_grid(values):
     values[len(values) - len(values) // 8:] = 3 * _GRID_STEP
 
 
-def of_case(distribution, generator):
+def of_case(distribution: str, generator: torch.Generator) -> torch.Generator:
     """The generator for one input of a case. On the grid all inputs begin
     alike: those of one size are equal."""
     if distribution != "grid":
@@ -253,7 +259,8 @@ _EXTREMES = {"last": -1, "first": 0}
 FLAGS = ("none set", "all set")
 
 
-def touched(tensor, how, generator, attempt=0):
+def touched(tensor: torch.Tensor, how: str, generator: torch.Generator,
+            attempt: int = 0) -> torch.Tensor:
     """A copy in which a lone element is an outlier or nan, one row is another,
     or the last element, resp. the first, is an extreme of all: the largest in the
     first attempt, the smallest in the second, either later."""
@@ -282,7 +289,8 @@ def touched(tensor, how, generator, attempt=0):
     return made
 
 
-def _put_extreme(flat, place, generator, attempt):
+def _put_extreme(flat: torch.Tensor, place: int, generator: torch.Generator,
+                 attempt: int) -> None:
     """A kernel whose blocks end before the last element, or begin after the
     first, is seen by it in any largest value, norm or mean. No two tensors get
     the same one: their difference is an extreme, too."""
@@ -298,7 +306,8 @@ def _put_extreme(flat, place, generator, attempt):
     flat[place] = value if is_largest else -value
 
 
-def random_leaf(given, distribution, generator):
+def random_leaf(given: torch.Tensor, distribution: str,
+                generator: torch.Generator) -> torch.Tensor:
     """A tensor like that argument: of such values, or the same integers and
     flags in another order."""
     if given.dtype not in FLOATING:
@@ -311,27 +320,27 @@ def random_leaf(given, distribution, generator):
     return values.to(given.dtype).reshape(given.shape)
 
 
-def is_finite(distribution):
+def is_finite(distribution: str) -> bool:
     """Whether all values of a case of that name are, and of what is made of them
     as many as in any other: where no flag is set all may be masked."""
     return (distribution not in ("nan", *FLAGS)
             and dict(DISTRIBUTIONS).get(distribution, True))
 
 
-def flagged(tensor, which):
+def flagged(tensor: torch.Tensor, which: str) -> torch.Tensor:
     """The same; of flags, with none of them set or all."""
     if tensor.dtype != torch.bool:
         return tensor
     return torch.full_like(tensor, which == "all set")
 
 
-def are_alike(tensor):
+def are_alike(tensor: torch.Tensor) -> bool:
     """Whether all its elements, integers or flags, are one: then no other order
     of them is another argument."""
     return tensor.numel() > 0 and bool((tensor == tensor.reshape(-1)[0]).all())
 
 
-def varied(tensor, generator):
+def varied(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """The same with an eighth of them another, at least one: a flag the other
     one, a number one less (what is a place or a length stays one), or one more
     of none."""
@@ -345,7 +354,7 @@ def varied(tensor, generator):
     return torch.where(chosen, other, flat).reshape(tensor.shape)
 
 
-def altered(tensor, generator):
+def altered(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """A copy with one element in ALTERED_SHARE changed, at random places."""
     made = tensor.clone(memory_format=torch.contiguous_format)
     flat = made.view(-1)
@@ -361,7 +370,7 @@ def altered(tensor, generator):
     return made
 
 
-def mixed(storage, generator):
+def mixed(storage: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """A flat copy with one element in ALTERED_SHARE replaced by another's value: a
     reference that takes the first takes the copy, whatever its domain."""
     made = storage.clone()
@@ -370,20 +379,21 @@ def mixed(storage, generator):
     return made
 
 
-def _mix(flat, generator):
+def _mix(flat: torch.Tensor, generator: torch.Generator) -> None:
     """Gives one element in ALTERED_SHARE another's value: all are values that
     were there, and valid, whatever they mean."""
     others = _some_places(flat, generator)
     flat[_some_places(flat, generator)] = flat[others]
 
 
-def _some_places(flat, generator):
+def _some_places(flat: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     count = flat.numel()
     return torch.randint(0, count, (max(1, count // ALTERED_SHARE),),
                          generator=generator, device=generator.device)
 
 
-def freshen(storage, dtype, generator):
+def freshen(storage: torch.Tensor, dtype: torch.dtype,
+            generator: torch.Generator) -> torch.Tensor:
     """New data at the price of a copy: rolled, mixed, and scaled by up to two.
 
     Timed calls need inputs that never repeat, in contents or magnitude; nor

@@ -6,14 +6,21 @@ get_inputs() after each of them, on the processor, and every element of the
 result within 1e-4 + 1e-4 |x| of eager's, whatever eager's own error is.
 """
 
+from __future__ import annotations
+
 import contextlib
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from weft.problem.module_state import HeldState
-from weft.problem.problem import SEED, build_model, make_inputs
+from weft.problem.problem import SEED, Problem, build_model, make_inputs
+
+if TYPE_CHECKING:
+    from weft.judge.whole_model import WholeModel
 
 TRIALS = 5
 #: Absolute, and relative to the candidate's element.
@@ -47,10 +54,10 @@ class Trial:
     """Inputs and state of one of its trials, and what eager made of them."""
 
     seed: int
-    leaves: list
-    state: list
-    described: dict
-    outputs: list  #: tensors
+    leaves: list[torch.Tensor]
+    state: list[torch.Tensor]
+    described: dict[str, Any]
+    outputs: list[torch.Tensor]  #: tensors
 
     # As cases have them for WholeModel.write().
     distribution = "kernelbench"
@@ -60,12 +67,12 @@ class Trial:
 class Drawn:
     """What the first trial begins with, on the processor."""
 
-    state: dict  #: tensors as they are constructed, by their names
-    given: list
+    state: dict[str, torch.Tensor]  #: tensors as they are constructed, by their names
+    given: list[Any]
     seconds: float  #: that it took
 
 
-def draw(problem):
+def draw(problem: Problem) -> Drawn:
     """The same that `trials` would draw, for who must not wait for it then."""
     start = time.monotonic()
     state = _built(problem)
@@ -73,12 +80,12 @@ def draw(problem):
     return Drawn(state, given, time.monotonic() - start)
 
 
-def trial_seeds(count=TRIALS):
+def trial_seeds(count: int = TRIALS) -> list[int]:
     torch.manual_seed(SEED)
     return [int(torch.randint(0, 2**32 - 1, (1,))) for _ in range(count)]
 
 
-def tolerance_of(whole):
+def tolerance_of(whole: WholeModel) -> float:
     """Of its inputs' type; of its parameters', where it has no such input."""
     dtypes = [t.dtype for t in whole.tensors if t.dtype.is_floating_point]
     dtypes += [t.dtype for _, t in whole.state if t.dtype.is_floating_point]
@@ -86,7 +93,7 @@ def tolerance_of(whole):
     return HALF_TOLERANCE if is_half else TOLERANCE
 
 
-def trials(whole, drawn=None):
+def trials(whole: WholeModel, drawn: Drawn | None = None) -> Iterator[Trial]:
     """Each Trial of the WholeModel, one after the other; NotJudged. drawn: the
     first's, where that is there."""
     state = _constructed(whole, drawn)
@@ -103,11 +110,11 @@ def trials(whole, drawn=None):
         del made, leaves
 
 
-def _built(problem):
+def _built(problem: Problem) -> dict[str, torch.Tensor]:
     return dict(HeldState(build_model(problem)).named)
 
 
-def _constructed(whole, drawn):
+def _constructed(whole: WholeModel, drawn: Drawn | None) -> list[torch.Tensor]:
     """Model's state as it is constructed on the processor."""
     if drawn is not None:
         made = drawn.state
@@ -120,7 +127,7 @@ def _constructed(whole, drawn):
             for name, tensor in whole.state]
 
 
-def _leaves(whole, seed, drawn):
+def _leaves(whole: WholeModel, seed: int, drawn: Drawn | None) -> list[torch.Tensor]:
     if drawn is not None:
         given = drawn.given
     else:
@@ -135,7 +142,8 @@ def _leaves(whole, seed, drawn):
     return leaves
 
 
-def _check_cast(whole, leaves, state, seed):
+def _check_cast(whole: WholeModel, leaves: list[torch.Tensor],
+                state: list[torch.Tensor], seed: int) -> None:
     """Every input is cast to the floating type, and Model must take that."""
     if all(t.is_floating_point() for t in leaves):
         return
@@ -144,7 +152,8 @@ def _check_cast(whole, leaves, state, seed):
         whole.run_eager([t.float() for t in leaves], state, seed)
 
 
-def _check_draws(whole, leaves, state, seed, made):
+def _check_draws(whole: WholeModel, leaves: list[torch.Tensor],
+                 state: list[torch.Tensor], seed: int, made: dict[str, Any]) -> None:
     """Nothing is seeded between eager's forward() and the candidate's."""
     again = whole.run_eager(leaves, state, made["drawn"])
     for one, other in zip(made["outputs"], again["outputs"]):
@@ -154,7 +163,7 @@ def _check_draws(whole, leaves, state, seed, made):
 
 
 @contextlib.contextmanager
-def _refusing(why):
+def _refusing(why: str) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError:
@@ -163,7 +172,8 @@ def _refusing(why):
         raise NotJudged(why) from None
 
 
-def difference(eager, other, tolerance):
+def difference(eager: torch.Tensor, other: torch.Tensor,
+               tolerance: float) -> tuple[float, int]:
     """(the largest difference, how many elements differ by too much), as
     torch.allclose(eager, other) counts."""
     worst, wrong = 0.0, 0
@@ -180,7 +190,7 @@ def difference(eager, other, tolerance):
     return worst, wrong
 
 
-def hold(outputs, trial, found):
+def hold(outputs: Iterable[torch.Tensor], trial: Trial, found: NearEager) -> str:
     """Why these are not near to that trial's, or ""; keeps in the NearEager
     `found` how far they are."""
     for number, (eager, other) in enumerate(zip(trial.outputs, outputs)):

@@ -1,10 +1,19 @@
 """Which elements of a wrong result are not what is expected: evidence for who
 wrote it, no part of the verdict."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import torch
 
 from weft.expect import error_sums, slices
 from weft.problem.widen import FLOATING
+
+if TYPE_CHECKING:
+    from weft.expect.compare import Expected
+    from weft.oracle.replies import Mismatch
 
 #: More are no more help.
 MOST = 8
@@ -12,7 +21,7 @@ MOST = 8
 DEVICE_CHUNK = 1 << 22
 
 
-def first(got, made):
+def first(got: torch.Tensor, made: Expected) -> list[Mismatch]:
     """The first elements of `got` that are beyond the tolerance of the
     expectation `made`; where none is by itself, the farthest. Of each a
     dictionary of texts, as docs/reference/worker-protocol.md has it."""
@@ -30,7 +39,7 @@ def first(got, made):
         return []
 
 
-def _unequal(got, made):
+def _unequal(got: torch.Tensor, made: Expected) -> list[int]:
     """Flat places, of integers and booleans."""
     wrong = _raw(got) != _raw(made.framework)
     if made.wide is not None:
@@ -38,13 +47,13 @@ def _unequal(got, made):
     return wrong.reshape(-1).nonzero()[:MOST].reshape(-1).tolist()
 
 
-def _raw(tensor):
+def _raw(tensor: torch.Tensor) -> torch.Tensor:
     """What is neither 0 nor 1 in a boolean's byte is seen."""
     is_flag = tensor.dtype == torch.bool
     return tensor.contiguous().view(torch.uint8) if is_flag else tensor
 
 
-def _beyond(got, made):
+def _beyond(got: torch.Tensor, made: Expected) -> list[tuple[int, float]]:
     """[(flat place, error)] of floating-point elements."""
     found = _first_by_tolerance(got, made)
     if found:
@@ -56,22 +65,23 @@ def _beyond(got, made):
     return _farthest(got, made, elements)
 
 
-def _first_by_tolerance(got, made):
-    found = []
+def _first_by_tolerance(got: torch.Tensor, made: Expected) -> list[tuple[int, float]]:
+    found: list[tuple[int, float]] = []
     for offset, error in _errors(got, made):
-        places = (~(error <= made.tolerance)).nonzero().reshape(-1)
-        places = places[:MOST - len(found)].tolist()
+        beyond = (~(error <= made.tolerance)).nonzero().reshape(-1)
+        places = beyond[:MOST - len(found)].tolist()
         found += [(offset + place, float(error[place])) for place in places]
         if len(found) == MOST:
             break
     return found
 
 
-def _farthest(got, made, elements):
+def _farthest(got: torch.Tensor, made: Expected,
+              elements: torch.Tensor | None) -> list[tuple[int, float]]:
     """The largest errors, of those at the flat places `elements`, or of all."""
     if elements is not None:
         elements = elements.to(got.device)
-    worst = []
+    worst: list[tuple[int, float]] = []
     for offset, error in _errors(got, made, elements):
         values, places = error.topk(min(MOST, error.numel()))
         worst += zip((offset + places).tolist(), values.tolist())
@@ -81,7 +91,8 @@ def _farthest(got, made, elements):
     return [one for one in worst if one[1] > 0]
 
 
-def _errors(got, made, elements=None):
+def _errors(got: torch.Tensor, made: Expected,
+            elements: torch.Tensor | None = None) -> Iterator[tuple[int, torch.Tensor]]:
     """(offset, errors) piece by piece."""
     tensors = [t.reshape(-1) for t in (got, made.truth, made.framework)]
     if elements is not None:
@@ -93,14 +104,15 @@ def _errors(got, made, elements=None):
         offset += x.numel()
 
 
-def _told(got, expected, made, place, error):
+def _told(got: torch.Tensor, expected: torch.Tensor, made: Expected, place: int,
+          error: str) -> Mismatch:
     index = torch.unravel_index(torch.tensor(place), got.shape)
     return {"output": made.name, "index": [int(at) for at in index],
             "expected": _number(expected, place), "got": _number(got, place),
             "error": error}
 
 
-def _number(tensor, place):
+def _number(tensor: torch.Tensor, place: int) -> str:
     value = _raw(tensor).reshape(-1)[place].item()
     if tensor.dtype == torch.bool and value <= 1:
         return str(bool(value))

@@ -7,9 +7,16 @@ is refused, the reference runs on nearby inputs, with float64 beside it, and its
 worst error of all draws is what a candidate is held against.
 """
 
+from __future__ import annotations
+
 import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from weft.expect import compare
+
+if TYPE_CHECKING:
+    import torch
 
 #: Who exceeds a bound by more is wrong whatever was drawn.
 NEAR = 16.0
@@ -22,7 +29,7 @@ STEPS = 64
 SECONDS_MAX = 20.0
 
 
-def scaled(tensors, factor):
+def scaled(tensors: Iterable[torch.Tensor], factor: float) -> list[torch.Tensor]:
     """Those tensors, the floating-point ones times that factor."""
     return [t * factor if t.is_floating_point() else t for t in tensors]
 
@@ -30,26 +37,28 @@ def scaled(tensors, factor):
 class PerturbedRuns:
     """Those of one case, made when a result is first refused by little."""
 
-    def __init__(self, expectations, expect=None):
+    def __init__(
+            self, expectations: list[compare.Expected],
+            expect: Callable[[float], list[compare.Expected]] | None = None) -> None:
         """`expect(factor)`: what is expected of the case's inputs times that
         factor, in the order of `expectations`; None: there are no redraws."""
         self._expectations = expectations
         self._expect = expect
 
-    def compare(self, got, made):
+    def compare(self, got: torch.Tensor, made: compare.Expected) -> compare.Finding:
         """compare.compare(), by all draws where the first one refuses it."""
         found = compare.compare(got, made)
         if 0 < found.beyond < NEAR and made.wide is not None and self._draw():
             return compare.compare(got, made)
         return found
 
-    def first_reason(self, views):
+    def first_reason(self, views: Iterable[torch.Tensor]) -> str:
         """Why one of the results is not what is expected, or ""."""
         found = (self.compare(x, made).reason
                  for x, made in zip(views, self._expectations))
         return next(filter(None, found), "")
 
-    def _draw(self):
+    def _draw(self) -> bool:
         """Whether there is a new draw."""
         expect, self._expect = self._expect, None
         if expect is None or any(expectation.is_redrawn for expectation in self._expectations):

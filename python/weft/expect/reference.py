@@ -6,9 +6,13 @@ the same calls with every floating dtype argument widened, run on widened
 inputs: it differs from the recorded computation in rounding only.
 """
 
+from __future__ import annotations
+
 import json
 import keyword
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import torch
 
@@ -31,28 +35,28 @@ class TensorSpec:
 
     name: str
     dtype: torch.dtype
-    shape: tuple
-    stride: tuple
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
 
     @property
-    def storage_elements(self):
+    def storage_elements(self) -> int:
         if 0 in self.shape:
             return 0
         return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.stride))
 
     @property
-    def storage_bytes(self):
+    def storage_bytes(self) -> int:
         return self.storage_elements * self.dtype.itemsize
 
     @property
-    def elements(self):
+    def elements(self) -> int:
         count = 1
         for n in self.shape:
             count *= n
         return count
 
     @property
-    def touched_bytes(self):
+    def touched_bytes(self) -> int:
         """Bytes of the elements: what a call must move at least. An expanded
         dimension is there once, and gaps between elements do not count."""
         count = 1
@@ -60,11 +64,11 @@ class TensorSpec:
             count *= n if step else min(n, 1)
         return min(count, self.storage_elements) * self.dtype.itemsize
 
-    def view(self, storage):
+    def view(self, storage: torch.Tensor) -> torch.Tensor:
         """The tensor over a flat storage of `storage_elements` elements."""
         return torch.as_strided(storage, self.shape, self.stride)
 
-    def to_json(self):
+    def to_json(self) -> dict[str, Any]:
         return {
             "dtype": str(self.dtype).removeprefix("torch."),
             "shape": list(self.shape),
@@ -72,7 +76,7 @@ class TensorSpec:
         }
 
     @staticmethod
-    def from_json(name, value):
+    def from_json(name: str, value: dict[str, Any]) -> TensorSpec:
         dtype = getattr(torch, str(value.get("dtype")), None)
         if not isinstance(dtype, torch.dtype):
             raise BadGraph(f"node {name}: unknown dtype {value.get('dtype')!r}")
@@ -82,17 +86,18 @@ class TensorSpec:
         return TensorSpec(name, dtype, shape, stride)
 
 
-def dense(name, tensor):
+def dense(name: str, tensor: torch.Tensor) -> TensorSpec:
     """The TensorSpec of such a tensor, contiguous."""
     shape = tuple(tensor.shape)
-    stride, step = [], 1
+    stride: list[int] = []
+    step = 1
     for n in reversed(shape):
         stride.insert(0, step)
         step *= max(1, n)
     return TensorSpec(name, tensor.dtype, shape, tuple(stride))
 
 
-def load_graph(path):
+def load_graph(path: str) -> dict[str, Any]:
     """The graph at `path` as a dictionary; BadGraph names what is wrong."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -109,13 +114,13 @@ def load_graph(path):
     return graph
 
 
-def _check_names(graph):
+def _check_names(graph: dict[str, Any]) -> None:
     """Raises BadGraph for a name that is no identifier: the graph becomes Python source,
     and it may be untrusted (from a kernel library or a journal)."""
     known = set()
     for node in graph["nodes"]:
         name = node.get("name") if isinstance(node, dict) else None
-        if not _is_name(name) or name == "torch" or name.startswith("op_aten"):
+        if name is None or not _is_name(name) or name == "torch" or name.startswith("op_aten"):
             raise BadGraph(f"a node is named {name!r:.100}")
         if node.get("kind") == "call":
             for key in node.get("kwargs") or ():
@@ -132,7 +137,7 @@ def _check_names(graph):
             raise BadGraph(f"output {output!r:.100} is no node")
 
 
-def _is_name(text):
+def _is_name(text: object) -> TypeGuard[str]:
     return isinstance(text, str) and text.isidentifier() and not keyword.iskeyword(text)
 
 
@@ -142,12 +147,13 @@ class Reference:
     Whatever device the graph was captured on, this runs on `device`.
     """
 
-    def __init__(self, graph, device=torch.device("cpu")):
+    def __init__(self, graph: dict[str, Any],
+                 device: torch.device = torch.device("cpu")) -> None:
         self.graph = graph
         self.device = device
         self.nodes = {node["name"]: node for node in graph["nodes"]}
-        self.inputs = []
-        self._constants = {}
+        self.inputs: list[TensorSpec] = []
+        self._constants: dict[str, tuple[TensorSpec, list[Any]]] = {}
         for node in graph["nodes"]:
             if node["kind"] == "call":
                 continue
@@ -166,7 +172,7 @@ class Reference:
         size = symbol["size"] if symbol.get("grows") else []
         self.sizes = size if isinstance(size, list) else [size]
 
-    def _output_spec(self, name):
+    def _output_spec(self, name: str) -> TensorSpec:
         if name not in self.nodes:
             raise BadGraph(f"output {name} is no node")
         value = (self.nodes[name].get("values") or [None])[0]
@@ -174,7 +180,8 @@ class Reference:
             raise BadGraph(f"output {name} is no tensor")
         return TensorSpec.from_json(name, value)
 
-    def function(self, wide=False, also=()):
+    def function(self, wide: bool | str = False,
+                 also: Sequence[str] = ()) -> Callable[..., list[torch.Tensor]]:
         """The function of the input tensors that returns a list of outputs.
 
         wide: the float64 form; ROUNDS: with what is cast to a narrower type rounded.
@@ -184,7 +191,8 @@ class Reference:
         exec(compile(source, "<reference>", "exec"), scope)
         return scope["reference"]
 
-    def source(self, wide=False, also=()):
+    def source(self, wide: bool | str = False,
+               also: Sequence[str] = ()) -> tuple[dict[str, Any], str]:
         """The namespace and the text that define `reference`."""
         scope = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
         lines = []
@@ -209,13 +217,13 @@ class Reference:
         text = f"def reference({names}):\n{body}    return [{results}]\n"
         return scope, text
 
-    def _last_uses(self, kept):
+    def _last_uses(self, kept: set[str]) -> dict[str, list[str]]:
         """{name of a call: names that nothing needs after it}.
 
         As a model's own variables go: at gigabytes each, all intermediate
         results at once would not fit.
         """
-        last = {}
+        last: dict[str, str] = {}
         for node in self.graph["nodes"]:
             if node["kind"] != "call":
                 continue
@@ -223,14 +231,15 @@ class Reference:
             for name in names_in([node["args"], list(node["kwargs"].values())]):
                 if name not in self._constants:
                     last[name] = node["name"]
-        freed = {}
+        freed: dict[str, list[str]] = {}
         inputs = {spec.name for spec in self.inputs}
         for name, user in last.items():
             if name not in kept and name not in inputs:
                 freed.setdefault(user, []).append(name)
         return freed
 
-    def _line(self, node, scope, wide):
+    def _line(self, node: dict[str, Any], scope: dict[str, Any],
+              wide: bool | str) -> str:
         is_kept = wide == ROUNDS and is_narrowing(node)
         wide = bool(wide) and not is_kept
         args = [self._text(arg, wide) for arg in node["args"]]
@@ -246,7 +255,7 @@ class Reference:
             call += ".to(torch.float64)"
         return f"{node['name']} = {call}"
 
-    def _text(self, arg, wide):
+    def _text(self, arg: Any, wide: bool) -> str:
         """An argument of docs/reference/graph.md as Python source."""
         if isinstance(arg, list):
             return "[" + ", ".join(self._text(item, wide) for item in arg) + "]"
@@ -270,7 +279,7 @@ class Reference:
         raise TypeError(f"argument of unknown kind {kind!r}")
 
 
-def is_narrowing(node):
+def is_narrowing(node: dict[str, Any]) -> bool:
     """Whether all that a call does is to round to a narrower type than float64."""
     if node["kind"] != "call" or not node["target"].startswith(CASTS):
         return False
@@ -279,7 +288,7 @@ def is_narrowing(node):
                for arg in [*node["args"], *node["kwargs"].values()])
 
 
-def _operator(target):
+def _operator(target: str) -> torch._ops.OpOverload:
     namespace, name, overload = target.split(".")
     found = getattr(getattr(getattr(torch.ops, namespace), name), overload)
     # torch.ops also has functions, which load a library or a module by its name.
@@ -288,14 +297,14 @@ def _operator(target):
     return found
 
 
-def _attribute(name, kind):
+def _attribute(name: str, kind: type) -> str:
     """The source of a value of torch, of that type; TypeError if it has another."""
     if not isinstance(getattr(torch, name), kind):
         raise TypeError(f"{name!r:.100} is no {kind.__name__}")
     return f"torch.{name}"
 
 
-def names_in(args):
+def names_in(args: Iterable[Any]) -> Iterator[str]:
     """Names of the nodes that are arguments, at any depth."""
     for arg in args:
         if isinstance(arg, list):

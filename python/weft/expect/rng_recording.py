@@ -4,6 +4,10 @@ From the same seed float64 draws others than float32 does, and a model that
 draws would have no float64 answer.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import torch
 
 from weft.problem.module_state import rng_state
@@ -21,11 +25,13 @@ _DRAWN = {
 class _Draws(Mode):
     """`drawn`: (operator, what it drew), in order."""
 
-    def __init__(self, drawn):
+    def __init__(self, drawn: list[tuple[str, torch.Tensor]]) -> None:
         super().__init__()
         self._drawn = drawn
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, function: torch._ops.OpOverload, types: object,
+                           args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded not in function.tags:
             return function(*args, **kwargs)
@@ -37,21 +43,32 @@ class _Draws(Mode):
             return self._draw(name, function, args, kwargs)
         return self._may_draw(name, function, args, kwargs)
 
+    def _draw(self, name: str, function: torch._ops.OpOverload, args: tuple[Any, ...],
+              kwargs: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def _may_draw(self, name: str, function: torch._ops.OpOverload,
+                  args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
 
 class Take(_Draws):
     """Within it, what is drawn is written down. LookupError: it can't be."""
 
-    def __init__(self, drawn, device):
+    def __init__(self, drawn: list[tuple[str, torch.Tensor]],
+                 device: torch.device) -> None:
         super().__init__(drawn)
         self._device = device
 
-    def _draw(self, name, function, args, kwargs):
+    def _draw(self, name: str, function: torch._ops.OpOverload, args: tuple[Any, ...],
+              kwargs: dict[str, Any]) -> Any:
         result = function(*args, **kwargs)
         drawn = result[1] if name == "native_dropout" else result
         self._drawn.append((name, drawn.clone()))
         return result
 
-    def _may_draw(self, name, function, args, kwargs):
+    def _may_draw(self, name: str, function: torch._ops.OpOverload,
+                  args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Attention and recurrent layers draw only where they drop."""
         before = rng_state(self._device)
         result = function(*args, **kwargs)
@@ -63,9 +80,10 @@ class Take(_Draws):
 class Give(_Draws):
     """Within it, it is drawn again, as float64. LookupError: it can't be."""
 
-    def _draw(self, name, function, args, kwargs):
+    def _draw(self, name: str, function: torch._ops.OpOverload, args: tuple[Any, ...],
+              kwargs: dict[str, Any]) -> Any:
         then, drawn = self._drawn.pop(0) if self._drawn else ("", None)
-        if then != name:
+        if drawn is None or then != name:
             raise LookupError(f"{name} has not drawn so before")
         if name == "native_dropout":
             x, p, trains = args
@@ -77,5 +95,6 @@ class Give(_Draws):
             return kwargs["out"].copy_(drawn)
         return widen(drawn)
 
-    def _may_draw(self, name, function, args, kwargs):
+    def _may_draw(self, name: str, function: torch._ops.OpOverload,
+                  args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return function(*args, **kwargs)  # it did not

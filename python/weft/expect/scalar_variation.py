@@ -5,9 +5,13 @@ before. Model decides what another number may be: one that it does not take, or
 that gives results of another form, is not tried.
 """
 
+from __future__ import annotations
+
 import math
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.utils._pytree as pytree
@@ -16,6 +20,9 @@ from weft.expect import compare
 from weft.expect.inputs import STRICT_OPERATORS
 from weft.problem.widen import FLOATING
 from weft.expect.summed_terms import TermsTrace
+
+if TYPE_CHECKING:
+    from weft.judge.whole_model import ModelCase, WholeModel
 
 #: So many arguments are looked at, each alone; of more, whichever the seed says.
 NUMBERS_MAX = 6
@@ -45,23 +52,31 @@ class Risky(Exception):
 class CarefulTrace(TermsTrace):
     """One that lets no call be made whose values may be out of range."""
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, function: Any, types: object,
+                           args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
         if any(word in str(function)
                for word in (*STRICT_OPERATORS, *LOOKUPS)):
             raise Risky(str(function))
         return super().__torch_dispatch__(function, types, args, kwargs)
 
 
-def among(arguments):
+def among(arguments: list[Any]) -> list[Number]:
     """The numbers and flags in that list of arguments; None and texts are no
     numbers."""
     leaves, _ = pytree.tree_flatten_with_path(arguments)
-    return [Number(i, f"argument {path[0].idx + 1}{pytree.keystr(path[1:])}", leaf)
+    return [Number(i, f"argument {_place(path)}{pytree.keystr(path[1:])}", leaf)
             for i, (path, leaf) in enumerate(leaves)
             if isinstance(leaf, (bool, int, float))]
 
 
-def others(value):
+def _place(path: pytree.KeyPath) -> int:
+    argument = path[0]
+    assert isinstance(argument, pytree.SequenceKey)
+    return argument.idx + 1
+
+
+def others(value: bool | int | float) -> Sequence[bool | int | float]:
     """Values to try for it, the likeliest to be taken first. All are of its
     sign: an epsilon stays positive. From 0 to 1 they stay there: it may be a
     probability. The second is for what the first does not change: of an
@@ -79,7 +94,9 @@ def others(value):
     return [other for other in (0.75 * value, further) if other != value]
 
 
-def cases(whole, first):
+def cases(
+        whole: WholeModel, first: ModelCase | None
+) -> Iterator[tuple[Number, bool | int | float, ModelCase]]:
     """(Number, its other value, what Model makes of that), one at a time.
     first: the case of get_inputs()'s own numbers, or None if it is too large to
     be kept."""
@@ -100,7 +117,8 @@ def cases(whole, first):
         del found  # before the next is made: it may fill half a device
 
 
-def _found(whole, number, first):
+def _found(whole: WholeModel, number: Number,
+           first: ModelCase | None) -> tuple[bool | int | float, ModelCase] | None:
     """(value, case) of the first value by which the answer of before is wrong,
     else of the first that Model takes; None if it takes none."""
     found = None
@@ -114,7 +132,8 @@ def _found(whole, number, first):
     return found
 
 
-def _case(whole, number, value):
+def _case(whole: WholeModel, number: Number,
+          value: bool | int | float) -> ModelCase | None:
     """None, if Model does not take that value."""
     whole.device.give_back_much()
     bare = whole.bare_case("given", whole.device.generator(whole.seed))
@@ -132,13 +151,13 @@ def _case(whole, number, value):
         return None
 
 
-def _is_finite(case, first):
+def _is_finite(case: ModelCase, first: ModelCase) -> bool:
     """Whether its answer is, where that of before is: nan tells little."""
     return all(bool((now.framework.isfinite() | ~was.framework.isfinite()).all())
                for now, was in zip(case.outputs, first.outputs)
                if now.framework.dtype in FLOATING)
 
 
-def _differs(case, first):
+def _differs(case: ModelCase, first: ModelCase) -> bool:
     before = [expectation.framework for expectation in first.expectations]
     return compare.first_reason(before, case.expectations) != ""

@@ -7,7 +7,10 @@ is held by itself: the root mean square of its errors over that of its values.
 The yardstick is the framework's own worst slice.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,11 +51,11 @@ ELEMENTS_NAMED_MAX = 1 << 22
 class Slices:
     """How large each slice of one output is, and what it may err."""
 
-    shape: tuple
+    shape: tuple[int, ...]
     #: Sums of the squares of what is expected, by partition.
-    sizes: list
+    sizes: list[torch.Tensor]
     #: Which are held, by partition.
-    held: list
+    held: list[torch.Tensor]
     #: Of a slice's root mean square.
     tolerance: float
 
@@ -66,7 +69,7 @@ class Beyond:
     elements: torch.Tensor | None = None  #: its flat places, unless too many
 
 
-def split(shape):
+def split(shape: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
     """(leading dimensions, trailing ones whose elements make a row)."""
     trailing, count = len(shape), 1
     while trailing > 0 and count < ELEMENTS_MIN:
@@ -75,12 +78,12 @@ def split(shape):
     return shape[:trailing], shape[trailing:]
 
 
-def has_slices(shape):
+def has_slices(shape: Sequence[int]) -> bool:
     """Whether there are several, each of enough elements."""
     return any(True for _ in _partitions(shape))
 
 
-def _partitions(shape):
+def _partitions(shape: Sequence[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """(what to call it, dimensions that name a slice)."""
     numel = math.prod(shape)
     leading, trailing = split(shape)
@@ -94,7 +97,8 @@ def _partitions(shape):
             yield f"slice of dimension {dim}", (dim,)
 
 
-def of(truth, framework, is_told, floor, factor):
+def of(truth: torch.Tensor, framework: torch.Tensor, is_told: bool, floor: float,
+       factor: float) -> Slices | None:
     """The slices of an output; None if it has no two that could be held.
 
     `is_told`: whether `truth` is of a wider type than the framework's result.
@@ -118,7 +122,8 @@ def of(truth, framework, is_told, floor, factor):
                   max(TOLERANCE_MIN, FLOOR_TIMES * floor, factor * own))
 
 
-def widen(slices, lossy, truth, factor):
+def widen(slices: Slices, lossy: torch.Tensor, truth: torch.Tensor,
+          factor: float) -> None:
     """Allows so many times what another run of the framework's errs there."""
     errors = _relative(
         _sums(truth.shape, _differences(lossy, truth, truth)), slices.sizes)
@@ -128,13 +133,13 @@ def widen(slices, lossy, truth, factor):
                 slices.tolerance, factor * float(one[held].max()))
 
 
-def learn(slices, drawn):
+def learn(slices: Slices, drawn: Slices) -> None:
     """Holds those that both draws hold, against the worse of the two."""
     slices.held = [one & other for one, other in zip(slices.held, drawn.held)]
     slices.tolerance = max(slices.tolerance, drawn.tolerance)
 
 
-def near(framework, tolerance):
+def near(framework: torch.Tensor, tolerance: float) -> Slices | None:
     """Those of a result that is held against the framework's alone."""
     if not has_slices(framework.shape):
         return None
@@ -143,7 +148,8 @@ def near(framework, tolerance):
                   [size > 0 for size in sizes], tolerance)
 
 
-def hold(got, truth, framework, slices):
+def hold(got: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor,
+         slices: Slices) -> Beyond | None:
     """The first Beyond of a result, or None. Where float64 and the framework
     part, the nearer of both counts."""
     for other in (truth, framework):
@@ -156,7 +162,8 @@ def hold(got, truth, framework, slices):
     return found
 
 
-def _first_beyond(sums, slices, truth):
+def _first_beyond(sums: list[torch.Tensor], slices: Slices,
+                  truth: torch.Tensor) -> Beyond | None:
     errors = _relative(sums, slices.sizes)
     names = _partitions(slices.shape)
     for (name, dims), error, held in zip(names, errors, slices.held):
@@ -178,7 +185,7 @@ def _first_beyond(sums, slices, truth):
     return None
 
 
-def _carriers(truth, elements):
+def _carriers(truth: torch.Tensor, elements: torch.Tensor) -> float:
     """From how many of these elements their size comes: all, if they are alike;
     one, if it is far above the others."""
     values = truth.reshape(-1)[elements.to(truth.device)].double()
@@ -190,7 +197,8 @@ def _carriers(truth, elements):
     return float(squares.sum() ** 2 / squares.square().sum())
 
 
-def _elements(shape, dims, place):
+def _elements(shape: Sequence[int], dims: tuple[int, ...],
+              place: list[int]) -> torch.Tensor | None:
     """The flat places of a slice; None where they would take much memory."""
     count = math.prod(shape) // max(1, math.prod(shape[dim] for dim in dims))
     if count > ELEMENTS_NAMED_MAX:
@@ -205,7 +213,8 @@ def _elements(shape, dims, place):
     return found
 
 
-def _relative(sums, sizes):
+def _relative(sums: list[torch.Tensor],
+              sizes: list[torch.Tensor]) -> list[torch.Tensor]:
     """Roots of the ratios; nothing over nothing is no error."""
     return [torch.where(size > 0, one / size, torch.inf * (one > 0)).nan_to_num(
         nan=0.0, posinf=math.inf).sqrt() for one, size in zip(sums, sizes)]
@@ -222,10 +231,10 @@ class _Squares:
     is_difference: bool
 
     @property
-    def tensors(self):
+    def tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         return self.x, self.want, self.other
 
-    def part(self, start, stop):
+    def part(self, start: int, stop: int) -> torch.Tensor:
         """Those of the elements from `start` to `stop`, flattened."""
         x, want, other = (t.reshape(-1)[start:stop] for t in self.tensors)
         x = x.double()
@@ -239,15 +248,16 @@ class _Squares:
         return _squared(error, x, want, other)
 
 
-def _squares(truth, framework):
+def _squares(truth: torch.Tensor, framework: torch.Tensor) -> _Squares:
     return _Squares(truth, truth, framework, is_difference=False)
 
 
-def _differences(got, truth, other):
+def _differences(got: torch.Tensor, truth: torch.Tensor,
+                 other: torch.Tensor) -> _Squares:
     return _Squares(got, truth, other, is_difference=True)
 
 
-def _squared(values, *parts):
+def _squared(values: torch.Tensor, *parts: torch.Tensor) -> torch.Tensor:
     """Nothing where one of the parts is not finite: those are told by their
     kind, element by element."""
     squares = values * values
@@ -261,7 +271,7 @@ def _squared(values, *parts):
         -LARGEST, LARGEST).square_()
 
 
-def _sums(shape, squares):
+def _sums(shape: Sequence[int], squares: _Squares) -> list[torch.Tensor]:
     """For each partition the sums of those `squares` in each of its slices."""
     leading, trailing = split(shape)
     count, width = math.prod(leading), math.prod(trailing)
@@ -275,7 +285,8 @@ def _sums(shape, squares):
             for _, dims in _partitions(shape)]
 
 
-def _in_steps(squares, count, width):
+def _in_steps(squares: _Squares, count: int,
+              width: int) -> tuple[torch.Tensor, torch.Tensor]:
     """(sums of each row, sums of each column), in one pass."""
     device = squares.tensors[0].device
     step = max(1, elements_at_once(device.type == "cuda") // width)
@@ -289,7 +300,8 @@ def _in_steps(squares, count, width):
     return rows, columns
 
 
-def _of_partition(rows, columns, dims):
+def _of_partition(rows: torch.Tensor, columns: torch.Tensor,
+                  dims: tuple[int, ...]) -> torch.Tensor:
     if len(dims) == rows.dim() and dims == tuple(range(rows.dim())):
         return rows
     [dim] = dims

@@ -1,8 +1,12 @@
 """How many terms an ATen call sums for each element that it gives: rounding
 errors grow with them (docs/explanation/verification.md, `L`)."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from functools import cache
 from math import prod
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -40,15 +44,17 @@ class TermsTrace(operator_trace.Recorder):
     """Of all calls that are made within it, also how many terms they sum
     together: each adds to the error of those before."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self._total = 0
 
     @property
-    def length(self):
+    def length(self) -> int:
         return min(max(1, self._total), UNTOLD)
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, function: Any, types: object,
+                           args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
         result = super().__torch_dispatch__(function, types, args, kwargs)
         told = _told(function, args, result)
         self._total += UNTOLD if told is None else told
@@ -71,7 +77,8 @@ def length_of_graph(graph_module: torch.fx.GraphModule) -> int:
     return min(max(1, total), UNTOLD)
 
 
-def terms(name, args, shapes, results):
+def terms(name: str, args: Sequence[Any], shapes: Sequence[Sequence[int]],
+          results: Sequence[Sequence[int]]) -> int | None:
     """What an element of its results is the sum of; None: it is none of those
     that sum.
 
@@ -100,7 +107,7 @@ def terms(name, args, shapes, results):
     return max(1, ratio, prod(args[1]) if is_window else 1)
 
 
-def _einsum_length(equation, shapes):
+def _einsum_length(equation: str, shapes: Sequence[Sequence[int]]) -> int:
     """Elements that are summed for each of the result's; where an ellipsis or
     an implied result hides letters, all that the largest operand has."""
     operands, arrow, result = equation.replace(" ", "").partition("->")
@@ -108,14 +115,14 @@ def _einsum_length(equation, shapes):
     if not arrow or "." in equation or [*map(len, letters)] != [
             *map(len, shapes)]:
         return max(map(prod, shapes), default=1)
-    extents = {}
+    extents: dict[str, int] = {}
     for names, shape in zip(letters, shapes):
         for letter, extent in zip(names, shape):
             extents[letter] = max(extent, extents.get(letter, 1))
     return prod(n for letter, n in extents.items() if letter not in result)
 
 
-def _told(function, args, result):
+def _told(function: Any, args: Any, result: Any) -> int | None:
     """What is known of a call that was made: 0, if it rounds nothing; None, if
     nothing. Who draws numbers is not known."""
     if (getattr(function, "namespace", "") != "aten"
@@ -143,7 +150,7 @@ def _told(function, args, result):
 
 
 @cache
-def _is_elementwise(name):
+def _is_elementwise(name: str) -> bool:
     """Whether any of its overloads is: not all have the tag."""
     packet = getattr(torch.ops.aten, name, None)
     overloads = packet.overloads() if packet else ()
@@ -152,6 +159,6 @@ def _is_elementwise(name):
         for overload in overloads)
 
 
-def _tensors(nested):
+def _tensors(nested: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(nested)
             if isinstance(leaf, torch.Tensor)]

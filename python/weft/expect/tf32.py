@@ -8,14 +8,21 @@ for TF32, what that may cost is measured for the very data: the reference runs
 again, with these bits cut off, and with them rounded.
 """
 
+from __future__ import annotations
+
 import contextlib
 import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from weft.expect import error_sums
 from weft.problem import precision
 from weft.problem.operator_trace import Mode
+
+if TYPE_CHECKING:
+    from weft.device.device import Device
 
 _KEPT_BITS = ~0x1FFF
 #: Two orders of the same sums in float32 differ by less, by the root of the mean
@@ -29,35 +36,35 @@ _PRODUCTS = ("convolution", "conv1d", "conv2d", "conv3d", "conv_transpose",
 _EXACT_NAMES = {"mm", "bmm", "addmm", "addbmm", "baddbmm", "mv", "addmv", "dot"}
 
 
-def multiplies(names):
+def multiplies(names: Iterable[str]) -> bool:
     """Whether any of these operators has products that may use TF32."""
     return any(_is_product(name) for name in names)
 
 
-def convolves(names):
+def convolves(names: Iterable[str]) -> bool:
     """Whether any of these operators is a convolution."""
     return any("convolution" in name for name in names)
 
 
-def _is_product(name):
+def _is_product(name: str) -> bool:
     base = (name.split(".") + [""])[1]
     return base in _EXACT_NAMES or any(word in base for word in _PRODUCTS)
 
 
-def is_allowed(device):
+def is_allowed(device: torch.device) -> bool:
     """Whether flags let the framework use it on that torch.device."""
     return device.type == "cuda" and (
         torch.backends.cudnn.allow_tf32
         or torch.backends.cuda.matmul.allow_tf32)
 
 
-def is_asked(device):
+def is_asked(device: torch.device) -> bool:
     """Whether the user asked for it, so that kernels may use it, too."""
     return device.type == "cuda" and precision.current() == "tf32"
 
 
 @contextlib.contextmanager
-def forbidden():
+def forbidden() -> Iterator[None]:
     """Within it, the framework computes products in float32."""
     products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
     before = products.allow_tf32, convolutions.allow_tf32
@@ -68,13 +75,13 @@ def forbidden():
         products.allow_tf32, convolutions.allow_tf32 = before
 
 
-def was_used(results, exact):
+def was_used(results: Iterable[torch.Tensor], exact: Iterable[torch.Tensor]) -> bool:
     """Whether the framework's results lost bits that those lack not which were
     made where it is forbidden."""
     return any(_differ(one, other) for one, other in zip(results, exact))
 
 
-def _differ(one, other):
+def _differ(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one.dtype != torch.float32 or one.shape != other.shape:
         return False
     one, other = one.contiguous(), other.contiguous()
@@ -85,17 +92,17 @@ def _differ(one, other):
     return off > _SAME_RMS_MAX**2 * max(1, count)
 
 
-def cut(tensor):
+def cut(tensor: Any) -> Any:
     """A float32 tensor as TF32 holds it: cut off, as tensor cores do …"""
     return _in_tf32(tensor, 0)
 
 
-def rounded(tensor):
+def rounded(tensor: Any) -> Any:
     """… or rounded before. (Near the largest number, that is infinite.)"""
     return _in_tf32(tensor, 1 << 12)
 
 
-def _in_tf32(tensor, added):
+def _in_tf32(tensor: Any, added: int) -> Any:
     if not isinstance(tensor, torch.Tensor) or tensor.dtype != torch.float32:
         return tensor
     made = tensor.clone()
@@ -109,11 +116,13 @@ def _in_tf32(tensor, added):
 class Lossy(Mode):
     """Within it, products see their factors so."""
 
-    def __init__(self, lose):
+    def __init__(self, lose: Callable[[Any], Any]) -> None:
         super().__init__()
         self._lose = lose
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, function: Callable[..., Any], types: object,
+                           args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
         name = str(function)
         if _is_product(name):
             first = 1 if ".add" in name or ".baddbmm" in name else 0
@@ -122,7 +131,8 @@ class Lossy(Mode):
         return function(*args, **(kwargs or {}))
 
 
-def with_losses(device, run, take):
+def with_losses(device: Device, run: Callable[[], Any],
+                take: Callable[[Any], object]) -> None:
     """Takes run() with its products so, in one way after the other."""
     for lose in (cut, rounded):
         device.make_way()

@@ -7,11 +7,15 @@ alone.
 The code is only generated here: nothing of it is built or run.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import os
 import re
 import sys
+from collections.abc import Iterable
+from typing import Any
 from unittest import mock
 
 import torch
@@ -36,7 +40,7 @@ class CannotBeTurned(Exception):
     """What Inductor made is no file that stands alone; the text says why."""
 
 
-def settings():
+def settings() -> contextlib.AbstractContextManager[Any]:
     """Inductor's: it rounds where eager mode does, and keeps nothing."""
     from torch._inductor import config
 
@@ -53,7 +57,7 @@ def settings():
     })
 
 
-def generate(reference):
+def generate(reference: Reference) -> tuple[str, list[torch.Tensor]]:
     """(Inductor's file for that reference, the constants that its code takes
     before the inputs)."""
     from torch._inductor.compile_fx import compile_fx
@@ -61,7 +65,7 @@ def generate(reference):
 
     made = []
 
-    def keep(lowering):
+    def keep(lowering: Any) -> mock.Mock:
         if lowering.constants:
             raise CannotBeTurned("its code holds constants of its own")
         if len(lowering.graph_outputs) != len(reference.outputs):
@@ -87,7 +91,7 @@ def generate(reference):
     return made[0], constants
 
 
-def stand_alone(code, constants):
+def stand_alone(code: str, constants: Iterable[torch.Tensor]) -> str:
     """That file with a kernel_function, and without what only Inductor needs."""
     text = code[:code.index(BENCHMARK)].rstrip()
     has_cpp_only = not re.search(r"\basync_compile\.(?!cpp_pybinding|wait)", text)
@@ -104,7 +108,7 @@ def stand_alone(code, constants):
             "    return call([*CONSTANTS, *inputs])\n")
 
 
-def with_inductors_loader(text):
+def with_inductors_loader(text: str) -> str:
     """In one process: others would outlive whoever loads the file."""
     begin, end = "\nasync_compile = AsyncCompile()", "\nasync_compile.wait(globals())"
     return text.replace(
@@ -115,7 +119,7 @@ def with_inductors_loader(text):
         end, f"{end}\none_process.__exit__(None, None, None)")
 
 
-def with_loader(text):
+def with_loader(text: str) -> str:
     """C++ is built by our loader, and operators are called as PyTorch's."""
     from torch._inductor.cpp_builder import CppTorchDeviceOptions
     from torch._inductor.cpu_vec_isa import pick_vec_isa
@@ -134,14 +138,14 @@ def with_loader(text):
         f"{torch.backends.cpu.get_cpu_capability()!r}, {flags!r})")
 
 
-def constant_text(value):
+def constant_text(value: torch.Tensor) -> str:
     if value.numel() > CONSTANT_ELEMENTS_MAX:
         raise CannotBeTurned(f"it reads a constant of {value.numel()} numbers")
     return (f"torch.tensor({value.flatten().tolist()}, dtype={value.dtype}, "
             f"device={str(value.device)!r}).reshape({tuple(value.shape)})")
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="weft.inductor.stand_alone")
     parser.add_argument("graph")
     parser.add_argument("file")

@@ -1,5 +1,9 @@
 """What a run of Model leaves, in memory that the next one does not write."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
 import torch
 
 from weft.device.arena import same_bytes
@@ -9,7 +13,8 @@ from weft.expect.reference import TensorSpec
 LARGE_ELEMENTS = 1 << 26
 
 
-def of_its_own(results, others):
+def of_its_own(results: Iterable[torch.Tensor],
+               others: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     """Copies of the results; not of the large ones that share their memory
     with nothing, as two of them may be one too many."""
     taken = {t.untyped_storage().data_ptr() for t in others}
@@ -23,7 +28,7 @@ def of_its_own(results, others):
     return made
 
 
-def unless_changed(after, before):
+def unless_changed(after: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
     """`before` itself if forward() left it alone: one copy less is held, and
     nothing has to be worked out of what a candidate should leave there."""
     if after.dtype != before.dtype:
@@ -32,14 +37,15 @@ def unless_changed(after, before):
     return before if same_bytes(flat, before.reshape(-1)) else after
 
 
-def copied_if_changed(after, before):
+def copied_if_changed(after: list[torch.Tensor],
+                      before: list[torch.Tensor]) -> list[torch.Tensor]:
     """That of each tensor, or a copy of it."""
     made = map(unless_changed, after, before)
     return [found if found is was else found.clone()
             for found, was in zip(made, before)]
 
 
-def attributes(model):
+def attributes(model: torch.nn.Module) -> Iterator[torch.Tensor]:
     """Tensors that its modules hold without having registered them."""
     for module in model.modules():
         for value in vars(module).values():
@@ -47,7 +53,7 @@ def attributes(model):
                 yield value
 
 
-def _is_dense(tensor):
+def _is_dense(tensor: torch.Tensor) -> bool:
     """Whether its elements fill its storage, in whatever order."""
     spec = TensorSpec("", tensor.dtype, tuple(tensor.shape), tensor.stride())
     return spec.storage_elements == tensor.numel()

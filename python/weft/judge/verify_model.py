@@ -1,10 +1,14 @@
 """Checks a composed module against the problem's Model (docs/explanation/verification.md)."""
 
+from __future__ import annotations
+
 import contextlib
 import pickle
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,8 +18,17 @@ from weft.expect.inputs import (
     DISTRIBUTIONS, FEW_DISTRIBUTIONS, FLAGS, TOUCHES)
 from weft.device.trace_spans import lap
 from weft.problem.problem import SEED, init_arguments
-from weft.candidate.slot import CandidateFailed
-from weft.judge.verify_subgraph import TF32_REASON, Verdict, is_of_tf32
+from weft.candidate.slot import CandidateFailed, Slot
+from weft.judge.verify_subgraph import (
+    TF32_REASON, ArenaKeeper, Limits, Verdict, is_of_tf32)
+
+if TYPE_CHECKING:
+    from weft.device.arena import Arena
+    from weft.device.device_arena import DeviceArena
+    from weft.judge.job_folders import JobFolders
+    from weft.judge.model_case import ModelCase
+    from weft.judge.whole_model import WholeModel
+    from weft.oracle.warden_client import OutsideFolders
 
 #: A composed module may build its kernels when it is first imported.
 BUILD_ALLOWANCE_MS = 300_000
@@ -32,7 +45,8 @@ HELD_BYTES_MAX = 256 << 20
 _STEPS = ["load", "run", "ran", "export"]
 
 
-def stage_model(content, whole, folders, function_of=None):
+def stage_model(content: bytes, whole: WholeModel, folders: JobFolders | OutsideFolders,
+                function_of: bytes | None = None) -> dict[str, Any]:
     """Copies the module, whose text is `content`, to where the sandbox can read it;
     its job. function_of: the reference's text, if the module has a kernel_function."""
     init = _pickled_arguments(whole)
@@ -49,7 +63,7 @@ def stage_model(content, whole, folders, function_of=None):
     return job
 
 
-def _pickled_arguments(whole):
+def _pickled_arguments(whole: WholeModel) -> bytes | None:
     """What get_init_inputs() gives, or None if that cannot be pickled."""
     torch.manual_seed(SEED)
     given = whole.problem.module.get_init_inputs()
@@ -60,11 +74,13 @@ def _pickled_arguments(whole):
     return None if b"weft_problem" in data else data  # a class of the problem's own
 
 
-def check_model(slot, keeper, whole, job, limits):
+def check_model(slot: Slot, keeper: ArenaKeeper, whole: WholeModel, job: dict[str, Any],
+                limits: Limits) -> Verdict:
     """Construction, then every case; the verdict."""
     start = time.perf_counter()
     verdict = Verdict()
-    controls, first = Controls(), None
+    controls = Controls()
+    first: ModelCase | None = None
     builds = whole.device.is_cuda and builds_when_called(job)
     try:
         arena = keeper.of(whole.buffers.end)
@@ -89,9 +105,9 @@ def check_model(slot, keeper, whole, job, limits):
             following = None if whole.is_large else _following(whole, first)
             if following is not None and _may_be_held(whole):
                 _hold_first(slot, whole, first, limits, verdict, following[1])
-        if not verdict.reason:
+        if not verdict.reason and first is not None:
             _run_case(slot, whole, first, limits, verdict)
-        if not verdict.reason and following is not None:
+        if not verdict.reason and first is not None and following is not None:
             _run_next(slot, whole, first, limits, verdict, following)
         following = None
         if whole.is_large:
@@ -113,7 +129,7 @@ def check_model(slot, keeper, whole, job, limits):
     return verdict
 
 
-def builds_when_called(job):
+def builds_when_called(job: dict[str, Any]) -> bool:
     """Whether the module is one that weft composed of Triton's kernels. One that
     tries variants of them keeps the device for that."""
     with open(job["module"], encoding="utf-8", errors="replace") as file:
@@ -121,7 +137,8 @@ def builds_when_called(job):
     return "_weft_open_triton(" in text and "autotune" not in text
 
 
-def begin(slot, whole, job, arena, limits, verdict):
+def begin(slot: Slot, whole: WholeModel, job: dict[str, Any],
+          arena: Arena | DeviceArena, limits: Limits, verdict: Verdict) -> None:
     """Builds ModelNew in a child and compares it, as built, with Model."""
     whole.buffers.fill_outputs()
     loading = limits.for_loading(whole.device, BUILD_ALLOWANCE_MS)
@@ -143,7 +160,7 @@ def begin(slot, whole, job, arena, limits, verdict):
         verdict.fail("cheated", "no answer about its modules")
 
 
-def _state_difference(got, wanted):
+def _state_difference(got: object, wanted: list[Any]) -> str:
     if not isinstance(got, list):
         return "no list of parameters and buffers"
     for mine, theirs in zip(wanted, got):
@@ -153,7 +170,7 @@ def _state_difference(got, wanted):
     return f"constructor makes {len(got)} parameters and buffers, Model {len(wanted)}"
 
 
-def _described(entry):
+def _described(entry: Any) -> str:
     """A parameter or buffer, by the candidate's own account perhaps: anything."""
     try:
         kind = "the parameter" if entry["parameter"] else "the buffer"
@@ -163,17 +180,17 @@ def _described(entry):
     return text[:200]
 
 
-def _same_values(a, b):
+def _same_values(a: torch.Tensor, b: torch.Tensor) -> bool:
     return bool(((a == b) | ((a != a) & (b != b))).all())
 
 
-def _cases(whole):
+def _cases(whole: WholeModel) -> Iterator[ModelCase]:
     """As get_inputs() gives them, then every distribution that Model takes."""
     generator = whole.device.generator(whole.seed)
     lock = whole.device.lock  # waiting for others is no work of the reference
     until = time.monotonic() - lock.waited_s + REFERENCE_BUDGET_S
 
-    def is_over():
+    def is_over() -> bool:
         return time.monotonic() - lock.waited_s > until
 
     has_flags = any(t.dtype == torch.bool for t in whole.tensors)
@@ -189,15 +206,17 @@ def _cases(whole):
         names = ["given", *(name for name, _ in FEW_DISTRIBUTIONS)]
     if not whole.takes_any_values:
         names = [name for name in names if name in ("given", "uniform")]
-    given = None
+    given: ModelCase | None = None
     for number, name in enumerate(names):
         if number >= ALWAYS_MIN and is_over():
             return
         whole.device.give_back_much()
         try:
             if name == "altered":
+                assert given is not None
                 case = whole.altered(given, generator)
             elif name in TOUCHES:  # of the case before, each
+                assert given is not None
                 case = _touched(whole, given, name, generator, is_over)
             else:
                 case = whole.case(name, generator)
@@ -219,7 +238,8 @@ def _cases(whole):
         del case
 
 
-def _touched(whole, before, how, generator, is_over):
+def _touched(whole: WholeModel, before: ModelCase, how: str, generator: torch.Generator,
+             is_over: Callable[[], bool]) -> ModelCase:
     """That case, but for one element or row of each input: another one, where
     Model's answer stays what it was (a relu's, of what is below zero), as long
     as Model takes it and there is time."""
@@ -238,16 +258,18 @@ def _touched(whole, before, how, generator, is_over):
         if is_over() or any(not torch.equal(one.framework, other.framework)
                             for one, other in pairs):
             break
+    assert found is not None
     return found
 
 
-def _may_be_held(whole):
+def _may_be_held(whole: WholeModel) -> bool:
     """Whether a candidate has room for one more result all the time."""
     size = sum(place.spec.storage_bytes for place in whole.places["outputs"])
     return not whole.is_large and size <= HELD_BYTES_MAX
 
 
-def _following(whole, case):
+def _following(whole: WholeModel,
+               case: ModelCase) -> tuple[ModelCase, list[bool], str | None] | None:
     """WholeModel.following, if Model takes other inputs."""
     for continues in (True, False):
         generator = whole.device.generator(whole.seed + 1)
@@ -260,7 +282,8 @@ def _following(whole, case):
     return None
 
 
-def _hold_first(slot, whole, first, limits, verdict, stay):
+def _hold_first(slot: Slot, whole: WholeModel, first: ModelCase, limits: Limits,
+                verdict: Verdict, stay: list[bool]) -> None:
     """Before the first case runs again: tensors in turn, as many as there were
     calls or a part of that, would hold its results anew."""
     if verdict.cases < 2:  # nothing is held
@@ -271,7 +294,9 @@ def _hold_first(slot, whole, first, limits, verdict, stay):
                      "first, which Model leaves as it is")
 
 
-def _run_next(slot, whole, case, limits, verdict, following):
+def _run_next(slot: Slot, whole: WholeModel, case: ModelCase, limits: Limits,
+              verdict: Verdict,
+              following: tuple[ModelCase, list[bool], str | None]) -> None:
     """The call after that case's goes on to draw where it ended, and leaves its
     results as they are, where Model's does; and those of its first run, many
     calls ago (three tensors in turn outlast the next call)."""
@@ -296,7 +321,8 @@ def _run_next(slot, whole, case, limits, verdict, following):
                      "first, which Model leaves as it is")
 
 
-def _changed(slot, whole, case, limits, stay, held):
+def _changed(slot: Slot, whole: WholeModel, case: ModelCase, limits: Limits,
+             stay: list[bool], held: int) -> int | None:
     """The first of the `held`th results (0: of its first run, -1: of its last)
     that should have stayed and did not."""
     whole.buffers.fill_outputs()
@@ -306,7 +332,8 @@ def _changed(slot, whole, case, limits, stay, held):
                  if stay[number] and compare.compare(view, made).reason), None)
 
 
-def _run_numbers(slot, whole, first, limits, verdict, begin_anew):
+def _run_numbers(slot: Slot, whole: WholeModel, first: ModelCase | None, limits: Limits,
+                 verdict: Verdict, begin_anew: Callable[[], object]) -> None:
     """Other numbers among the arguments. A candidate may refuse one, by an
     exception; it may not give the answer to another."""
     has_refused = False
@@ -321,7 +348,8 @@ def _run_numbers(slot, whole, first, limits, verdict, begin_anew):
         del case  # before the next is made: it may fill half a device
 
 
-def _refuses(slot, whole, case, limits, verdict, number):
+def _refuses(slot: Slot, whole: WholeModel, case: ModelCase, limits: Limits,
+             verdict: Verdict, number: dict[str, Any]) -> bool:
     """Whether the candidate raises an exception in that case."""
     try:
         _run_case(slot, whole, case, limits, verdict, reuse=False,
@@ -335,13 +363,15 @@ def _refuses(slot, whole, case, limits, verdict, number):
     return False
 
 
-def _run_case(slot, whole, case, limits, verdict, builds=False, **how):
+def _run_case(slot: Slot, whole: WholeModel, case: ModelCase, limits: Limits,
+              verdict: Verdict, builds: bool = False, **how: Any) -> None:
     """`builds`: the call compiles kernels, for a minute or more, and others have
     the device meanwhile: what it runs there at last is short."""
     number = verdict.cases
     with lap("write"):
         whole.write(case)
-    within, apart = limits, contextlib.nullcontext()
+    within = limits
+    apart: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if builds:
         within = limits.for_loading(whole.device, FIRST_CALL_ALLOWANCE_MS)
         apart = whole.device.lock.released()
@@ -379,7 +409,7 @@ def _run_case(slot, whole, case, limits, verdict, builds=False, **how):
         _compare(whole, case, verdict, where, expect)
 
 
-def hold_kernels(answer, where):
+def hold_kernels(answer: dict[str, Any], where: str) -> None:
     """A verdict on a composed module is one on its kernels: they must have run.
     (Other numbers among the arguments rightly go to the original.)"""
     why = answer.get("passed_on")
@@ -387,7 +417,8 @@ def hold_kernels(answer, where):
         raise CandidateFailed("not_used", f"{where}: none of its kernels ran: {why}")
 
 
-def _compare(whole, case, verdict, where, expect):
+def _compare(whole: WholeModel, case: ModelCase, verdict: Verdict, where: str,
+             expect: Callable[[float], list[compare.Expected]] | None) -> None:
     """`expect`: perturbed_runs.PerturbedRuns', or None."""
     draws = perturbed_runs.PerturbedRuns(case.expectations, expect)
     for view, made in zip(whole.buffers.output_views, case.expectations):
@@ -406,10 +437,10 @@ def _compare(whole, case, verdict, where, expect):
             verdict.show(compare.precision_shown(finding, made))
 
 
-def _is_of_tf32(whole, case):
+def _is_of_tf32(whole: WholeModel, case: ModelCase) -> bool:
     groups = [len(case.outputs), len(case.inputs_after), len(case.state_after)]
 
-    def allow(wants):
+    def allow(wants: list[compare.Expected]) -> None:
         left = iter(wants)
         whole.allow_tf32(case.leaves, case.state, case.seed,
                          [list(islice(left, count)) for count in groups])
@@ -418,7 +449,7 @@ def _is_of_tf32(whole, case):
                       whole, allow)
 
 
-def layout_difference(answer, wanted):
+def layout_difference(answer: dict[str, Any], wanted: dict[str, Any]) -> str:
     """Empty, or how the results look other than Model's."""
     if answer.get("structure") != wanted["structure"]:
         return "the result is nested otherwise than Model's"

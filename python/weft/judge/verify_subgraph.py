@@ -1,16 +1,30 @@
 """Checks one candidate kernel of a subgraph (docs/explanation/verification.md)."""
 
+from __future__ import annotations
+
 import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 
 from weft.candidate import gpu_package, harness
 from weft.expect import compare, mismatches, perturbed_runs
-from weft.device.arena import BufferSet, new_arena
-from weft.device.device import HOST
+from weft.device.arena import Arena, BufferSet, new_arena
+from weft.device.device import HOST, Device
 from weft.device.trace_spans import lap
-from weft.candidate.slot import CandidateFailed
-from weft.judge.job_folders import NotStaged
+from weft.candidate.slot import CandidateFailed, Slot
+from weft.judge.job_folders import JobFolders, NotStaged
+
+if TYPE_CHECKING:
+    import torch
+
+    from weft.device.device_arena import DeviceArena
+    from weft.expect.expected import Case, CaseMaker, Cases, PassingCases
+    from weft.judge.whole_model import WholeModel
+    from weft.oracle.replies import Mismatch
+    from weft.oracle.warden_client import OutsideFolders
 
 #: The first call in a process pays page faults and thread start-up.
 LOAD_ALLOWANCE_MS = 5000
@@ -32,7 +46,7 @@ class Limits:
     limit_address_space: bool = True
 
     @staticmethod
-    def from_request(request):
+    def from_request(request: dict[str, Any]) -> Limits:
         given = request.get("limits") or {}
         limits = Limits()
         limits.wall_ms = int(given.get("wall_ms", limits.wall_ms))
@@ -40,7 +54,8 @@ class Limits:
         limits.memory_bytes = int(most)
         return limits
 
-    def for_loading(self, device, allowance_ms=LOAD_ALLOWANCE_MS):
+    def for_loading(self, device: Device,
+                    allowance_ms: int = LOAD_ALLOWANCE_MS) -> Limits:
         """The same for the call that loads the candidate."""
         if device.is_cuda:
             allowance_ms += DEVICE_LOAD_ALLOWANCE_MS
@@ -49,7 +64,7 @@ class Limits:
         return replace(self, wall_ms=self.wall_ms + allowance_ms,
                        limit_address_space=limits_space)
 
-    def for_job(self, job, device):
+    def for_job(self, job: dict[str, Any], device: Device) -> Limits:
         """The same for loading that job's candidate."""
         if job.get("kind") in harness.BUILDS_WHEN_LOADED:
             return self.for_loading(device, BUILD_ALLOWANCE_MS)
@@ -69,33 +84,34 @@ class Verdict:
     tolerance: float = 0.0
     #: Some expectation is the framework's alone: float64 had no room.
     lacks_float64: bool = False
-    controls: dict = field(default_factory=dict)
+    controls: dict[str, bool | None] = field(default_factory=dict)
     #: How exact the products were, as the errors show: the candidate's, …
     precision: str = ""
     framework_precision: str = ""  #: The same for PyTorch's own results.
     #: The result of kernelbench_tolerance for a module, if the run asked for it.
-    kernelbench: dict = field(default_factory=dict)
+    kernelbench: dict[str, Any] = field(default_factory=dict)
     #: Of a result refused for its errors, how many times the bound; else 0.
     beyond: float = 0.0
     #: Of a wrong result, the first elements (mismatches.first).
-    mismatches: list = field(default_factory=list)
+    mismatches: list[Mismatch] = field(default_factory=list)
     wall_ms: float = 0.0
 
-    def fail(self, kind, reason):
+    def fail(self, kind: str, reason: str) -> None:
         self.kind, self.reason, self.correct = kind, reason, False
 
-    def show(self, precision):
+    def show(self, precision: str) -> None:
         """Keeps the coarsest one that was seen."""
         if precision:
             self.precision = compare.coarsest({precision, self.precision})
 
-    def show_framework(self, dtypes, used_tf32):
+    def show_framework(self, dtypes: Iterable[torch.dtype],
+                       used_tf32: bool | None) -> None:
         """`dtypes`: of all that it computes."""
         names = {str(dtype).removeprefix("torch.") for dtype in dtypes}
         self.framework_precision = compare.coarsest(
             names | {"tf32"} if used_tf32 else names)
 
-    def hold(self, error, tolerance):
+    def hold(self, error: float, tolerance: float) -> None:
         """Keeps the error that came nearest to its tolerance."""
         if tolerance == 0.0 and error == 0.0:
             return  # an exact output says nothing about rounding
@@ -106,31 +122,31 @@ class Verdict:
 class ArenaKeeper:
     """Keeps one arena and replaces it only when it does not fit."""
 
-    def __init__(self, device=HOST):
+    def __init__(self, device: Device = HOST) -> None:
         self.device = device
-        self._arena = None
+        self._arena: Arena | DeviceArena | None = None
 
-    def of(self, size_bytes):
+    def of(self, size_bytes: int) -> Arena | DeviceArena:
         held = self._arena
-        fits = held is not None and size_bytes <= held.bytes
-        if not fits or (held.bytes > 4 * size_bytes and held.bytes > 1 << 28):
+        if (held is None or size_bytes > held.bytes
+                or (held.bytes > 4 * size_bytes and held.bytes > 1 << 28)):
             self.close()
-            self._arena = new_arena(size_bytes, self.device)
-        return self._arena
+            held = self._arena = new_arena(size_bytes, self.device)
+        return held
 
     @property
-    def is_large(self):
+    def is_large(self) -> bool:
         """Whether others on the device need a share of this."""
         held = self._arena
         return held is not None and self.device.is_large(held.bytes)
 
-    def close(self):
+    def close(self) -> None:
         if self._arena is not None:
             self._arena.close()
             self._arena = None
 
 
-def read_candidate(candidate):
+def read_candidate(candidate: dict[str, Any]) -> bytes:
     """The bytes of a request's candidate. ValueError: the request names none."""
     if candidate.get("kind") not in harness.RUNNERS:
         raise ValueError(f"unknown kind of candidate {candidate.get('kind')!r}")
@@ -141,7 +157,8 @@ def read_candidate(candidate):
         return file.read()
 
 
-def stage(candidate, content, folders):
+def stage(candidate: dict[str, Any], content: bytes,
+          folders: JobFolders | OutsideFolders) -> dict[str, Any]:
     """Copies the candidate to where the sandbox can read it; its job. NotStaged: why
     it cannot run."""
     job = {"kind": candidate["kind"],
@@ -160,7 +177,8 @@ def stage(candidate, content, folders):
     return job
 
 
-def check(slot, keeper, cases, job, limits):
+def check(slot: Slot, keeper: ArenaKeeper, cases: Cases | PassingCases,
+          job: dict[str, Any], limits: Limits) -> Verdict:
     """Runs every case; the verdict."""
     start = time.perf_counter()
     verdict = Verdict()
@@ -184,7 +202,8 @@ def check(slot, keeper, cases, job, limits):
     return verdict
 
 
-def _run_cases(slot, keeper, cases, job, limits, verdict):
+def _run_cases(slot: Slot, keeper: ArenaKeeper, cases: Cases | PassingCases,
+               job: dict[str, Any], limits: Limits, verdict: Verdict) -> None:
     reference = cases.reference
     first = BufferSet(0, reference.inputs, reference.outputs)
     # The second set moves every pointer; large ones overlap to save memory.
@@ -199,14 +218,14 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
     # Made before the candidate's process is waited for: it may still begin.
     case = cases.quick_case(0)
     slot.begin(described, arena, limits.for_job(job, keeper.device))
-    first = None
+    earlier: list[torch.Tensor] | None = None
     for number, (which, chosen) in enumerate(_schedule(cases.count)):
         if number > 0:
             keeper.device.make_way()
             case = cases.quick_case(chosen)
         got = run_case(slot, sets[which].bind(arena), which, case, limits)
         verdict.cases = number + 1
-        again = first if number > 0 and chosen == 0 else None
+        again = earlier if number > 0 and chosen == 0 else None
         reason = _reason(got, again, case, verdict, cases.maker.expect_scaled)
         if reason and case.is_near:
             del case  # before the next is made: it may fill half a device
@@ -216,18 +235,19 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
         if reason:
             if again is None and is_of_tf32(
                     got, case.outputs, cases.maker,
-                    lambda wants, case=case: cases.maker.allow_tf32(
-                        case.storages, wants)):
+                    partial(cases.maker.allow_tf32, case.storages)):
                 verdict.precision = "tf32"
                 reason += TF32_REASON
             what = f"case {number} ({case.distribution}): {reason}"
             return verdict.fail("wrong", what)
         if number == 0:
-            first = [x.clone() for x in got]
+            earlier = [x.clone() for x in got]
         del case
 
 
-def is_of_tf32(got, wants, reference, allow):
+def is_of_tf32(got: Iterable[torch.Tensor], wants: list[compare.Expected],
+               reference: CaseMaker | WholeModel,
+               allow: Callable[[list[compare.Expected]], object]) -> bool:
     """Whether TF32, which the framework did not use, explains these results.
     `allow(wants)` widens expectations by what it costs."""
     if not reference.multiplies or reference.framework_used_tf32:
@@ -240,7 +260,7 @@ def is_of_tf32(got, wants, reference, allow):
         return False
 
 
-def _schedule(count):
+def _schedule(count: int) -> Iterator[tuple[int, int]]:
     """(buffer set, case), the first case twice: see docs/explanation/verification.md. The last case
     is the altered one, which must follow the first case in the same buffers."""
     yield 0, 0
@@ -251,7 +271,8 @@ def _schedule(count):
     yield 1, count - 1
 
 
-def run_case(slot, buffers, which, case, limits):
+def run_case(slot: Slot, buffers: BufferSet, which: int, case: Case,
+             limits: Limits) -> list[torch.Tensor]:
     """Calls the candidate once on fresh buffers; its outputs."""
     with lap("write"):
         buffers.write_inputs(case.storages)
@@ -266,7 +287,11 @@ def run_case(slot, buffers, which, case, limits):
     return buffers.output_views
 
 
-def _reason(got, first, case, verdict, expect_scaled):
+def _reason(
+        got: list[torch.Tensor], first: list[torch.Tensor] | None, case: Case,
+        verdict: Verdict,
+        expect_scaled: Callable[[list[torch.Tensor], float], list[compare.Expected]]
+) -> str:
     """Why these results are wrong, or "". `first`: those of the same inputs
     before, or None."""
     draws = perturbed_runs.PerturbedRuns(
@@ -287,7 +312,8 @@ def _reason(got, first, case, verdict, expect_scaled):
     return "" if first is None else _difference(got, first, case, verdict)
 
 
-def _difference(got, first, case, verdict):
+def _difference(got: list[torch.Tensor], first: list[torch.Tensor], case: Case,
+                verdict: Verdict) -> str:
     """The same inputs twice: other outputs mean a race or hidden state."""
     for x, before, made in zip(got, first, case.outputs):
         if not x.dtype.is_floating_point:

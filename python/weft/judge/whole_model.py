@@ -4,12 +4,15 @@ Makes inputs and state for each case, runs Model on them in float32 and, where
 the model allows it, in float64, and lays out the memory that both sides share.
 """
 
+from __future__ import annotations
+
 import contextlib
 import copy
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.utils._pytree as pytree
@@ -18,9 +21,10 @@ from weft.capture import consecutive_calls
 from weft.expect import compare, inputs, perturbed_runs, scalar_variation, tf32
 from weft.device.arena import BufferSet
 from weft.capture.capture import generators, set_generators
-from weft.device.device import HOST
+from weft.device.device import HOST, Device
 from weft.expect.rng_recording import Give, Take
 from weft.judge import result_copies
+from weft.judge.model_case import KEYS, ModelCase, Seed, are_parted
 from weft.problem.attribute_state import same_values, written_parameter
 from weft.device.trace_spans import lap
 from weft.problem.module_state import (
@@ -43,42 +47,15 @@ from weft.expect.reference import dense
 from weft.problem.widen import FLOATING, WideCasts, wide_default, widen
 from weft.expect.summed_terms import UNTOLD, TermsTrace
 
-#: What a run leaves behind.
-_KEYS = ("outputs", "inputs_after", "state_after")
-#: Of a model that draws: above this, it has drawn others in float64.
-SAME_DRAWS_MAX = 1e-2
-
-
-@dataclass
-class ModelCase:
-    """Inputs and state of one run, and what it should leave behind."""
-
-    distribution: str
-    finite: bool
-    seed: int
-    leaves: list  # tensors only, contiguous, of the values in memory
-    state: list
-    described: dict
-    outputs: list  # of compare.Expected
-    inputs_after: list
-    state_after: list
-
-    @property
-    def expectations(self):
-        return self.outputs + self.inputs_after + self.state_after
-
-    def without_tensors(self):
-        """What `WholeModel.expect_near` asks of another's."""
-        groups = {key: [one.without_tensors() for one in getattr(self, key)]
-                  for key in _KEYS}
-        return replace(self, leaves=[], state=[], **groups)
+if TYPE_CHECKING:
+    from weft.expect.kernelbench_tolerance import Trial
 
 
 class WholeModel:
     """Model, its state, and the shape of its inputs and outputs."""
 
-    def __init__(self, path, seed, precision="framework", device=HOST,
-                 mode="as-is"):
+    def __init__(self, path: str, seed: int, precision: str = "framework",
+                 device: Device = HOST, mode: str = "as-is") -> None:
         self.precision = precision
         self.problem = load_problem(path, mode)
         self.seed = seed
@@ -99,7 +76,7 @@ class WholeModel:
         # Of the first case only shapes are asked, and what changes.
         self._uses_float64 = self.multiplies = False
         #: Whether Model's products are TF32; None: not known yet.
-        self.framework_used_tf32 = None
+        self.framework_used_tf32: bool | None = None
         self._changing = set(self.problem.adopted)
         first = self._traced_case(
             self.bare_case("given", device.generator(seed)))
@@ -122,7 +99,7 @@ class WholeModel:
                 for word in inputs.STRICT_OPERATORS)
             self._forget_values()
 
-    def _traced_case(self, bare):
+    def _traced_case(self, bare: ModelCase) -> ModelCase:
         """That case, with all that is expected; which operators forward()
         calls, and how many terms they sum."""
         trace, self._length = TermsTrace(), UNTOLD
@@ -139,7 +116,7 @@ class WholeModel:
         self.operators = trace.computing
         return expect() if made is None else made
 
-    def _forget_values(self):
+    def _forget_values(self) -> None:
         """Of the inputs given only dtypes and shapes are needed now, and of
         indices their values."""
         self.tensors = [t.to("meta") if t.dtype in FLOATING else t
@@ -150,7 +127,7 @@ class WholeModel:
             for leaf in self._leaves
         ]
 
-    def _layout(self, first):
+    def _layout(self, first: ModelCase) -> None:
         """Where everything lies; outputs travel contiguous."""
         for output in first.outputs:
             refuse_complex(self.problem, output.framework)
@@ -169,13 +146,13 @@ class WholeModel:
         }
 
     @property
-    def bytes_floor(self):
+    def bytes_floor(self) -> int:
         """What one call reads and writes at least."""
         return sum(place.spec.touched_bytes
                    for key in ("inputs", "state", "outputs")
                    for place in self.places[key])
 
-    def job(self):
+    def job(self) -> dict[str, Any]:
         """What both sides need to run: layout and structure, no values."""
         number, template = 0, []
         for leaf in self._leaves:
@@ -196,29 +173,29 @@ class WholeModel:
             "precision": self.precision,
         }
 
-    def write(self, case):
+    def write(self, case: ModelCase | Trial) -> None:
         """Inputs and state of that case into shared memory."""
         kept = case.leaves + case.state
         self.buffers.write_inputs([t.reshape(-1) for t in kept])
         self.buffers.fill_outputs()
 
-    def hide_inputs(self):
+    def hide_inputs(self) -> None:
         """No input is in shared memory until the next is written."""
         leaves = len(self.places["inputs"])
         for storage in self.buffers.input_storages[:leaves]:
             storage.zero_()
         self.device.synchronize()
 
-    def out_of_bounds_write(self, case):
+    def out_of_bounds_write(self, case: ModelCase) -> str:
         kept = case.leaves + case.state
         return self.buffers.out_of_bounds_write([t.reshape(-1) for t in kept])
 
-    def case(self, distribution, generator):
+    def case(self, distribution: str, generator: torch.Generator) -> ModelCase:
         """A case of that distribution; raises what forward() raises."""
         bare = self.bare_case(distribution, generator)
         return self.expect(distribution, bare.seed, bare.leaves, bare.state)
 
-    def bare_case(self, distribution, generator):
+    def bare_case(self, distribution: str, generator: torch.Generator) -> ModelCase:
         """The same, of which nothing is expected yet."""
         seed = int(torch.randint(
             1 << 30, (1,), generator=generator, device=generator.device))
@@ -238,16 +215,17 @@ class WholeModel:
             generator, self._changing)
         return ModelCase(distribution, inputs.is_finite(distribution), seed,
                          self.as_laid_out(leaves), agreed(self.state, state),
-                         None, [], [], [])
+                         {}, [], [], [])
 
-    def altered(self, case, generator):
+    def altered(self, case: ModelCase, generator: torch.Generator) -> ModelCase:
         """That case with few elements of its inputs changed: what was
         remembered by a sample of them is not noticed to be stale."""
         leaves = self.as_laid_out(
             [inputs.altered(t, generator) for t in case.leaves])
         return self.expect("altered", case.seed, leaves, case.state)
 
-    def touched(self, case, how, generator, attempt=0):
+    def touched(self, case: ModelCase, how: str, generator: torch.Generator,
+                attempt: int = 0) -> ModelCase:
         """That case, but for one element or row of each input."""
         leaves = self.as_laid_out(
             [inputs.touched(t, how, generator, attempt)
@@ -255,12 +233,12 @@ class WholeModel:
         return self.expect(how, case.seed, leaves, case.state)
 
     @property
-    def has_alike(self):
+    def has_alike(self) -> bool:
         """Whether an argument is of equal integers or flags, which may be
         others."""
         return any(map(self._is_alike, self.tensors))
 
-    def _is_alike(self, tensor):
+    def _is_alike(self, tensor: torch.Tensor) -> bool:
         if tensor.dtype in FLOATING or tensor.is_complex():
             return False
         # A place that is out of range ends the use of a device.
@@ -270,27 +248,30 @@ class WholeModel:
         return not looks_up and inputs.are_alike(tensor)
 
     @property
-    def tells_ties(self):
+    def tells_ties(self) -> bool:
         """Whether it says which one of equal values it takes."""
         return not any(name.partition(".")[2].startswith(inputs.CHOOSERS)
                        for name in self.operators)
 
-    def as_laid_out(self, leaves):
+    def as_laid_out(self, leaves: list[torch.Tensor]) -> list[torch.Tensor]:
         """The values that they have in memory: not all, where elements of a
         tensor are one there."""
         return [laid_out(t, stride).contiguous()
                 if overlaps(t.shape, stride) else t
                 for t, stride in zip(leaves, self._strides)]
 
-    def _typed_initial(self):
+    def _typed_initial(self) -> Iterator[torch.Tensor]:
         """Initial values, still telling parameters from buffers."""
         for (_, tensor), value in zip(self.state, self.initial):
             if isinstance(tensor, torch.nn.Parameter):
                 value = torch.nn.Parameter(value, requires_grad=False)
             yield value
 
-    def expect(self, distribution, seed, leaves, state,
-               within=contextlib.nullcontext()):
+    def expect(
+            self, distribution: str, seed: Seed, leaves: list[torch.Tensor],
+            state: list[torch.Tensor],
+            within: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+    ) -> ModelCase:
         """Runs Model, within that context; the case with all that is expected
         of it."""
         before = self.device.peak_bytes()
@@ -320,21 +301,23 @@ class WholeModel:
                 compare.framework_used_tf32(one)
         if self.multiplies and tf32.is_asked(self.device.torch):
             self.allow_tf32(leaves, state, seed, made)
-        if is_wide and narrow["drew"] and _parted(made):
+        if is_wide and narrow["drew"] and are_parted(made):
             self._uses_float64 = False
             return self.expect(distribution, seed, leaves, state)
         return ModelCase(
             distribution, inputs.is_finite(distribution), seed, leaves, state,
             narrow["described"], *made)
 
-    def _against(self, leaves, state, narrow, wide):
+    def _against(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
+                 narrow: dict[str, Any],
+                 wide: dict[str, Any] | None) -> list[list[compare.Expected]]:
         """For each kind of what a run leaves the expectations of Model's results,
         by float64's, which go."""
         made = []
-        for key in _KEYS:
+        for key in KEYS:
             results = narrow[key]
             truths = wide.pop(key) if wide else [None] * len(results)
-            before = {"inputs_after": leaves, "state_after": state}.get(
+            before: list[Any] = {"inputs_after": leaves, "state_after": state}.get(
                 key, [None] * len(results))
             made.append([
                 compare.untouched(name, x) if x is was else
@@ -343,7 +326,7 @@ class WholeModel:
                     self._names(key, len(results)), results, before, truths)])
         return made
 
-    def expect_scaled(self, case, factor):
+    def expect_scaled(self, case: ModelCase, factor: float) -> list[compare.Expected]:
         """What is expected of the inputs of that case times that factor; of its
         state times that, where no input is of a floating type."""
         leaves, state = case.leaves, case.state
@@ -354,57 +337,62 @@ class WholeModel:
         return self.expect(
             case.distribution, case.seed, leaves, state).expectations
 
-    def allow_tf32(self, leaves, state, seed, made):
+    def allow_tf32(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
+                   seed: Seed, made: list[list[compare.Expected]]) -> None:
         """Widens these expectations (a list for each of what a run leaves) by
         what TF32 costs on that data."""
         tf32.with_losses(
             self.device, lambda: self._run(self.model, leaves, state, seed),
             partial(self._allow, made))
 
-    def _used_tf32(self, narrow, leaves, state, seed):
+    def _used_tf32(self, narrow: dict[str, Any], leaves: list[torch.Tensor],
+                   state: list[torch.Tensor], seed: Seed) -> bool:
         """What the library chose to do, it does for all data of a shape."""
         if not self.multiplies or not tf32.is_allowed(self.device.torch):
             return False
         if self.framework_used_tf32 is None:
             exact = self._in_float32(leaves, state, seed)
-            used = any(tf32.was_used(narrow[key], exact[key]) for key in _KEYS)
+            used = any(tf32.was_used(narrow[key], exact[key]) for key in KEYS)
             if not used:
                 self.device.assert_not_short()
             self.framework_used_tf32 = used
         return self.framework_used_tf32
 
-    def _in_float32(self, leaves, state, seed):
+    def _in_float32(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
+                    seed: Seed) -> dict[str, Any]:
         return self._run(self.model, leaves, state, seed,
                          within=tf32.forbidden())
 
-    def _length_for(self, result, truth):
+    def _length_for(self, result: torch.Tensor, truth: torch.Tensor | None) -> int:
         """The longest sum that is behind a result; the cap, where no answer in
         a wider type says what rounding makes of ill-conditioned steps."""
         is_wider = (truth is not None and truth.shape == result.shape
                     and truth.dtype.itemsize > result.dtype.itemsize)
         return self._length if is_wider else UNTOLD
 
-    def expect_near(self, leaves, state, like):
+    def expect_near(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
+                    like: ModelCase) -> ModelCase:
         """The same by Model's answer alone, for other data of the same kind
         as that case's is of: compare.near says what may be concluded."""
         narrow = self.run_eager(leaves, state, like.seed)
         made = [list(map(compare.near, narrow[key], getattr(like, key)))
-                for key in _KEYS]
+                for key in KEYS]
         return ModelCase(like.distribution, like.finite, like.seed, leaves,
                          state, narrow["described"], *made)
 
     @staticmethod
-    def _allow(made, lossy):
-        for key, group in zip(_KEYS, made):
+    def _allow(made: list[list[compare.Expected]], lossy: dict[str, Any]) -> None:
+        for key, group in zip(KEYS, made):
             for one, result in zip(group, lossy[key]):
                 compare.allow(one, result)
 
-    def _names(self, key, count):
+    def _names(self, key: str, count: int) -> list[str]:
         if key == "state_after":
             return [name for name, _ in self.state]
         return [f"{key.split('_')[0].rstrip('s')}{i}" for i in range(count)]
 
-    def run_eager(self, leaves, state, seed):
+    def run_eager(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
+                  seed: Seed) -> dict[str, Any]:
         """What Model leaves of them: outputs, state_after, described; whether
         it drew random numbers, and the generators' states after that."""
         with lap("framework"):
@@ -412,8 +400,12 @@ class WholeModel:
         made["drawn"] = generators(self.device.torch)
         return made
 
-    def _run(self, model, leaves, state, seed, take=lambda tensor: tensor,
-             within=contextlib.nullcontext()):
+    def _run(
+            self, model: torch.nn.Module, leaves: list[torch.Tensor],
+            state: list[torch.Tensor], seed: Seed,
+            take: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
+            within: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+    ) -> dict[str, Any]:
         """One forward() on copies of the leaves, as `take` gives them."""
         from weft.candidate.model_runner import describe, lie, tensor_leaves
 
@@ -444,14 +436,15 @@ class WholeModel:
             "drew": drawn != rng_state(self.device.torch),
         }
 
-    def _begin_draws(self, seed):
+    def _begin_draws(self, seed: Seed) -> None:
         """`seed`: or the generators' states."""
         if isinstance(seed, int):
             torch.manual_seed(seed)
         else:
             set_generators(self.device.torch, seed)
 
-    def following(self, case, generator, continues):
+    def following(self, case: ModelCase, generator: torch.Generator,
+                  continues: bool) -> tuple[ModelCase, list[bool], str | None]:
         """(A case for the call after that one's, which seeds nothing; which of
         that one's results Model then leaves as they are; rng_digest, if it leaves
         that). `continues`: by what Model counts, and has set up by then. Raises
@@ -481,7 +474,7 @@ class WholeModel:
         later = self.expect("next", drawn, leaves, state)
         return later, stay, None if draws else digest
 
-    def with_number(self, leaf, value):
+    def with_number(self, leaf: int, value: bool | int | float) -> WholeModel:
         """The same, where forward() is given that value for that leaf of its
         arguments. By a twin of Model: what it keeps in Python must not change
         for who is judged next."""
@@ -492,13 +485,13 @@ class WholeModel:
         other._leaves[leaf] = value
         return other
 
-    def has_room_for(self, described):
+    def has_room_for(self, described: dict[str, Any]) -> bool:
         """Whether results that look so are of the shapes that memory is kept for."""
         from weft.candidate.model_runner import fits
 
         return fits(described, self.described["outputs"])
 
-    def fits(self, bare, trace):
+    def fits(self, bare: ModelCase, trace: TermsTrace) -> bool:
         """Whether the results of that case fit the memory that is kept for
         them; its tolerances are by the calls of this run from now on. Raises
         what forward() raises."""
@@ -519,7 +512,8 @@ class WholeModel:
         self.framework_used_tf32 = None
         return self.has_room_for(made["described"])
 
-    def _called(self, mine, state, seed):
+    def _called(self, mine: list[torch.Tensor], state: list[torch.Tensor],
+                seed: Seed) -> Any:
         """Model's result, as it gives it."""
         self.device.make_way()
         self._held.put(state)
@@ -530,20 +524,21 @@ class WholeModel:
         finally:
             self._held.rewind()
 
-    def _given(self, seed):
+    def _given(self, seed: int) -> list[torch.Tensor]:
         """The tensors that get_inputs() gives after that seed, contiguous."""
         given = make_inputs(self.problem, seed, self.device.torch)
         return [t.detach().contiguous() for t in pytree.tree_leaves(given)
                 if isinstance(t, torch.Tensor)]
 
-    def drawn(self, seed):
+    def drawn(self, seed: int) -> list[torch.Tensor] | None:
         """What get_inputs() gives after that seed; None, if of another form."""
         leaves = self._given(seed)
         form = [(t.dtype, t.shape) for t in leaves]
         same = form == [(t.dtype, t.shape) for t in self.tensors]
         return leaves if same else None
 
-    def takes(self, leaves, state, seed):
+    def takes(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
+              seed: Seed) -> bool:
         """Whether Model runs on them."""
         try:
             self._run(self.model, leaves, state, seed)
@@ -553,7 +548,7 @@ class WholeModel:
             return False
         return True
 
-    def arguments(self, tensors):
+    def arguments(self, tensors: Iterable[torch.Tensor]) -> Any:
         """forward()'s arguments, with these tensors in them."""
         left = iter(tensors)
         filled = [
@@ -562,14 +557,17 @@ class WholeModel:
         ]
         return pytree.tree_unflatten(filled, self.treespec)
 
-    def _draws_of(self, leaves, state, seed):
+    def _draws_of(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
+                  seed: Seed) -> Give:
         """A context that draws what Model draws in such a run."""
-        drawn = []
+        drawn: list[tuple[str, torch.Tensor]] = []
         with Take(drawn, self.device.torch):
             self._run(self.model, leaves, state, seed)
         return Give(drawn)
 
-    def _run_wide(self, leaves, state, seed, bytes_narrow, draws, casts):
+    def _run_wide(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
+                  seed: Seed, bytes_narrow: int, draws: bool,
+                  casts: WideCasts) -> dict[str, Any] | None:
         """The float64 results, or None where the model has none."""
         if not self._uses_float64 or 3 * bytes_narrow > self.device.free_bytes():
             return None
@@ -589,12 +587,7 @@ class WholeModel:
         return None
 
 
-def _reset_compiler():
+def _reset_compiler() -> None:
     """What torch.compile was given within a trace, it leaves alone for good."""
     if "torch._dynamo" in sys.modules:
         torch._dynamo.reset()
-
-
-def _parted(made):
-    errors = [one.framework_error for group in made for one in group]
-    return max(errors, default=0.0) > SAME_DRAWS_MAX

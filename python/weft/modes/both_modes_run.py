@@ -9,10 +9,14 @@ the mode, and one ModelNew that takes the kernels of the mode that it is in.
 The same command again goes on where it was.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from weft.build import packages
 from weft.modes import both_modes_text
@@ -26,7 +30,7 @@ from weft.shown_text import table_cell
 RUN_SHARE = 0.35
 NEAR_PATH = os.path.join("composed", "kernelbench", "model_new.py")
 #: Of a module that is, in a mode, the framework's own forward.
-NO_KERNELS = {"ours": [], "externs": {}}
+NO_KERNELS: dict[str, Any] = {"ours": [], "externs": {}}
 UNTIMED = {"candidate": None, "over_eager": None, "over_compile": None}
 
 
@@ -34,7 +38,7 @@ class Ended(Exception):
     """With this exit code; what there is to say was said."""
 
 
-def begin(settings):
+def begin(settings: dict[str, Any]) -> None:
     """Makes the folder, or finds that it is this command's."""
     out, asked = settings["out"], {
         name: settings[name] for name in ("problem", "run_flags")}
@@ -48,7 +52,7 @@ def begin(settings):
     write_text(json.dumps(asked), out, "modes.json")
 
 
-def search(settings, mode):
+def search(settings: dict[str, Any], mode: str) -> dict[str, Any]:
     """The result.json of that mode's run."""
     folder = os.path.join(settings["out"], mode)
     result = read_json(folder, "result.json")
@@ -71,7 +75,7 @@ def search(settings, mode):
     return result
 
 
-def compose(settings, results):
+def compose(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
     """Writes the module, with the kernels that hold in it as a whole; its
     verdict and timing are each result's from then on. So with the module near to
     eager, where a mode's kernels are not."""
@@ -86,7 +90,7 @@ def compose(settings, results):
                                  os.path.join(settings["out"], "build"))
 
 
-def compose_own(settings, results):
+def compose_own(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
     texts = {mode: read_text(settings["out"], mode, "composed", "model_new.py")
              for mode, result in results.items() if result["verdict"]["correct"]}
     for mode in results.keys() - texts.keys():
@@ -109,7 +113,7 @@ def compose_own(settings, results):
                     f"module for both: see {settings['out']}/eval and train")
 
 
-def compose_near(settings, results):
+def compose_near(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
     """One more module, where kernels of the first are far from eager: of each
     mode those that are near, its run's second module where the first is far.
     `kernelbench_module` of each result is what holds of it there; None: there is none."""
@@ -126,6 +130,7 @@ def compose_near(settings, results):
     texts = {mode: text for mode, (text, _) in found.items()}
     if len(results) == 1:
         (mode, (text, module)), = found.items()
+        assert text is not None  # a module that is wanted is far, and has a second
         write_text(text, path)
         results[mode]["kernelbench_module"] = module
         return
@@ -145,7 +150,8 @@ def compose_near(settings, results):
             "timing": timing or UNTIMED}
 
 
-def near_in(settings, mode, result):
+def near_in(settings: dict[str, Any], mode: str,
+            result: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
     """(text, kernelbench_module) of what that mode's run found near to eager: its first
     module, its second, or no text: the framework's own."""
     folder = (settings["out"], mode, "composed")
@@ -159,12 +165,17 @@ def near_in(settings, mode, result):
              "externs": result["externs"]})
 
 
-def hold(settings, results, texts, path, why_not):
+def hold(
+        settings: dict[str, Any], results: dict[str, dict[str, Any]],
+        texts: dict[str, str | None], path: str,
+        why_not: Callable[[dict[str, Any]], str]
+) -> tuple[dict[str, tuple[dict[str, Any], dict[str, Any] | None]], dict[str, str]]:
     """Writes the module of these texts and judges it in each mode. Texts leave
     for which `why_not` of their verdict has a reason, until the rest holds:
     ({mode: (verdict, timing or None)}, {mode: reason}). Where no text is left,
     there is no file."""
-    judged, refused = {}, {}
+    judged: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {}
+    refused: dict[str, str] = {}
     while any(texts.values()):
         write_text(both_modes_text.write(texts), path)
         before = len(refused)
@@ -172,7 +183,7 @@ def hold(settings, results, texts, path, why_not):
             say(settings, f"checking ModelNew in {mode} mode")
             try:
                 judged[mode] = judge(settings, settings["problem"], path, mode,
-                                     result["timed"] and texts[mode])
+                                     bool(result["timed"] and texts[mode]))
             except NotJudged as error:
                 raise Ended(EXIT_FAILED, "ModelNew could not be judged in "
                             f"{mode} mode: {error}") from None
@@ -186,40 +197,40 @@ def hold(settings, results, texts, path, why_not):
     return judged, refused
 
 
-def why_wrong(verdict):
+def why_wrong(verdict: dict[str, Any]) -> str:
     return "" if verdict["correct"] else verdict["reason"]
 
 
-def why_far(verdict):
+def why_far(verdict: dict[str, Any]) -> str:
     return why_wrong(verdict) or (
         verdict["kernelbench"]["reason"] if is_far(verdict) else "")
 
 
-def is_far(verdict):
+def is_far(verdict: dict[str, Any]) -> bool:
     """By KernelBench's own rule; of what is wrong, or older, nobody asks."""
     found = verdict.get("kernelbench")
-    return bool(found) and found["outcome"] == "outside"
+    return found["outcome"] == "outside" if found else False
 
 
-def drop_kernels(result, reason):
+def drop_kernels(result: dict[str, Any], reason: str) -> None:
     """From there on the mode is the framework's own."""
     for one in result["subgraphs"]:
         one["ours"] = False
     result["why_no_kernel"] = f"ours were refused: {reason}"
 
 
-def has_kernels(result):
+def has_kernels(result: dict[str, Any]) -> bool:
     return not result["why_no_kernel"]
 
 
-def over(result, party="eager"):
+def over(result: dict[str, Any], party: str = "eager") -> float | None:
     """How many times faster its kernels are; None: not timed, or there are
     none."""
     found = result["timing"].get(f"over_{party}")
     return found["ratio"] if found and has_kernels(result) else None
 
 
-def sentence(mode, result):
+def sentence(mode: str, result: dict[str, Any]) -> str:
     verdict = result["verdict"]
     if not verdict["correct"]:
         return f"{mode}: not verified: {verdict['reason']}"
@@ -231,7 +242,7 @@ def sentence(mode, result):
     return f"{mode}: {', '.join(ratios) or 'not timed'}"
 
 
-def near_words(results):
+def near_words(results: dict[str, dict[str, Any]]) -> str:
     """By KernelBench's own rule, where the module is not near to eager."""
     far = [mode for mode, one in results.items() if is_far(one["verdict"])]
     if not far:
@@ -245,7 +256,7 @@ def near_words(results):
     return f"{said}, {NEAR_PATH} is{': ' if ratios else ''}{', '.join(ratios)}"
 
 
-def conclude(settings, results):
+def conclude(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> int:
     """Writes what was found; the exit code. Who asks for one number is told
     the mode that gains least."""
     is_right = all(result["verdict"]["correct"] for result in results.values())
@@ -281,7 +292,8 @@ def conclude(settings, results):
     return code
 
 
-def report(settings, results, said):
+def report(settings: dict[str, Any], results: dict[str, dict[str, Any]],
+           said: str) -> str:
     lines = [f"# {os.path.basename(settings['problem'])}, in both modes", "",
              said, "",
              "| mode | verdict | ours ms | eager ms | over eager "
@@ -302,7 +314,7 @@ def report(settings, results, said):
     return "\n".join(lines) + "\n"
 
 
-def work(settings):
+def work(settings: dict[str, Any]) -> int:
     begin(settings)
     results = {}
     for mode in MODES:
@@ -313,7 +325,7 @@ def work(settings):
     return conclude(settings, results)
 
 
-def main(text):
+def main(text: str) -> int:
     """The exit code of `weft run --mode both` with these settings, as JSON."""
     settings = json.loads(text)
     try:

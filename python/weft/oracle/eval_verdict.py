@@ -4,26 +4,33 @@ The candidate defines ModelNew (KernelBench) or kernel_function (KernelAgent).
 It is judged as a composed module is (verify_model.py), then timed.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import re
 import sys
+from typing import TYPE_CHECKING, Any
 
 from weft.judge import verify_model
 from weft.judge.job_folders import NotStaged
 from weft.oracle import judge_kernelbench_tolerance
 from weft.problem import operator_trace
-from weft.timing import time_model
 from weft.timing.timing import NotTimed
 from weft.problem.problem import ProblemError
 from weft.candidate.slot import CandidateFailed
 from weft.judge.verify_subgraph import Limits, Verdict
 
+if TYPE_CHECKING:
+    from weft.judge.whole_model import WholeModel
+    from weft.oracle.oracle import Oracle
+    from weft.oracle.replies import TimingReply
+
 _IMPORTS_TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.MULTILINE)
 _DEFINES = "(?:class|def)\\s+{0}\\b|^\\s*{0}\\s*[:=]|import\\b.*\\b{0}\\b"
 
 
-def evaluate(oracle, request):
+def evaluate(oracle: Oracle, request: dict[str, Any]) -> dict[str, Any]:
     """docs/reference/worker-protocol.md's `evaluation`."""
     text = _read(request["candidate"])
     contract = contract_of(text, request["candidate"])
@@ -33,10 +40,11 @@ def evaluate(oracle, request):
             "wrong_result", "the reference's forward() returns no tensor, and "
             "changes none: there is nothing to hold a candidate against")
     limits = Limits.from_request(request)
+    job: dict[str, Any] = {}
     try:
         job = stage(oracle, request, contract, whole)
     except NotStaged as why:
-        job, verdict = None, Verdict(kind="crashed", reason=str(why))
+        verdict = Verdict(kind="crashed", reason=str(why))
     else:
         verdict = verify_model.check_model(
             oracle.slot, oracle.keeper, whole, job, limits)
@@ -66,13 +74,13 @@ def evaluate(oracle, request):
     return {"evaluation": found}
 
 
-def _changes_anything(whole):
+def _changes_anything(whole: WholeModel) -> bool:
     case = whole.case("given", whole.device.generator(whole.seed))
     return not all(one.is_untouched
                    for one in [*case.inputs_after, *case.state_after])
 
 
-def _read(path):
+def _read(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -83,7 +91,7 @@ def _read(path):
         ) from None
 
 
-def contract_of(text, path):
+def contract_of(text: str, path: str) -> str:
     """Which of the two names the file defines: how it will be called."""
     for name in ("ModelNew", "kernel_function"):
         if re.search(_DEFINES.format(name), text, re.MULTILINE):
@@ -95,7 +103,7 @@ def contract_of(text, path):
     )
 
 
-def why_untimed(request, text):
+def why_untimed(request: dict[str, Any], text: str) -> str:
     """Empty, or why this candidate gets no times."""
     if not request.get("baselines"):
         return "not asked for"
@@ -104,7 +112,8 @@ def why_untimed(request, text):
     return ""
 
 
-def stage(oracle, request, contract, whole):
+def stage(oracle: Oracle, request: dict[str, Any], contract: str,
+          whole: WholeModel) -> dict[str, Any]:
     """The candidate's job, in folders that no candidate wrote to before."""
     function_of = None
     if contract == "kernel_function":
@@ -113,7 +122,8 @@ def stage(oracle, request, contract, whole):
     return oracle.stage_model(request["candidate"], whole, function_of)
 
 
-def _trace(oracle, whole, job, limits, found, verdict):
+def _trace(oracle: Oracle, whole: WholeModel, job: dict[str, Any], limits: Limits,
+           found: dict[str, Any], verdict: Verdict) -> None:
     """What the framework did for it, by the candidate's own account. Who hangs
     here would hang in each process that is still to come."""
     arena = oracle.keeper.of(whole.buffers.end)
@@ -152,16 +162,12 @@ def _trace(oracle, whole, job, limits, found, verdict):
         )
 
 
-def _time(oracle, whole, job, request, limits, found, verdict):
-    path = os.path.abspath(request["problem"])
+def _time(oracle: Oracle, whole: WholeModel, job: dict[str, Any],
+          request: dict[str, Any], limits: Limits, found: dict[str, Any],
+          verdict: Verdict) -> None:
     try:
         found["timing"] = oracle.timer.time_model(
-            lambda: time_model.ModelBench(whole, path),
-            ("model", *oracle.whole_key),
-            job,
-            request,
-            limits,
-        )
+            *oracle.model_bench(whole, request), job, request, limits)
     except NotTimed as busy:
         found["untimed"] = f"not timed: {busy}"
         verdict.fail("not_timed", found["untimed"])
@@ -169,7 +175,7 @@ def _time(oracle, whole, job, request, limits, found, verdict):
     _hold_timing(found["timing"], verdict)
 
 
-def _hold_timing(timing, verdict):
+def _hold_timing(timing: TimingReply, verdict: Verdict) -> None:
     """A candidate may fall while it is timed."""
     kind, _, reason = timing["rejected"].partition(": ")
     if kind:

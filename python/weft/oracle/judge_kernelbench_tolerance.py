@@ -2,19 +2,30 @@
 kernelbench_tolerance.py. One draw serves both, since drawing on the processor takes
 longest."""
 
+from __future__ import annotations
+
 import dataclasses
 import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from weft.expect import kernelbench_tolerance
-from weft.expect.kernelbench_tolerance import FAILED, FAR, NEAR, NearEager, NotJudged
+from weft.expect.kernelbench_tolerance import (
+    FAILED, FAR, NEAR, NearEager, NotJudged, Trial)
 from weft.device.trace_spans import lap
 from weft.judge import verify_model
 from weft.problem.problem import is_out_of_memory, short
 from weft.candidate.slot import CandidateFailed
-from weft.judge.verify_subgraph import Verdict
-from weft.timing.timing import TimingFailed
+from weft.judge.verify_subgraph import Limits, Verdict
+from weft.timing.timing import Lent, TimingFailed
+
+if TYPE_CHECKING:
+    from weft.device.arena import Arena
+    from weft.device.device_arena import DeviceArena
+    from weft.judge.whole_model import WholeModel
+    from weft.oracle.oracle import Oracle
 
 #: KernelBench draws on the processor, which takes many seconds for gigabytes: no
 #: further draw is begun after so many. `draws` says how many there were.
@@ -23,12 +34,13 @@ DRAWS_MAX_S = 10.0
 _STEPS = ["load", "run", "export"]
 
 
-def judge(oracle, whole, job, limits, request):
+def judge(oracle: Oracle, whole: WholeModel, job: dict[str, Any], limits: Limits,
+          request: dict[str, Any]) -> dict[str, Any]:
     """The NearEager of the candidate `job`, as a dictionary. torch.compile's
     is looked at where the request names that baseline. The first draw is the
     oracle's, where that made it before there was room on the device."""
     found = NearEager(tolerance=kernelbench_tolerance.tolerance_of(whole))
-    parties = [_Candidate(oracle, whole, job, limits, found)]
+    parties: list[_Party] = [_Candidate(oracle, whole, job, limits, found)]
     if "compile" in request.get("baselines", ()):
         parties.append(_Compiled(oracle, whole, request, found))
     try:
@@ -67,7 +79,7 @@ def judge(oracle, whole, job, limits, request):
     return dataclasses.asdict(found)
 
 
-def end_all(parties, reason):
+def end_all(parties: Iterable[_Party], reason: str) -> None:
     """Without an answer, but those that were far before."""
     for party in parties:
         if party.is_open:
@@ -79,10 +91,30 @@ class _Party:
 
     is_open = True
 
-    def __init__(self, whole, found):
+    def __init__(self, whole: WholeModel, found: NearEager) -> None:
         self.whole, self.found = whole, found
 
-    def hold(self, trial, number):
+    def begin(self, owner: _Party) -> None:
+        """`owner` of the arena."""
+        raise NotImplementedError
+
+    def call(self, trial: Trial) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def measured(self) -> NearEager:
+        """Where it is kept how far its results are."""
+        raise NotImplementedError
+
+    def end(self, outcome: str, reason: str) -> None:
+        raise NotImplementedError
+
+    def arena(self) -> Arena | DeviceArena:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def hold(self, trial: Trial, number: int) -> None:
         if not self.is_open:
             return
         self.whole.write(trial)
@@ -102,20 +134,21 @@ class _Party:
             self.end(FAR, f"draw {number}: {reason}")
         self.rest()
 
-    def rest(self):
+    def rest(self) -> None:
         """After each call: large things go."""
 
-    def passed(self):
+    def passed(self) -> None:
         if self.is_open:
             self.end(NEAR, "")
 
 
 class _Candidate(_Party):
-    def __init__(self, oracle, whole, job, limits, found):
+    def __init__(self, oracle: Oracle, whole: WholeModel, job: dict[str, Any],
+                 limits: Limits, found: NearEager) -> None:
         super().__init__(whole, found)
         self.oracle, self.job, self.limits = oracle, job, limits
 
-    def begin(self, owner):
+    def begin(self, owner: _Party) -> None:
         """`owner` of the arena."""
         arena = owner.arena() if owner is not self else self.oracle.keeper.of(
             self.whole.buffers.end)
@@ -130,28 +163,30 @@ class _Candidate(_Party):
         if verdict.reason:
             self.end(FAR, verdict.reason)
 
-    def call(self, trial):
+    def call(self, trial: Trial) -> dict[str, Any]:
         return self.oracle.slot.call(
             self.limits.wall_ms, steps=_STEPS, seed=trial.seed,
             parameters=True, reuse=False)[0]
 
-    def measured(self):
+    def measured(self) -> NearEager:
         return self.found
 
-    def end(self, outcome, reason):
+    def end(self, outcome: str, reason: str) -> None:
         self.is_open = False
         self.found.outcome, self.found.reason = outcome, reason
 
-    def close(self):
+    def close(self) -> None:
         self.oracle.slot.dismiss()
 
 
 class _Compiled(_Party):
-    def __init__(self, oracle, whole, request, found):
+    def __init__(self, oracle: Oracle, whole: WholeModel, request: dict[str, Any],
+                 found: NearEager) -> None:
         super().__init__(whole, found)
-        self.oracle, self.request, self.lender = oracle, request, None
+        self.oracle, self.request = oracle, request
+        self.lender: Lent | None = None
 
-    def begin(self, owner):
+    def begin(self, owner: _Party) -> None:
         timer = self.oracle.model_timer
         try:
             self.lender = timer.lend_compiled(
@@ -161,25 +196,26 @@ class _Compiled(_Party):
         if self.lender.error:
             self.end(FAILED, self.lender.error)
 
-    def arena(self):
+    def arena(self) -> Arena | DeviceArena:
         if self.lender is None:  # its process broke
             return self.oracle.keeper.of(self.whole.buffers.end)
         return self.lender.arena
 
-    def call(self, trial):
+    def call(self, trial: Trial) -> dict[str, Any]:
+        assert self.lender is not None
         return self.lender.call(trial.seed, _STEPS)
 
-    def rest(self):
-        if self.whole.is_large and self.is_open:
+    def rest(self) -> None:
+        if self.whole.is_large and self.is_open and self.lender is not None:
             self.lender.rest()
 
-    def measured(self):
+    def measured(self) -> NearEager:
         return NearEager(tolerance=self.found.tolerance)
 
-    def end(self, outcome, reason):
+    def end(self, outcome: str, reason: str) -> None:
         self.is_open = False
         self.found.compiled, self.found.compiled_reason = outcome, reason
 
-    def close(self):
+    def close(self) -> None:
         if self.lender is not None:
             self.lender.close()

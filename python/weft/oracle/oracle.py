@@ -4,6 +4,8 @@ Trusted: it holds references, inputs and expectations. What it checks runs in
 the slot's zygote, under the sandbox prefix it was started with.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import dataclasses
@@ -14,6 +16,12 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.oracle.warden_client import OutsideFolders
+    from weft.timing.bench import Bench
 
 #: As the candidate and the baseline shall see it.
 ENVIRONMENT = dict(os.environ)
@@ -26,7 +34,7 @@ os.environ["GOMP_SPINCOUNT"] = "0"
 # but take twenty times as long to come and go.)
 os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:512")
 
-from weft.candidate.zygote_process import start_zygote  # noqa: E402
+from weft.candidate.zygote_process import Starter, start_zygote  # noqa: E402
 from weft.device import process, shared_memory  # noqa: E402
 from weft.judge.job_folders import JobFolders, NotStaged  # noqa: E402
 from weft.problem import precision  # noqa: E402
@@ -35,7 +43,7 @@ from weft.oracle.worker_pool import Places  # noqa: E402
 from weft.oracle.serving import lines_of, note, serve  # noqa: E402
 
 
-def parse(arguments):
+def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="weft.oracle.oracle")
     parser.add_argument("--scratch", default="")
     parser.add_argument("--boxed", action="store_true",
@@ -56,7 +64,8 @@ if __name__ == "__main__":
     # Now: loading torch takes seconds, and weft may be killed meanwhile.
     process.die_with_parent()
     OPTIONS = parse(None)
-    START = start_zygote
+    START: Starter = start_zygote
+    FOLDERS: JobFolders | warden_client.OutsideFolders
     if OPTIONS.boxed:
         OUTSIDE = warden_client.connect()
         shared_memory.make_with(OUTSIDE.make_memory)
@@ -74,6 +83,7 @@ from weft.device import gpu_facts, gpu_lock, trace_spans  # noqa: E402
 from weft.expect import expected, kernelbench_tolerance  # noqa: E402
 from weft.judge import verify_model, verify_subgraph, whole_model  # noqa: E402
 from weft.oracle import eval_verdict, judge_kernelbench_tolerance  # noqa: E402
+from weft.oracle.host_rates import copy_gbps, processor_rates  # noqa: E402
 from weft.timing import time_model, timing  # noqa: E402
 from weft.timing.rounds import rejection  # noqa: E402
 from weft.device.arena import BufferSet  # noqa: E402
@@ -111,8 +121,10 @@ class NoRoom(Exception):
 class Oracle:
     """Answers requests; owns the slot of the candidate and of the baseline."""
 
-    def __init__(self, scratch, prefix, threads, device="cpu",
-                 exactness="framework", places=None, folders=None):
+    def __init__(self, scratch: str, prefix: Sequence[str], threads: int,
+                 device: str = "cpu", exactness: str = "framework",
+                 places: Places | None = None,
+                 folders: JobFolders | OutsideFolders | None = None) -> None:
         self.folders = folders or JobFolders(scratch)
         self.places = places or Places(
             prefix, threads, ENVIRONMENT, exactness, device,
@@ -128,15 +140,15 @@ class Oracle:
         #: it as nobody else waits for them …
         self.room = contextlib.ExitStack()
         #: … by the bytes of what it is about, here by that one's file.
-        self.bytes = {}
+        self.bytes: dict[str, int] = {}
         #: Not, where that once was too much.
         self.may_keep = True
         #: The first draw by KernelBench's rule, of the request at hand.
-        self.drawn = None
+        self.drawn: kernelbench_tolerance.Drawn | None = None
         #: When memory may be sought again.
         self.in_vain_until = 0.0
         #: A `prepare_model` whose process has only begun.
-        self.later = None
+        self.later: dict[str, Any] | None = None
         self.busy_at = 0.0  # when it was done with the last request
         self.threads = threads
         self.keeper = verify_subgraph.ArenaKeeper(self.device)
@@ -148,7 +160,8 @@ class Oracle:
         if self.places.model_baseline is not self.places.baseline:
             self.model_timer = timing.Timer(
                 self.slot, self.places.model_baseline, self.device)
-        self.whole_key, self._whole = None, None
+        self.whole_key: tuple[bytes, int, str, str] | None = None
+        self._whole: whole_model.WholeModel | None = None
         #: After some errors a process cannot use its device any more: it ends,
         #: and whoever needs an oracle starts another.
         self.is_lost = False
@@ -162,7 +175,7 @@ class Oracle:
             "probe": self.probe,
         }
 
-    def answer(self, request, at_once=False):
+    def answer(self, request: dict[str, Any], at_once: bool = False) -> dict[str, Any]:
         """The reply to one request; never raises for a bad one. Whoever has
         passed it on lets the oracle `rest`. at_once: it fails if it would have
         to wait for room."""
@@ -172,7 +185,7 @@ class Oracle:
         self.rest()
         reply = {"id": request.get("id"), "ok": True}
         try:
-            verb = self.verbs.get(request.get("verb"))
+            verb = self.verbs.get(request.get("verb", ""))
             if verb is None:
                 raise ValueError(f"unknown verb {request.get('verb')!r}")
             self.lock.waited_s = 0.0
@@ -198,7 +211,7 @@ class Oracle:
             self.drawn = None  # gigabytes, where no rule judged by them
         return reply
 
-    def seek_memory(self):
+    def seek_memory(self) -> None:
         """Where others left little: all that is kept goes, theirs too. Not
         again for a while where that was in vain: who fills the device may be
         no oracle."""
@@ -210,7 +223,7 @@ class Oracle:
         if self.device.is_short():
             self.in_vain_until = time.monotonic() + VAIN_S
 
-    def parts_for(self, request):
+    def parts_for(self, request: dict[str, Any]) -> int:
         """Of the device's memory, for what the request is about."""
         copies = gpu_lock.ROOM_COPIES
         if not self.device.is_cuda:
@@ -231,7 +244,7 @@ class Oracle:
             return 0
         return self.device.parts_for(self.bytes[path], copies)
 
-    def draw_ahead(self, request):
+    def draw_ahead(self, request: dict[str, Any]) -> None:
         """What takes the processor seconds, and the device no time, where room
         is waited for anyway."""
         if NEAR_EAGER_RULE not in request.get("rules", ()):
@@ -244,7 +257,8 @@ class Oracle:
             self.drawn = kernelbench_tolerance.draw(
                 load_problem(request["problem"], mode))
 
-    def attempt(self, verb, request, at_once):
+    def attempt(self, verb: Callable[[dict[str, Any]], dict[str, Any]],
+                request: dict[str, Any], at_once: bool) -> dict[str, Any]:
         """The verb; once more with all that is kept given up, and the device's
         memory for itself, if that ran out: here, or for a candidate."""
         try:
@@ -271,7 +285,7 @@ class Oracle:
         finally:
             self.device.may_be_short = False
 
-    def give_up_cases(self):
+    def give_up_cases(self) -> None:
         """What small subgraphs' verdicts are held against: it fills a device
         where many runs keep theirs."""
         with self.lock.shared():
@@ -279,7 +293,7 @@ class Oracle:
             self.keeper.close()
             self.known.forget()
 
-    def give_up(self):
+    def give_up(self) -> None:
         """Everything that could be made again."""
         self.timer.forget()
         self.model_timer.forget()
@@ -287,7 +301,7 @@ class Oracle:
         self.give_up_cases()
         process.give_back_freed_memory()
 
-    def rest(self):
+    def rest(self) -> None:
         """After a reply, which does not wait for it: the job is over, others
         may have the device, and large things go if they need the memory."""
         with self.holding:
@@ -300,7 +314,7 @@ class Oracle:
                 self.give_back()
         self.room.close()
 
-    def keeps(self):
+    def keeps(self) -> bool:
         """Whether large things stay for the next request: while nobody waits
         for room, and there is some for that request beside them."""
         most = max(self.bytes.values(), default=0)
@@ -309,7 +323,7 @@ class Oracle:
                 and self.lock.room_held > 0 and parts < gpu_lock.ROOM_PARTS
                 and self.lock.extend_room(parts))
 
-    def idle(self):
+    def idle(self) -> float | None:
         """While no request comes; in how many seconds again, or None."""
         self.catch_up(time.monotonic() > self.busy_at + QUIET_S)
         if self.lock.room_held and self.lock.is_room_sought():
@@ -320,11 +334,11 @@ class Oracle:
                      or self.may_give_up())
         return IDLE_POLL_S if is_needed else None
 
-    def may_give_up(self):
+    def may_give_up(self) -> bool:
         """Whether there is something that others could miss."""
         return self.device.is_cuda and self.known.bytes > LARGE_BYTES
 
-    def catch_up(self, is_quiet=False):
+    def catch_up(self, is_quiet: bool = False) -> None:
         """Does what was put off, if that need not wait any more. A small model
         is compiled beside the requests that follow; of a large one nothing but
         the compiler's cache is left then, and it would keep them waiting."""
@@ -341,7 +355,7 @@ class Oracle:
         note("prepare_model, later,", reply, time.perf_counter() - start,
              self.device)
 
-    def make_room(self):
+    def make_room(self) -> None:
         """No large thing is kept any more."""
         if self.lock.room_held == 0:
             return
@@ -349,7 +363,7 @@ class Oracle:
             self.give_back()
         self.room.close()
 
-    def give_back(self):
+    def give_back(self) -> None:
         """Others may sit on the same device, and need the memory more."""
         if self.keeper.is_large:
             self.slot.forget_arena()
@@ -361,7 +375,7 @@ class Oracle:
             self.whole_key, self._whole = None, None
         self.device.give_back_much()
 
-    def check(self, request):
+    def check(self, request: dict[str, Any]) -> dict[str, Any]:
         cases = self.known.cases(request["subgraph"], request.get("random_seed", 0))
         content = verify_subgraph.read_candidate(request["candidate"])
         limits = verify_subgraph.Limits.from_request(request)
@@ -375,7 +389,7 @@ class Oracle:
         self.keep_build(verdict.correct)
         return {"verdict": dataclasses.asdict(verdict)}
 
-    def ready_to_stage(self):
+    def ready_to_stage(self) -> None:
         """Has every process of the last candidate gone, and its files with it. A
         sandbox that must start does so before there are files: it gets a folder
         of its own."""
@@ -383,13 +397,13 @@ class Oracle:
         self.slot.launch()
         self.folders.begin()
 
-    def keep_build(self, is_right):
+    def keep_build(self, is_right: bool) -> None:
         """For the request that times it."""
         if is_right:
             self.slot.settle()  # a process of it that lives could change the build
             self.folders.keep_build()
 
-    def time(self, request):
+    def time(self, request: dict[str, Any]) -> dict[str, Any]:
         content = verify_subgraph.read_candidate(request["candidate"])
         limits = verify_subgraph.Limits.from_request(request)
         path = os.path.abspath(request["subgraph"])
@@ -403,7 +417,7 @@ class Oracle:
         self.keep_build(not timing_of["rejected"])
         return {"timing": timing_of}
 
-    def check_model(self, request):
+    def check_model(self, request: dict[str, Any]) -> dict[str, Any]:
         whole = self.whole(request)
         limits = verify_subgraph.Limits.from_request(request)
         try:
@@ -423,7 +437,8 @@ class Oracle:
         self.keep_build(verdict.correct)
         return {"verdict": dataclasses.asdict(verdict)}
 
-    def stage_model(self, path, whole, function_of=None):
+    def stage_model(self, path: str, whole: whole_model.WholeModel,
+                    function_of: bytes | None = None) -> dict[str, Any]:
         """verify_model.stage_model's job, in fresh folders."""
         with open(path, "rb") as file:
             content = file.read()
@@ -431,7 +446,7 @@ class Oracle:
         return verify_model.stage_model(
             content, whole, self.folders, function_of)
 
-    def time_model(self, request):
+    def time_model(self, request: dict[str, Any]) -> dict[str, Any]:
         whole = self.whole(request)
         limits = verify_subgraph.Limits.from_request(request)
         try:
@@ -443,13 +458,15 @@ class Oracle:
         self.keep_build(not timing_of["rejected"])
         return {"timing": timing_of}
 
-    def model_bench(self, whole, request):
+    def model_bench(
+            self, whole: whole_model.WholeModel, request: dict[str, Any]
+    ) -> tuple[Callable[[], Bench], tuple[Any, ...]]:
         """(what makes the model's bench, its key)."""
         path = os.path.abspath(request["problem"])
         return (lambda: time_model.ModelBench(whole, path),
-                ("model", *self.whole_key))
+                ("model", *(self.whole_key or ())))
 
-    def prepare_model(self, request):
+    def prepare_model(self, request: dict[str, Any]) -> dict[str, Any]:
         """What `time_model` will need: above all torch.compile, which goes on
         beside the requests that follow. What is too large to keep is in its
         disk cache, and is left alone where others wait for the memory. While
@@ -464,7 +481,7 @@ class Oracle:
             *self.model_bench(whole, request), request)
         return {}
 
-    def whole(self, request):
+    def whole(self, request: dict[str, Any]) -> whole_model.WholeModel:
         """The problem's Model, kept for the request that times it next."""
         with open(request["problem"], "rb") as file:
             exactness = request.get("precision", self.exactness)
@@ -482,9 +499,10 @@ class Oracle:
                 self.device.give_back()  # others take part in what follows
             else:
                 self.room.close()
+        assert self._whole is not None
         return self._whole
 
-    def probe(self, request):
+    def probe(self, request: dict[str, Any]) -> dict[str, Any]:
         machine = {
             "torch": torch.__version__,
             "python": platform.python_version(),
@@ -498,7 +516,7 @@ class Oracle:
                 machine["gpu"] = gpu_facts.probe(self.device)
         return {"machine": machine}
 
-    def close(self):
+    def close(self) -> None:
         self.slot.kill()
         self.timer.close()
         self.model_timer.close()
@@ -507,7 +525,7 @@ class Oracle:
         self.folders.close()
 
 
-def lacked_memory(reply):
+def lacked_memory(reply: dict[str, Any]) -> bool:
     """Whether what was judged ended for want of memory: its own, or of float64,
     without which the tolerance is narrower."""
     verdict, timed = reply.get("verdict") or {}, reply.get("timing") or {}
@@ -515,41 +533,10 @@ def lacked_memory(reply):
     return (verdict.get("kind") == "out_of_memory"
             or (verdict.get("kind") == "wrong" and verdict["lacks_float64"])
             or rejected.startswith("out_of_memory")
-            or (rejected.startswith("wrong") and timed.get("lacks_float64")))
+            or (rejected.startswith("wrong") and bool(timed.get("lacks_float64"))))
 
 
-def copy_gbps(size_bytes=1 << 28, repeats=5):
-    """Bytes read plus written each second by the framework's own copy, in
-    10^9: the bandwidth that memory-bound kernels are held against."""
-    source = torch.zeros(size_bytes, dtype=torch.uint8)
-    target = torch.empty_like(source)
-    target.copy_(source)
-    return 2 * size_bytes / best_s(lambda: target.copy_(source), repeats) / 1e9
-
-
-def processor_rates(size=1024, repeats=5):
-    """What else PyTorch reaches on this processor: 10^9 bytes read each second by a
-    sum, and 10^9 operations each second of a float32 matrix product."""
-    many = torch.zeros(1 << 26)
-    factor = torch.rand(size, size)
-    product = torch.empty_like(factor)
-    torch.mm(factor, factor, out=product)  # starts its threads
-    return {"read_gbps": many.nbytes / best_s(many.sum, repeats) / 1e9,
-            "fp32_gflops": 2 * size**3 / best_s(
-                lambda: torch.mm(factor, factor, out=product), repeats) / 1e9}
-
-
-def best_s(call, repeats):
-    """Least seconds of several calls."""
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-def explain(error):
+def explain(error: BaseException) -> dict[str, str]:
     """The `error` object of a reply."""
     if isinstance(error, ProblemError):
         return {"code": error.code, "message": error.message}
@@ -568,7 +555,8 @@ def explain(error):
     return {"code": "failed", "message": text}
 
 
-def main(options, places, folders):
+def main(options: argparse.Namespace, places: Places,
+         folders: JobFolders | OutsideFolders) -> None:
     # A model that prints must not write into the replies.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

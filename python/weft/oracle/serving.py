@@ -1,19 +1,27 @@
 """An oracle's requests and replies as lines, and its log."""
 
+from __future__ import annotations
+
 import json
 import os
 import select
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TextIO
 
 from weft.device import trace_spans
 from weft.shown_text import terminal_line
+
+if TYPE_CHECKING:
+    from weft.device.device import Device
+    from weft.oracle.oracle import Oracle
 
 #: For the log.
 STARTED = time.perf_counter()
 
 
-def lines_of(descriptor, idle):
+def lines_of(descriptor: int, idle: Callable[[], float | None]) -> Iterator[str]:
     """The lines that come from there; `idle` is called before each wait, and
     says for how many seconds at most."""
     rest = b""
@@ -27,7 +35,7 @@ def lines_of(descriptor, idle):
             return
 
 
-def serve(oracle, requests, replies):
+def serve(oracle: Oracle, requests: Iterable[str], replies: TextIO) -> None:
     """Until the requests end."""
     for line in requests:
         if not line.strip():
@@ -39,7 +47,7 @@ def serve(oracle, requests, replies):
                 raise ValueError("not an object")
         except ValueError as error:
             message = f"request is no JSON object: {error}"
-            reply = {"id": None, "ok": False}
+            reply: dict[str, Any] = {"id": None, "ok": False}
             reply["error"] = {"code": "wrong_input", "message": message}
         else:
             verb = request.get("verb")
@@ -53,7 +61,8 @@ def serve(oracle, requests, replies):
             return
 
 
-def note(verb, reply, seconds, device):
+def note(verb: str | None, reply: dict[str, Any], seconds: float,
+         device: Device) -> None:
     """A line in the log: how long that took, what of it went where, and the
     most of a device that this process had in use and held since it began."""
     failed = ("" if reply["ok"]
@@ -66,7 +75,7 @@ def note(verb, reply, seconds, device):
           f"{memory} {trace_spans.take()}{failed}", file=sys.stderr, flush=True)
 
 
-def _readable(value):
+def _readable(value: Any) -> Any:
     """JSON has no infinity, and text has no half of a surrogate pair: readers
     elsewhere refuse how Python writes both. A candidate's message may have them."""
     if isinstance(value, dict):

@@ -193,7 +193,7 @@ def start_oracle(prefix: list[str], words: list[str], control: socket.socket
     ours, theirs = socket.socketpair()
     command = [*prefix, sys.executable, "-P", "-m", "weft.oracle.oracle", "--boxed",
                *words]
-    oracle = subprocess.Popen(command, stdin=theirs)
+    oracle = subprocess.Popen(command, stdin=theirs.fileno())
     theirs.close()
     socket.send_fds(ours, [b"\n"], [0, control.fileno()])
     ours.close()

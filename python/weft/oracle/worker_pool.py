@@ -4,20 +4,27 @@ Nothing here imports the framework: it takes seconds to load, and these
 processes can begin to before the oracle does.
 """
 
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Callable, Mapping, Sequence
 
 from weft.candidate.slot import Slot, SlotBroken
-from weft.candidate.zygote_process import start_zygote
+from weft.candidate.zygote_process import Starter, start_zygote
 
 
 class Places:
     """A slot under the sandbox for candidates, and slots for the framework's
     side of a timing: of subgraphs and of the whole model."""
 
-    def __init__(self, prefix, threads, environment, precision="framework",
-                 device="cpu", before_launch=None, start=start_zygote):
+    def __init__(self, prefix: Sequence[str], threads: int,
+                 environment: Mapping[str, str], precision: str = "framework",
+                 device: str = "cpu", before_launch: Callable[[], object] | None = None,
+                 start: Starter = start_zygote) -> None:
         """before_launch, start: Slot's, of the candidates' slot."""
-        def slot(sandbox, before_launch=None, start=start_zygote):
+        def slot(sandbox: Sequence[str],
+                 before_launch: Callable[[], object] | None = None,
+                 start: Starter = start_zygote) -> Slot:
             return Slot(sandbox, threads, environment, precision, device,
                         before_launch, start)
 
@@ -33,7 +40,7 @@ class Places:
         if device != "cpu":
             self._first += [self.model_baseline, self.baseline]
 
-    def launch(self):
+    def launch(self) -> None:
         """What the first request will need, begun ahead of it."""
         for slot in self._first:
             with contextlib.suppress(SlotBroken):  # the first job tells

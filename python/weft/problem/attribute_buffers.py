@@ -6,12 +6,15 @@ captured, restored and compared as buffers are. The problem's source shows which
 attributes these are: a run of forward() would show only one path through it.
 """
 
+from __future__ import annotations
+
 import ast
+from collections.abc import Iterator
 
 import torch
 
 
-def adopt(source, module_name, model):
+def adopt(source: bytes | str, module_name: str, model: torch.nn.Module) -> list[str]:
     """Makes buffers of the plain tensors that the model's methods change, as `source`,
     the text of the module of that name, says; the names of these buffers."""
     changed = changed_attributes(source)
@@ -24,7 +27,7 @@ def adopt(source, module_name, model):
     return found
 
 
-def adopt_named(model, full):
+def adopt_named(model: torch.nn.Module, full: str) -> bool:
     """Makes a buffer of the plain tensor of that name; whether there is one."""
     path, _, name = full.rpartition(".")
     try:
@@ -43,23 +46,24 @@ def adopt_named(model, full):
     return True
 
 
-def joined(path, name):
+def joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _changed_by(kind, changed, module_name):
+def _changed_by(kind: type, changed: dict[str, set[str]], module_name: str) -> set[str]:
     """By the methods of a class, and of what it derives from in the problem."""
     return set().union(*(changed.get(base.__name__, ()) for base in kind.__mro__
                          if base.__module__ == module_name))
 
 
-def changed_attributes(source):
+def changed_attributes(source: bytes | str) -> dict[str, set[str]]:
     """{class: names} of attributes that methods bind or write which forward()
     may come to, by their names: not what __init__ alone calls."""
     methods = [(kind.name, method) for kind in ast.walk(ast.parse(source))
                if isinstance(kind, ast.ClassDef) for method in kind.body
                if isinstance(method, ast.FunctionDef) and method.args.args]
-    reached, found = {"forward"}, {}
+    reached = {"forward"}
+    found: dict[str, set[str]] = {}
     while True:
         called = {name for _, method in methods if method.name in reached
                   for name in _called_in(method)} - {"__init__"}
@@ -72,13 +76,13 @@ def changed_attributes(source):
     return found
 
 
-def _called_in(method):
+def _called_in(method: ast.FunctionDef) -> Iterator[str]:
     for node in ast.walk(method):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield node.func.attr
 
 
-def _written_in(method):
+def _written_in(method: ast.FunctionDef) -> Iterator[str]:
     self = method.args.args[0].arg
     for node in ast.walk(method):
         for written in map(whole, written_by(node)):
@@ -88,7 +92,7 @@ def _written_in(method):
                 yield written.attr
 
 
-def whole(written):
+def whole(written: ast.expr) -> ast.expr:
     """self.cache of self.cache[:, step] = ..., and of self.cache.data.add_(1)"""
     while isinstance(written, (ast.Subscript, ast.Starred)) or (
             isinstance(written, ast.Attribute) and written.attr == "data"):
@@ -96,7 +100,7 @@ def whole(written):
     return written
 
 
-def written_by(node):
+def written_by(node: ast.AST) -> Iterator[ast.expr]:
     """The expressions whose values that node binds or writes into."""
     if isinstance(node, ast.Assign):
         targets = list(node.targets)

@@ -2,19 +2,26 @@
 tensors (attribute_buffers.py makes buffers of plain ones), and parameters are not
 written."""
 
+from __future__ import annotations
+
 import ast
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from weft.device.arena import same_bytes
 from weft.problem.attribute_buffers import joined, whole, written_by
-from weft.problem.problem import ProblemError, read_source
+from weft.problem.problem import Problem, ProblemError, read_source
+
+#: A module's buffers, the name of one, its tensor, and the one bound to it now.
+_Changed = tuple[dict[str, torch.Tensor | None], str, torch.Tensor, torch.Tensor]
 
 
 @contextlib.contextmanager
-def parameters_refused(problem, model):
+def parameters_refused(problem: Problem, model: torch.nn.Module) -> Iterator[None]:
     """Around a call of the model: ProblemError if it writes a parameter, as
     one does that sets its own in the first call."""
     before = {name: tensor.detach().clone()
@@ -25,14 +32,14 @@ def parameters_refused(problem, model):
             raise written_parameter(problem, name)
 
 
-def same_values(one, other):
+def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Byte by byte."""
     return (one.shape == other.shape and one.dtype == other.dtype
             and same_bytes(*(t.detach().contiguous().reshape(-1)
                              for t in (one, other))))
 
 
-def written_parameter(problem, name):
+def written_parameter(problem: Problem, name: str) -> ProblemError:
     return ProblemError(
         "unsupported", f"Model.forward writes into its parameter {name}, which "
         "a model's calls must leave as it is: set it in __init__, or make it a "
@@ -40,16 +47,16 @@ def written_parameter(problem, name):
         line=_line_of_write(problem, name.rpartition(".")[2]))
 
 
-def _line_of_write(problem, name):
+def _line_of_write(problem: Problem, name: str) -> int:
     """0: it is not seen where."""
     for node in nodes_of_calls(problem):
         for written in written_by(node):
             if getattr(whole(written), "attr", None) == name:
-                return node.lineno
+                return int(getattr(node, "lineno"))
     return 0
 
 
-def nodes_of_calls(problem):
+def nodes_of_calls(problem: Problem) -> list[ast.AST]:
     """The source's syntax nodes outside of constructors, in order of lines."""
     source = ast.parse(read_source(problem.path))
     left_out = {id(node) for method in ast.walk(source)
@@ -57,23 +64,24 @@ def nodes_of_calls(problem):
                 and method.name == "__init__" for node in ast.walk(method)}
     found = [node for node in ast.walk(source)
              if id(node) not in left_out and hasattr(node, "lineno")]
-    return sorted(found, key=lambda node: node.lineno)
+    return sorted(found, key=lambda node: getattr(node, "lineno"))
 
 
-def write_back(problem, model):
+def write_back(problem: Problem, model: torch.nn.Module) -> None:
     """From now on the model's buffers stay the tensors that they are: what a
     call binds to their names is written into them at its end."""
-    before = []
+    before: list[tuple[str, dict[str, torch.Tensor | None],
+                       dict[str, torch.Tensor | None]]] = []
 
-    def note(module, inputs):
+    def note(module: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
         before[:] = [(path, part._buffers, dict(part._buffers))
                      for path, part in module.named_modules()]
 
-    def settle(module, inputs, result):
-        changed = []
+    def settle(module: torch.nn.Module, inputs: tuple[Any, ...], result: Any) -> Any:
+        changed: list[_Changed] = []
         for path, buffers, held in before:
             for name, tensor in held.items():
-                now = buffers.get(name)
+                now: Any = buffers.get(name)
                 if now is tensor or tensor is None:
                     continue
                 check_alike(problem, joined(path, name), tensor, now)
@@ -94,13 +102,13 @@ def write_back(problem, model):
     model.register_forward_hook(settle)
 
 
-def _apart(leaf, changed):
+def _apart(leaf: torch.Tensor, changed: list[_Changed]) -> torch.Tensor:
     """It, or a copy where it is a tensor that will be written."""
     base = leaf._base if leaf._is_view() else leaf
     return leaf.clone() if any(base is t for _, _, t, _ in changed) else leaf
 
 
-def check_alike(problem, name, tensor, now):
+def check_alike(problem: Problem, name: str, tensor: torch.Tensor, now: object) -> None:
     what = type(now).__name__
     if isinstance(now, torch.Tensor):
         if now.dtype == tensor.dtype and now.shape == tensor.shape:
@@ -112,7 +120,7 @@ def check_alike(problem, name, tensor, now):
         "keep its shape", file=problem.name)
 
 
-def check_own(problem, name, now, inputs):
+def check_own(problem: Problem, name: str, now: object, inputs: Any) -> None:
     """A caller that writes into an argument afterwards would write into what is
     kept. (The exporter's own tensors, which have no memory, come later.)"""
     if type(now) is not torch.Tensor:

@@ -5,30 +5,40 @@ its buffers, each in the order of named_parameters() and named_buffers(); or,
 if it takes no more than forward()'s arguments, with these alone.
 """
 
+from __future__ import annotations
+
 import inspect
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from weft.problem.problem import load_problem
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Mismatch(TypeError):
     """kernel_function takes other arguments than it would be given."""
 
 
-def around(module, problem_path):
+def around(module: ModuleType, problem_path: str) -> type[torch.nn.Module]:
     """A class like the problem's Model whose forward() is the function."""
     problem = load_problem(problem_path).module
-    model_class, function = problem.Model, module.kernel_function
-    module.get_init_inputs = problem.get_init_inputs
+    model_class: Any = problem.Model
+    function = module.kernel_function
+    setattr(module, "get_init_inputs", problem.get_init_inputs)
 
     class ModelNew(model_class):
-        def forward(self, *inputs):
+        def forward(self, *inputs: Any) -> Any:
             state = [*self.parameters(), *self.buffers()]
             return function(*_arguments(function, list(inputs), state))
 
     return ModelNew
 
 
-def _arguments(function, inputs, state):
+def _arguments(function: Callable[..., Any], inputs: list[Any],
+               state: list[Any]) -> list[Any]:
     if _takes(function, inputs + state):
         return inputs + state
     if _takes(function, inputs):
@@ -39,7 +49,7 @@ def _arguments(function, inputs, state):
     )
 
 
-def _takes(function, arguments):
+def _takes(function: Callable[..., Any], arguments: list[Any]) -> bool:
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError:

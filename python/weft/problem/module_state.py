@@ -4,9 +4,13 @@ Fresh modules have zero biases and unit scales, which hide kernels that leave
 them out. What is random must stay in the range that the module expects.
 """
 
+from __future__ import annotations
+
 import collections
 import copy
 import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -14,7 +18,7 @@ from torch.utils import _pytree as pytree
 from weft.problem.widen import FLOATING, widen
 
 
-def state_of(model):
+def state_of(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
     """[(name, tensor)]: parameters, then buffers, each in order. A buffer that
     has two names has both: forward() may bind others to them."""
     buffers = [(f"{path}.{name}".lstrip("."), tensor)
@@ -24,7 +28,7 @@ def state_of(model):
     return list(model.named_parameters()) + buffers
 
 
-def described_state(named):
+def described_state(named: Iterable[tuple[str, torch.Tensor]]) -> list[dict[str, Any]]:
     """What ModelNew's must have in common with Model's, but for values."""
     return [
         {
@@ -41,32 +45,32 @@ class HeldState:
     """A module's parameters and buffers as they are now: forward() may bind
     other tensors to their names, and then these are what it leaves behind."""
 
-    def __init__(self, model):
+    def __init__(self, model: torch.nn.Module) -> None:
         self.named = state_of(model)
         self._slots = [_slot(model, name) for name, _ in self.named]
 
-    def put(self, values):
+    def put(self, values: Iterable[torch.Tensor]) -> None:
         """Binds the tensors of the beginning again, with these values."""
         self.rewind()
         for (_, tensor), value in zip(self.named, values):
             fill(tensor.data, value)
 
-    def rewind(self):
+    def rewind(self) -> None:
         """Binds the tensors of the beginning again."""
         for (table, key), (_, tensor) in zip(self._slots, self.named):
             if table.get(key) is not tensor:
                 table[key] = tensor
 
-    def now(self):
+    def now(self) -> list[torch.Tensor]:
         """What is bound now, each of the dtype and shape of the beginning."""
-        bound = [table.get(key) for table, key in self._slots]
+        bound: list[Any] = [table.get(key) for table, key in self._slots]
         for found, (name, first) in zip(bound, self.named):
             if found is not first and not _alike(found, first):
                 raise TypeError(f"forward() gave {name} another type or shape")
         return [tensor.detach() for tensor in bound]
 
 
-def fill(tensor, values):
+def fill(tensor: torch.Tensor, values: torch.Tensor) -> None:
     """tensor.copy_(values), where some of its dimensions may be expanded."""
     for dimension, stride in enumerate(tensor.stride()):
         if stride == 0:
@@ -76,7 +80,8 @@ def fill(tensor, values):
     tensor.copy_(values)
 
 
-def agreed(state, values):
+def agreed(state: list[tuple[str, torch.Tensor]],
+           values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The values that `state` holds when `values` were written into it: not
     these, where two names are the same memory, or elements of one are."""
     owners = collections.Counter(_memory(t) for _, t in state)
@@ -90,7 +95,9 @@ def agreed(state, values):
     return made
 
 
-def continued(state, values, after, changing):
+def continued(state: list[tuple[str, torch.Tensor]], values: list[torch.Tensor],
+              after: list[torch.Tensor],
+              changing: Collection[str]) -> list[torch.Tensor]:
     """`values`, but for the integers and flags among those that forward()
     changes: as it left them. A counter would else be at its beginning in every
     call, and nothing be set up."""
@@ -99,7 +106,7 @@ def continued(state, values, after, changing):
         for (name, _), value, left in zip(state, values, after)])
 
 
-def copy_sharing_tensors(model):
+def copy_sharing_tensors(model: torch.nn.Module) -> torch.nn.Module:
     """A copy of the model that has the same tensors, and all else of its own."""
     shared = {id(leaf): leaf for module in model.modules()
               for leaf in pytree.tree_leaves(vars(module))
@@ -107,10 +114,11 @@ def copy_sharing_tensors(model):
     return copy.deepcopy(model, shared)
 
 
-def widened(model):
+def widened(model: torch.nn.Module) -> torch.nn.Module:
     """A copy of the model in float64, in which the same tensors share memory
     (after Module.double() each has its own)."""
-    copies, memories = {}, {}
+    copies: dict[int, Any] = {}
+    memories: dict[tuple[int, torch.dtype], torch.Tensor] = {}
     for module in model.modules():
         for leaf in pytree.tree_leaves(vars(module)):
             if isinstance(leaf, torch.Tensor) and leaf.dtype in FLOATING:
@@ -118,7 +126,8 @@ def widened(model):
     return copy.deepcopy(model, copies)
 
 
-def _widened(tensor, memories):
+def _widened(tensor: torch.Tensor,
+             memories: dict[tuple[int, torch.dtype], torch.Tensor]) -> torch.Tensor:
     if tensor.layout != torch.strided:
         return widen(tensor)
     key = _memory(tensor), tensor.dtype
@@ -133,14 +142,14 @@ def _widened(tensor, memories):
     return made
 
 
-def _memory(tensor):
+def _memory(tensor: torch.Tensor) -> int:
     """What two tensors have in common that share memory."""
     if tensor.layout != torch.strided or not tensor.untyped_storage().nbytes():
         return id(tensor)
     return tensor.untyped_storage().data_ptr()
 
 
-def _slot(model, name):
+def _slot(model: torch.nn.Module, name: str) -> tuple[dict[str, Any], str]:
     """Where a module keeps the tensor of that name: the dict, and its key."""
     path, _, key = name.rpartition(".")
     module = model.get_submodule(path)
@@ -148,12 +157,12 @@ def _slot(model, name):
     return tables[0] if key in tables[0] else tables[1], key
 
 
-def _alike(found, first):
+def _alike(found: Any, first: torch.Tensor) -> bool:
     return (type(found) in (torch.Tensor, torch.nn.Parameter)
             and found.dtype == first.dtype and found.shape == first.shape)
 
 
-def laid_out(values, stride):
+def laid_out(values: torch.Tensor, stride: Sequence[int] | None) -> torch.Tensor:
     """A copy of `values` with that stride; None: contiguous. Elements that are
     one in memory (an expanded tensor's, windows that overlap) hold one of the
     values that are given for them."""
@@ -165,7 +174,7 @@ def laid_out(values, stride):
     return made
 
 
-def write(tensor, values):
+def write(tensor: torch.Tensor, values: torch.Tensor) -> None:
     """tensor.copy_(values), also where elements are one in memory."""
     if overlaps(tensor.shape, tensor.stride()):
         for dimension, step in enumerate(tensor.stride()):
@@ -177,7 +186,7 @@ def write(tensor, values):
     tensor.copy_(values)
 
 
-def overlaps(shape, stride):
+def overlaps(shape: Sequence[int], stride: Sequence[int]) -> bool:
     """Whether two elements of such a tensor may be one in memory."""
     reach = 0
     for step, extent in sorted(zip(stride, shape)):
@@ -191,7 +200,7 @@ def overlaps(shape, stride):
     return False
 
 
-def _scatter(tensor, values):
+def _scatter(tensor: torch.Tensor, values: torch.Tensor) -> None:
     """The same of a tensor whose memory is its own, and places in it written
     more than once."""
     count = tensor.untyped_storage().nbytes() // tensor.itemsize
@@ -201,7 +210,7 @@ def _scatter(tensor, values):
     memory.scatter_(0, places.reshape(-1), values.reshape(-1))
 
 
-def rng_state(device):
+def rng_state(device: torch.device) -> bytes:
     """State of the framework's random numbers, here and on that device."""
     state = bytes(torch.get_rng_state().tolist())
     if device.type == "cuda":
@@ -209,12 +218,13 @@ def rng_state(device):
     return state
 
 
-def rng_digest(device):
+def rng_digest(device: torch.device) -> str:
     """Digest of that state."""
     return hashlib.sha256(rng_state(device)).hexdigest()
 
 
-def random_state(state, generator, changing=()):
+def random_state(state: Iterable[tuple[str, torch.Tensor]], generator: torch.Generator,
+                 changing: Collection[str] = ()) -> list[torch.Tensor]:
     """New values for each of `state`, contiguous. `changing`: names of those
     that forward() changes, which are no masks, whatever they begin with. (But
     integers may be places in others, so that they keep their values.)"""
@@ -228,7 +238,7 @@ def random_state(state, generator, changing=()):
     return made
 
 
-def _random_parameter(tensor, generator):
+def _random_parameter(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if tensor.dtype not in FLOATING or tensor.numel() == 0:
         return _permuted(tensor, generator)
     values = tensor.double()
@@ -241,8 +251,9 @@ def _random_parameter(tensor, generator):
     return (mean + spread * noise).to(tensor.dtype)
 
 
-def _random_buffer(name, tensor, generator, changes):
-    how = {"generator": generator, "device": generator.device,
+def _random_buffer(name: str, tensor: torch.Tensor, generator: torch.Generator,
+                   changes: bool) -> torch.Tensor:
+    how: dict[str, Any] = {"generator": generator, "device": generator.device,
            "dtype": tensor.dtype}
     if tensor.dtype not in FLOATING:
         if tensor.numel() == 1 and name.endswith("num_batches_tracked"):
@@ -261,7 +272,7 @@ def _random_buffer(name, tensor, generator, changes):
     return tensor.contiguous().clone()
 
 
-def _is_mask(tensor):
+def _is_mask(tensor: torch.Tensor) -> bool:
     """Zeros and ones, or infinities: positions, not magnitudes. Constants
     are left as they are too: an epsilon must not become negative."""
     if tensor.numel() <= 1 or not bool(torch.isfinite(tensor).all()):
@@ -269,7 +280,7 @@ def _is_mask(tensor):
     return bool(((tensor == 0) | (tensor == 1)).all())
 
 
-def _permuted(tensor, generator):
+def _permuted(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     flat = tensor.detach().reshape(-1)
     order = torch.randperm(
         flat.numel(), generator=generator, device=generator.device)

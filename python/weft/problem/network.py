@@ -2,6 +2,8 @@
 a model by the name of a hub, say, that is not in the hub's cache here.
 """
 
+from __future__ import annotations
+
 import errno
 
 #: Of the message that says so, by which a bench knows it.
@@ -23,7 +25,7 @@ _TEXTS = ("We couldn't connect to", "outgoing traffic has been disabled",
           "offline mode is enabled", "Temporary failure in name resolution")
 
 
-def is_wanted(error):
+def is_wanted(error: BaseException | None) -> bool:
     """Of an exception, or of what caused it."""
     seen = set()
     while error is not None and id(error) not in seen:
@@ -35,7 +37,7 @@ def is_wanted(error):
     return False
 
 
-def _is_of_network(error):
+def _is_of_network(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno in _ERRORS:
         return True
     if any(text in str(error) for text in _TEXTS):

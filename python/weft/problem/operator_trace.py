@@ -4,6 +4,11 @@ Of a candidate this is its own account: code that knows of the trace can hide
 from it, so it informs, and decides nothing.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from torch.utils._python_dispatch import TorchDispatchMode
 
 #: A report names this many operators at most.
@@ -22,7 +27,7 @@ class Mode(TorchDispatchMode):
     """One that begins at once."""
 
     @classmethod
-    def _should_skip_dynamo(cls):
+    def _should_skip_dynamo(cls) -> bool:
         """Else loading torch._dynamo, which takes seconds, comes first."""
         return False
 
@@ -30,23 +35,26 @@ class Mode(TorchDispatchMode):
 class Recorder(Mode):
     """Writes down the operators that are called within it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.called = {}
+        self.called: dict[str, int] = {}
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, function: Callable[..., Any], types: object,
+                           args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
         name = str(function)
         if name in self.called or len(self.called) < NAMES_MAX:
             self.called[name] = self.called.get(name, 0) + 1
         return function(*args, **(kwargs or {}))
 
     @property
-    def computing(self):
+    def computing(self) -> dict[str, int]:
         """Those that compute something: {name: how often}."""
         return {n: k for n, k in self.called.items() if computes(n)}
 
 
-def run(function, args):
+def run(function: Callable[..., Any],
+        args: Iterable[Any]) -> tuple[Any, dict[str, int]]:
     """(function(*args), the operators that it called)."""
     recorder = Recorder()
     with recorder:
@@ -54,6 +62,6 @@ def run(function, args):
     return result, recorder.computing
 
 
-def computes(name):
+def computes(name: str) -> bool:
     """Whether that operator ("aten.mm.default") computes something."""
     return not name.partition(".")[2].startswith(_PLUMBING)

@@ -6,16 +6,18 @@ matrix products not), and a kernel may use it only where the framework did;
 TF32; on the CPU all three are the same.
 """
 
+from __future__ import annotations
+
 POLICIES = ("framework", "strict", "tf32")
 _applied = ["framework"]
 
 
-def current():
+def current() -> str:
     """The policy of this process."""
     return _applied[0]
 
 
-def apply(policy):
+def apply(policy: str) -> None:
     """Sets the framework's flags in this process."""
     if policy not in POLICIES:
         raise ValueError(f"no precision is called {policy!r}")

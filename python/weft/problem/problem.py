@@ -5,6 +5,8 @@ and what to do, because the file is the user's and the trace through our own
 frames would tell them nothing.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import importlib.util
@@ -12,8 +14,14 @@ import inspect
 import os
 import sys
 import traceback
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 from weft.problem import network, sentences
+
+if TYPE_CHECKING:
+    import torch
 
 SEED = 42
 MODULE_NAME = "weft_problem"
@@ -39,8 +47,8 @@ OUT_OF_MEMORY_TEXTS = (
 class ProblemError(Exception):
     """What is wrong with a problem; `code` is one of messages/result.hpp's."""
 
-    def __init__(self, kind, message, code="wrong_input", file="", line=0,
-                 details=""):
+    def __init__(self, kind: str, message: str, code: str = "wrong_input",
+                 file: str = "", line: int = 0, details: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.kind = kind
@@ -49,7 +57,7 @@ class ProblemError(Exception):
         self.line = line
         self.details = details
 
-    def to_json(self):
+    def to_json(self) -> dict[str, Any]:
         """The `error` object of a reply."""
         return {
             "code": self.code,
@@ -67,19 +75,19 @@ class Problem:
     """A loaded problem file; `path` is absolute."""
 
     path: str
-    module: object
+    module: ModuleType
     #: That its model is put in: one of MODES.
     mode: str = "as-is"
     #: Of its model, once that is built: buffers that were plain attributes
     #: (attribute_buffers.py).
-    adopted: list = dataclasses.field(default_factory=list)
+    adopted: list[str] = dataclasses.field(default_factory=list)
 
     @property
-    def name(self):
+    def name(self) -> str:
         return os.path.basename(self.path)
 
 
-def import_torch():
+def import_torch() -> ModuleType:
     """The framework, or ProblemError 'missing' if there is none or too old."""
     try:
         import torch
@@ -99,11 +107,11 @@ def import_torch():
     return torch
 
 
-def oldest():
+def oldest() -> str:
     return ".".join(str(part) for part in TORCH_OLDEST)
 
 
-def torch_version(text):
+def torch_version(text: str) -> tuple[int, int]:
     """(2, 13) of "2.13.0+cpu"; (0, 0) of what does not look like a version."""
     parts = text.split(".")
     if len(parts) < 2 or not (parts[0].isdigit() and parts[1].isdigit()):
@@ -111,19 +119,19 @@ def torch_version(text):
     return (int(parts[0]), int(parts[1]))
 
 
-def short(error):
+def short(error: BaseException) -> str:
     """The exception as one paragraph without its type's module."""
     return (sentences.whole_sentences(str(error), MESSAGE_LENGTH_MAX)
             or type(error).__name__)
 
 
-def internal_error(what):
+def internal_error(what: str) -> str:
     """The message for a fault of weft's own."""
     return (f"internal error: {what}. This is a fault of weft, not of the model: "
             "report it, with the problem file and the details")
 
 
-def last_line_in(path, error):
+def last_line_in(path: str, error: BaseException | None) -> int:
     """Line of the innermost frame of `error` or its causes in `path`, or 0."""
     seen = set()
     while error is not None and id(error) not in seen:
@@ -131,12 +139,12 @@ def last_line_in(path, error):
         frames = traceback.extract_tb(error.__traceback__)
         for frame in reversed(frames):
             if os.path.abspath(frame.filename) == path:
-                return frame.lineno
+                return frame.lineno or 0
         error = error.__cause__ or error.__context__
     return 0
 
 
-def is_out_of_memory(error):
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether that exception says that memory ran out."""
     if (isinstance(error, MemoryError)
             or type(error).__name__ == "OutOfMemoryError"):  # the framework's
@@ -148,7 +156,7 @@ def is_out_of_memory(error):
 
 
 @contextlib.contextmanager
-def blaming(path, kind, what, advice):
+def blaming(path: str, kind: str, what: str, advice: str) -> Iterator[None]:
     """Turns what the user's code raises into a ProblemError of that kind.
 
     `what` opens the message ("Model's constructor"), `advice` closes it.
@@ -186,7 +194,7 @@ def blaming(path, kind, what, advice):
             details=details) from None
 
 
-def read_source(path):
+def read_source(path: str) -> bytes:
     """The text of the problem file."""
     try:
         with open(path, "rb") as file:
@@ -202,7 +210,7 @@ def read_source(path):
                            f"{error.strerror}; check its permissions") from None
 
 
-def compile_source(source, path):
+def compile_source(source: bytes | str, path: str) -> CodeType:
     """The code object of the problem file."""
     name = os.path.basename(path)
     try:
@@ -225,12 +233,13 @@ def compile_source(source, path):
                            f"{error}; correct the file", file=name) from None
 
 
-def load_problem(path, mode="as-is"):
+def load_problem(path: str, mode: str = "as-is") -> Problem:
     """Runs the problem file as a module of its own, as KernelBench does."""
     path = os.path.abspath(path)
     name = os.path.basename(path)
     code = compile_source(read_source(path), path)
     spec = importlib.util.spec_from_loader(MODULE_NAME, None, origin=path)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     module.__file__ = path
     # dataclasses and pickling look the module up by its name.
@@ -247,7 +256,8 @@ def load_problem(path, mode="as-is"):
     return Problem(path, module, mode)
 
 
-def init_arguments(model_class, given):
+def init_arguments(model_class: Callable[..., Any],
+                   given: Any) -> tuple[list[Any], dict[str, Any]]:
     """(args, kwargs) for the constructor from what get_init_inputs() gave.
 
     KernelBench calls Model(*given). Two wider forms are in use: a dict of
@@ -266,7 +276,7 @@ def init_arguments(model_class, given):
     return given, {}
 
 
-def binds(function, args):
+def binds(function: Callable[..., Any], args: Sequence[Any]) -> bool:
     """Whether function(*args) fits its signature."""
     try:
         inspect.signature(function).bind(*args)
@@ -277,7 +287,7 @@ def binds(function, args):
     return True
 
 
-def made_on(device):
+def made_on(device: torch.device | str | None) -> contextlib.AbstractContextManager[Any]:
     """Within it, tensors that name no device are made on that one: gigabytes
     of inputs are then never on the host. None: as it is."""
     import torch
@@ -287,7 +297,7 @@ def made_on(device):
     return torch.device(device)
 
 
-def moved(value, device):
+def moved(value: Any, device: torch.device | str | None) -> Any:
     """The same nest of lists and tensors, with all tensors on the device."""
     import torch
     from torch.utils import _pytree as pytree
@@ -297,7 +307,8 @@ def moved(value, device):
     return pytree.tree_map_only(torch.Tensor, lambda t: t.to(device), value)
 
 
-def build_model(problem, seed=SEED, device=None, adopts=True):
+def build_model(problem: Problem, seed: int = SEED, device: torch.device | str | None = None,
+                adopts: bool = True) -> torch.nn.Module:
     """Model(*get_init_inputs()), seeded before each as KernelBench does.
     adopts: what it keeps in attributes becomes buffers."""
     import torch
@@ -327,13 +338,13 @@ def build_model(problem, seed=SEED, device=None, adopts=True):
     return model if device is None else model.to(device)
 
 
-def put_in_mode(model, mode):
+def put_in_mode(model: torch.nn.Module, mode: str) -> None:
     """As a user would, who is about to train it, or to use it."""
     if mode != "as-is":
         model.train(mode == "train")
 
 
-def check_initialised(problem, model):
+def check_initialised(problem: Problem, model: torch.nn.Module) -> None:
     """Lazy layers have no parameters before their first call."""
     from torch.nn.parameter import is_lazy
 
@@ -346,7 +357,8 @@ def check_initialised(problem, model):
                     "its sizes", file=problem.name)
 
 
-def make_inputs(problem, seed=SEED, device=None):
+def make_inputs(problem: Problem, seed: int = SEED,
+                device: torch.device | str | None = None) -> list[Any]:
     """The list that get_inputs() returns, seeded before, on the device."""
     import torch
 
@@ -366,7 +378,7 @@ COMPLEX_ADVICE = ("use torch.view_as_real, and complex numbers only within "
                   "forward()")
 
 
-def refuse_complex(problem, result):
+def refuse_complex(problem: Problem, result: torch.Tensor) -> None:
     """Of complex results nothing is known to say how near they are."""
     if result.is_complex():
         dtype = str(result.dtype).removeprefix("torch.")
@@ -375,7 +387,8 @@ def refuse_complex(problem, result):
             file=problem.name)
 
 
-def check_inputs_fit(problem, model, inputs):
+def check_inputs_fit(problem: Problem, model: torch.nn.Module,
+                     inputs: list[Any]) -> None:
     """forward() must take as many arguments as get_inputs() gives."""
     try:
         inspect.signature(model.forward).bind(*inputs)
@@ -390,7 +403,7 @@ def check_inputs_fit(problem, model, inputs):
         return
 
 
-def first_line(function, path):
+def first_line(function: Callable[..., Any], path: str) -> int:
     """The line where that function begins, if it is defined in `path`."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None or os.path.abspath(code.co_filename) != path:
@@ -398,7 +411,7 @@ def first_line(function, path):
     return code.co_firstlineno
 
 
-def run_forward(problem, model, inputs):
+def run_forward(problem: Problem, model: torch.nn.Module, inputs: list[Any]) -> Any:
     """model(*inputs) without gradients."""
     import torch
 

@@ -1,5 +1,9 @@
 """The same computation in float64: what rounding is measured against."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import torch
 
 from weft.problem.operator_trace import Mode
@@ -8,7 +12,7 @@ FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NARROW = FLOATING[:3]
 
 
-def widen(tensor):
+def widen(tensor: torch.Tensor) -> torch.Tensor:
     """The float64 copy of a floating tensor's storage; others unchanged."""
     return tensor.to(torch.float64) if tensor.dtype in FLOATING else tensor
 
@@ -18,12 +22,12 @@ class wide_default:
     are PyTorch's own kernels: in float64 cuDNN takes 1.2 to 11 times as long (23
     of KernelBench's, an H200, 2026-11-26), and results agree to 1e-15."""
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._before = torch.get_default_dtype(), torch.backends.cudnn.enabled
         torch.set_default_dtype(torch.float64)
         torch.backends.cudnn.enabled = False
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         dtype, torch.backends.cudnn.enabled = self._before
         torch.set_default_dtype(dtype)
 
@@ -35,11 +39,13 @@ class WideCasts(Mode):
     `rounds`: what is cast to a narrower type is rounded to it all the same, for a
     model whose result is what such a cast leaves. `has_narrow`: there was one."""
 
-    def __init__(self, rounds=False):
+    def __init__(self, rounds: bool = False) -> None:
         super().__init__()
         self.rounds, self.has_narrow = rounds, False
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, function: torch._ops.OpOverload, types: object,
+                           args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         if (function is not torch.ops.aten._to_copy.default
                 or kwargs.get("dtype") not in FLOATING):

@@ -1,6 +1,9 @@
 """A region as a graph of its own, whose arguments are what the region reads."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import Any
 
 import torch
 from torch import fx
@@ -54,10 +57,13 @@ def _copied(graph: fx.Graph, node: fx.Node,
     become ATen's."""
     name = operator_name(node)
     if name == "convert_element_type" and len(node.args) == 2:
+        given = node.args[0]
+        assert isinstance(given, fx.Node)
         return graph.call_function(torch.ops.aten._to_copy.default,
-                                   (known[node.args[0]],), {"dtype": node.args[1]})
+                                   (known[given],), {"dtype": node.args[1]})
     if node.target == torch.ops.prims.iota.default:
-        length, words = node.args[0], node.kwargs
+        length: Any = node.args[0]
+        words: dict[str, Any] = dict(node.kwargs)
         start, step = words["start"], words["step"]
         return graph.call_function(
             torch.ops.aten.arange.start_step, (start, start + step * length, step),
@@ -73,16 +79,16 @@ def _as_sum(graph: fx.Graph, node: fx.Node,
     dtype = node.meta["val"].dtype
     is_half = dtype.itemsize < 4
 
-    def call(target: torch._ops.OpOverload, *args: object, **kwargs: object) -> fx.Node:
+    def call(target: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> fx.Node:
         made = graph.call_function(target, args, dict(kwargs))
-        values = fx.node.map_arg((args, kwargs), lambda one: one.meta["val"])
+        values: Any = fx.node.map_arg((args, kwargs), lambda one: one.meta["val"])
         mode = detect_fake_mode([node.meta["val"]])
         assert mode is not None
         with mode:
             made.meta["val"] = target(*values[0], **values[1])
         return made
 
-    def wide(given: fx.Node) -> fx.Node:
+    def wide(given: Any) -> fx.Node:
         one = known[given]
         return call(aten._to_copy.default, one, dtype=torch.float32) if is_half else one
 

@@ -3,9 +3,12 @@ generated module may be inserted.
 
 Pure functions of an fx graph whose nodes carry fake values in `meta["val"]`."""
 
+from __future__ import annotations
+
 import dataclasses
 import enum
 import operator
+from typing import Any
 
 import torch
 from torch import fx
@@ -174,8 +177,9 @@ def has_few_rows(node: fx.Node) -> bool:
     if node.target not in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default) \
             or node.kwargs:
         return False
-    (rows, terms), columns = (node.args[-2].meta["val"].shape,
-                              node.args[-1].meta["val"].shape[1])
+    left: Any = node.args[-2]
+    right: Any = node.args[-1]
+    (rows, terms), columns = left.meta["val"].shape, right.meta["val"].shape[1]
     is_floating: bool = node.meta["val"].dtype.is_floating_point
     return (is_floating and rows <= SUMMED_ROWS_MAX
             and rows * terms * columns <= SUMMED_ELEMENTS_MAX)
@@ -331,7 +335,7 @@ def _is_sum_on_gpu(node: fx.Node) -> bool:
 
 
 def _is_pointwise(node: fx.Node) -> bool:
-    target = node.target
+    target: Any = node.target
     return torch.Tag.pointwise in target.tags or operator_name(node) in (
         "convert_element_type", "_to_copy", "where", "clone")
 
@@ -392,7 +396,9 @@ def region_nodes(region: Region) -> list[fx.Node]:
         if node.op != "call_function" or not (
                 node.target is operator.getitem or role_of(node) is Role.VIEW):
             return False
-        if needed(node.args[0]):
+        given = node.args[0]
+        assert isinstance(given, fx.Node)
+        if needed(given):
             between[node] = None
             return True
         return False
@@ -435,12 +441,15 @@ def region_results(region: Region, nodes: list[fx.Node]) -> list[fx.Node]:
 def base_of(node: fx.Node) -> fx.Node:
     """The node whose memory this one is: itself, or what it is a view of."""
     while True:
+        given = node.args[0] if node.args else None
         if node.target is operator.getitem:
-            if role_of(node.args[0]) is not Role.VIEW:
+            assert isinstance(given, fx.Node)
+            if role_of(given) is not Role.VIEW:
                 return node
-            node = node.args[0]
+            node = given
         elif role_of(node) is Role.VIEW:
-            node = node.args[0]
+            assert isinstance(given, fx.Node)
+            node = given
         else:
             return node
 

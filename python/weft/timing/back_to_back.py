@@ -7,11 +7,21 @@ said of it is the lower of the two. Nothing is compared here: who is faster in a
 loop alone gains nothing by it.
 """
 
+from __future__ import annotations
+
 import statistics
 import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, cast
 
-from weft.candidate.slot import CandidateFailed
+from weft.candidate.slot import CandidateFailed, Slot
 from weft.device.trace_spans import lap
+
+if TYPE_CHECKING:
+    import random
+
+    from weft.oracle.replies import TimingReply
+    from weft.timing.bench import Bench
 
 #: So many turns. All but the lowest and the highest are a 96 % interval of their
 #: median, which one disturbed turn does not widen.
@@ -41,14 +51,15 @@ class BackToBackTimes:
     """{party: seconds a call, in each turn}; empty where there is nothing to
     say, and `why` not. `ends_baseline`: a call in it ended that process."""
 
-    def __init__(self, why="", ends_baseline=False):
-        self.calls, self.seconds, self.why = 0, {}, why
+    def __init__(self, why: str = "", ends_baseline: bool = False) -> None:
+        self.calls, self.why = 0, why
+        self.seconds: dict[str, list[float]] = {}
         #: The same, with each call's results read; empty on the host.
-        self.read_seconds = {}
+        self.read_seconds: dict[str, list[float]] = {}
         self.ends_baseline = ends_baseline
         self.asked = "eager"  # who makes the calls now, or made the last
 
-    def run(self, bench, sides, dice):
+    def run(self, bench: Bench, sides: dict[str, Slot], dice: random.Random) -> None:
         """`sides`: {party: its process}. CandidateFailed: of the one that `asked` names."""
         self.calls = CALLS_MIN
         for _ in range(2):  # of few calls a message's own time says too much
@@ -62,10 +73,12 @@ class BackToBackTimes:
             self.read_seconds = self._turns(
                 READ_TURNS, bench, sides, dice, until + TURNS_S, reads=True)
 
-    def _turns(self, count, bench, sides, dice, until, reads=False):
+    def _turns(self, count: int, bench: Bench, sides: dict[str, Slot],
+               dice: random.Random, until: float,
+               reads: bool = False) -> dict[str, list[float]]:
         """{party: seconds a call, in each turn}; empty on a busy machine."""
-        found = {party: [] for party in sides}
-        empty = {party: [] for party in sides}
+        found: dict[str, list[float]] = {party: [] for party in sides}
+        empty: dict[str, list[float]] = {party: [] for party in sides}
         for _ in range(count):
             if time.monotonic() > until:
                 if sum(found["eager"]) > TURNS_S / len(sides) / 2:
@@ -87,7 +100,7 @@ class BackToBackTimes:
                 max(row - message_s, 1e-9) / self.calls for row in rows]
         return seconds
 
-    def untimed_work(self, timing, bytes_written):
+    def untimed_work(self, timing: TimingReply, bytes_written: int) -> str:
         """Why the device's work of a candidate is not in that timing of its single
         calls; "" if it is. `bytes_written`: of a call's results."""
         if not self.seconds or "gpu" not in timing:
@@ -103,18 +116,19 @@ class BackToBackTimes:
             if hidden > (UNTIMED_SLACK_S + UNTIMED_OWN_SHARE * own
                          + UNTIMED_COPY_SHARE * copy_s):
                 return _untimed(hidden, "after")
+        assert timing["candidate"] is not None
         single = timing["candidate"]["p90_us"] / 1e6
         least = _second_lowest(self.seconds["candidate"])
         if least > ROW_OVER_SINGLE * single + ROW_SLACK_S:
             return _untimed(least - single, "before")
         return ""
 
-    def lower(self, timing):
+    def lower(self, timing: TimingReply) -> TimingReply:
         """The timing of the rounds with what is lower of its speedups and these;
         `back_to_back` has the times."""
-        told = dict(timing, back_to_back=None, not_back_to_back=self.why)
+        told: dict[str, Any] = dict(timing, back_to_back=None, not_back_to_back=self.why)
         if not self.seconds:
-            return told
+            return cast("TimingReply", told)
         told["back_to_back"] = {"calls": self.calls, "us": {
             _name(party): statistics.median(times) * 1e6
             for party, times in self.seconds.items()}}
@@ -129,26 +143,27 @@ class BackToBackTimes:
                 far = 1 if len(ratios) > 2 else 0
                 told[over] = {"ratio": found, "low": ratios[far],
                               "high": ratios[-1 - far]}
-        return told
+        return cast("TimingReply", told)
 
 
-def _second_lowest(values):
+def _second_lowest(values: Iterable[float]) -> float:
     """One disturbed turn does not decide."""
     ordered = sorted(values)
     return ordered[min(1, len(ordered) - 1)]
 
 
-def _untimed(seconds, when):
+def _untimed(seconds: float, when: str) -> str:
     return (f"cheated: {seconds * 1e3:.2g} ms of work a call lie before or after the "
             f"time that is taken ({when} it, by calls in a row)")
 
 
-def _name(party):
+def _name(party: str) -> str:
     """As a timing has it."""
     return party.replace("-", "_")
 
 
-def measured(bench, sides, call_s, dice):
+def measured(bench: Bench, sides: dict[str, Slot], call_s: float,
+             dice: random.Random) -> BackToBackTimes:
     """The BackToBackTimes of these, if eager's call takes call_s in a round. CandidateFailed: the
     candidate's did, in calls that eager's survived."""
     if not bench.has_rows:
@@ -167,7 +182,7 @@ def measured(bench, sides, call_s, dice):
     return row
 
 
-def _survives(bench, process, calls):
+def _survives(bench: Bench, process: Slot, calls: int) -> bool:
     """Whether eager's does so many calls, as it may not in a model that counts
     them."""
     try:

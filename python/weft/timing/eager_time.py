@@ -4,6 +4,8 @@ One line a problem: median milliseconds of the eager model over RUNS calls.
 For choosing sizes; verdicts use the oracle's timing, which trusts nobody.
 """
 
+from __future__ import annotations
+
 import statistics
 import sys
 import time
@@ -14,7 +16,7 @@ WARM_UP_RUNS = 3
 RUNS = 15
 
 
-def median_ms(path):
+def median_ms(path: str) -> float:
     """Median wall time of model(*inputs), in milliseconds."""
     problem = problems.load_problem(path)
     model = problems.build_model(problem)
@@ -27,7 +29,7 @@ def median_ms(path):
     return statistics.median(times_ms[WARM_UP_RUNS:])
 
 
-def main(paths):
+def main(paths: list[str]) -> int:
     try:
         torch = problems.import_torch()
         torch.set_num_threads(2)

@@ -5,14 +5,26 @@ empty call costs at least. The party's own clock can only make a time longer.
 On a GPU its events decide, where our own code reads them (device_rounds.py).
 """
 
+from __future__ import annotations
+
 import statistics
 import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from weft.device.trace_spans import lap
-from weft.candidate.slot import CandidateFailed
+from weft.candidate.slot import CandidateFailed, Slot
 from weft.timing import back_to_back
 from weft.timing.untimed_work import QUIET_SHARE, Message, UntimedWork
 from weft.timing.quantiles import median_bounds, quantile
+
+if TYPE_CHECKING:
+    import random
+    import torch
+
+    from weft.judge.verify_subgraph import Limits
+    from weft.oracle.replies import Speedup, Times, TimingReply
+    from weft.timing.bench import Bench
 
 ROUNDS_MIN = 3
 ROUNDS_MAX = 400
@@ -90,7 +102,7 @@ def _why_hidden(found: UntimedWork) -> str:
             "told; try again when less runs here")
 
 
-def ask_baseline(baseline, **fields):
+def ask_baseline(baseline: Slot, **fields: Any) -> tuple[dict[str, Any], float]:
     """A call of the baseline's that is not timed."""
     try:
         return baseline.call(BASELINE_WALL_MS, **fields)
@@ -113,20 +125,24 @@ class Rounds:
 
     untimed_work_slack_s = OFF_CLOCK_SLACK_S
 
-    def __init__(self, slot, baseline, bench, parties, limits):
+    def __init__(self, slot: Slot, baseline: Slot, bench: Bench, parties: list[str],
+                 limits: Limits) -> None:
         self._slot, self._baseline = slot, baseline
         self._bench, self._limits = bench, limits
         self._parties = ["candidate", *parties]
-        self._empty = []
-        self._clocks = {name: [] for name in self._parties}
+        self._empty: list[float] = []
+        self._clocks: dict[str, list[tuple[float, float]]] = {
+            name: [] for name in self._parties}
         #: What processors worked for these.
-        self._worked = {name: [] for name in self._parties}
+        self._worked: dict[str, list[Message]] = {
+            name: [] for name in self._parties}
         self._examining_s = 0.0
         self._outputs_checked = 0
         self._outputs_wrong = 0
         self._reason = ""
 
-    def run(self, budget_s, generator, dice):
+    def run(self, budget_s: float, generator: torch.Generator,
+            dice: random.Random) -> None:
         """Until the budget is spent, or nothing is left to learn for it; but
         at least ROUNDS_MIN rounds."""
         start = time.monotonic()
@@ -180,33 +196,34 @@ class Rounds:
         if not is_examined:
             self._examine(dice)
 
-    def _is_sharp(self):
+    def _is_sharp(self) -> bool:
         """Whether every interval is narrow (whatever it says: to stop where
         it says what one hopes for would be to choose it)."""
         overs = map(self._over, self._parties[1:])
-        return all(over["high"] <= SHARP * over["low"] for over in overs)
+        return all(over is not None and over["high"] <= SHARP * over["low"]
+                   for over in overs)
 
-    def _seems_to_hide(self):
+    def _seems_to_hide(self) -> bool:
         """Whether `report` charges it, unless that turns out as noise."""
         found = self._off_clock()
         return self._is_charged(max(found.median_s, found.quiet_s))
 
-    def _off_clock(self):
+    def _off_clock(self) -> UntimedWork:
         return self._bench.untimed_work(self._messages("candidate"))
 
-    def _is_meant(self, found):
+    def _is_meant(self, found: UntimedWork) -> bool:
         """Whether no busy machine puts so many seconds beside the clock."""
         return (self._is_charged(found.least_s)
                 and found.least_s > max(self._honest_s(), found.noise_s))
 
-    def _honest_s(self, is_quiet=False):
+    def _honest_s(self, is_quiet: bool = False) -> float:
         """No honest module has more beside the clock."""
         eager_s = self._unhurried("eager")
         eager = (quantile(eager_s, QUIET_SHARE) if is_quiet
                  else median_bounds(eager_s)[1])
         return self.untimed_work_slack_s + OFF_CLOCK_EAGER_SHARE * eager
 
-    def _is_hidden_by_noise(self):
+    def _is_hidden_by_noise(self) -> bool:
         """Whether half of the rounds say that it cheats, and all together
         cannot: so may an honest one's on a busy machine. Or the quietest say
         that it works there, and how much nobody knows."""
@@ -217,18 +234,19 @@ class Rounds:
                         and found.most_s > self._honest_s(is_quiet=True))
         return (says_half or say_quietest) and not self._is_meant(found)
 
-    def _has_unsure_lead(self, lead_min):
+    def _has_unsure_lead(self, lead_min: float) -> bool:
         """Whether it is faster than eager by so much, but not beyond noise."""
         over = self._over("eager")
-        return over["low"] <= 1.0 and over["ratio"] > lead_min
+        return (over is not None and over["low"] <= 1.0
+                and over["ratio"] > lead_min)
 
     @staticmethod
-    def _is_within(extensions, number, beyond_s):
+    def _is_within(extensions: int, number: int, beyond_s: float) -> bool:
         """Whether the last extension begun lasts: all rounds are pooled."""
         return (extensions > 0 and number < ROUNDS_UNDECIDED[extensions - 1]
                 and beyond_s < EXTENSIONS_S[extensions - 1])
 
-    def _warm_up(self):
+    def _warm_up(self) -> None:
         """A baseline that has given its memory up takes it again before it is
         timed: a candidate never had to."""
         if self._bench.baseline_rested:
@@ -236,7 +254,7 @@ class Rounds:
                 self._time_baseline(party)
         self._bench.baseline_rested = False
 
-    def _round(self, number, dice):
+    def _round(self, number: int, dice: random.Random) -> None:
         parties = self._parties[:]
         dice.shuffle(parties)
         for party in parties:
@@ -255,21 +273,21 @@ class Rounds:
                 self._worked[party].append(Message.last_of(slot, seconds))
                 self._note(party, seconds, answer)
 
-    def _note(self, party, seconds, answer):
+    def _note(self, party: str, seconds: float, answer: dict[str, Any]) -> None:
         """What else a timed call's answer says: nothing on the host."""
 
-    def _time_baseline(self, party):
+    def _time_baseline(self, party: str) -> tuple[dict[str, Any], float]:
         try:
             self._time_empty(party)
             return self._bench.call_baseline(self._baseline, party)
         except CandidateFailed as ended:
             raise BaselineLost(ended.reason) from None
 
-    def _time_empty(self, party):
+    def _time_empty(self, party: str) -> None:
         _, empty = self._bench.call_empty(self._baseline, party)
         self._empty.append(empty)
 
-    def _examine(self, dice):
+    def _examine(self, dice: random.Random) -> None:
         start = time.monotonic()
         with lap("examine"):
             checked, reason = self._bench.examine(
@@ -281,11 +299,11 @@ class Rounds:
         self._examining_s += time.monotonic() - start
 
     @property
-    def is_right(self):
+    def is_right(self) -> bool:
         """Whether no output was wrong so far."""
         return not self._reason
 
-    def look_again(self, generator, dice):
+    def look_again(self, generator: torch.Generator, dice: random.Random) -> None:
         """One round more, compared: who is wrong after thousands of calls, as
         there are in a row, is found."""
         self._bench.refresh(generator, dice)
@@ -293,7 +311,7 @@ class Rounds:
         self._round(0, dice)
         self._examine(dice)
 
-    def back_to_back(self, dice):
+    def back_to_back(self, dice: random.Random) -> back_to_back.BackToBackTimes:
         """The same parties' BackToBackTimes. CandidateFailed: of the candidate, where eager goes
         on."""
         sides = {party: self._slot if party == "candidate" else self._baseline
@@ -301,7 +319,7 @@ class Rounds:
         call_s = statistics.median(self._seconds("eager")) / self._bench.calls
         return back_to_back.measured(self._bench, sides, call_s, dice)
 
-    def report(self):
+    def report(self) -> TimingReply:
         """docs/reference/worker-protocol.md's `timing`, by the rounds alone. TooBusy: there is none."""
         overhead = self._overhead()
         rejected = self._reason
@@ -349,22 +367,22 @@ class Rounds:
             "rejected": rejected,
         }
 
-    def _overhead(self):
+    def _overhead(self) -> float:
         """Near the least that an empty call costs: under load its median may
         exceed a whole small batch."""
         return sorted(self._empty)[len(self._empty) // 10]
 
-    def _seconds(self, party):
+    def _seconds(self, party: str) -> list[float]:
         """Of a message's work, in each round."""
         overhead = self._overhead()
         return [net_s(both, overhead) for both in self._clocks[party]]
 
-    def _messages(self, party):
+    def _messages(self, party: str) -> list[Message]:
         """Those that were timed, with such seconds."""
         return [one._replace(seconds=seconds) for one, seconds
                 in zip(self._worked[party], self._seconds(party))]
 
-    def _unhurried(self, party):
+    def _unhurried(self, party: str) -> list[float]:
         """Its seconds as if none of its threads had waited for a processor: what
         lies beside the clock may be a share of them, which must not grow with
         what else runs."""
@@ -372,20 +390,20 @@ class Rounds:
                     max(message.answering_s, message.by_all_s / self._slot.threads))
                 for message in self._messages(party)]
 
-    def _is_charged(self, hidden):
+    def _is_charged(self, hidden: float) -> bool:
         """Whether work done while no time was taken is more than a share of
         the candidate's times."""
         own = statistics.median(self._unhurried("candidate"))
         return hidden > self.untimed_work_slack_s + OFF_CLOCK_SHARE * own
 
-    def _charge(self, hidden):
+    def _charge(self, hidden: float) -> None:
         """Adds it to them."""
         self._clocks["candidate"] = [
             (outside + hidden, inside + hidden)
             for outside, inside in self._clocks["candidate"]
         ]
 
-    def _over(self, party):
+    def _over(self, party: str) -> Speedup | None:
         """How many times faster the candidate is, round by round: what
         disturbs the machine disturbs both sides of a round."""
         if party not in self._clocks:
@@ -393,20 +411,20 @@ class Rounds:
         pairs = zip(self._seconds(party), self._seconds("candidate"))
         return median_interval([other / own for other, own in pairs])
 
-    def _clock_ratio(self, overhead):
+    def _clock_ratio(self, overhead: float) -> float:
         """Outside over inside time of the candidate, medians."""
         both = self._clocks["candidate"]
         outside = statistics.median(max(0.0, s - overhead) for s, _ in both)
         return outside / max(statistics.median(own for _, own in both), 1e-9)
 
-    def _has_false_clock(self):
+    def _has_false_clock(self) -> bool:
         return self._clock_misses(0.9)
 
-    def _may_have_false_clock(self):
+    def _may_have_false_clock(self) -> bool:
         """So it seems, but for a busy machine."""
         return self._clock_misses(0.5)
 
-    def _clock_misses(self, share):
+    def _clock_misses(self, share: float) -> bool:
         """Whether its own clock misses most of ours in every round, and more
         than what such a share of the empty calls take."""
         slack = CLOCK_SLACK_S + quantile(self._empty, share)
@@ -416,18 +434,19 @@ class Rounds:
         )
 
 
-def net_s(both, overhead):
+def net_s(both: tuple[float, float], overhead: float) -> float:
     """Seconds of one message's work from (outside, inside)."""
     outside, own = both
     return max(outside - overhead, own, 1e-9)
 
 
-def median_interval(values):
+def median_interval(values: Iterable[float]) -> Speedup:
     """Such bounds of a ratio, as reports hold them."""
-    return dict(zip(("ratio", "low", "high"), median_bounds(values)))
+    ratio, low, high = median_bounds(values)
+    return {"ratio": ratio, "low": low, "high": high}
 
 
-def summary(seconds, calls):
+def summary(seconds: Iterable[float], calls: int) -> Times:
     """T of docs/reference/worker-protocol.md from what messages of so many calls took."""
     net = sorted(second / calls * 1e6 for second in seconds)
     last = len(net) - 1
@@ -443,7 +462,7 @@ def summary(seconds, calls):
     }
 
 
-def rejection(kind, reason):
+def rejection(kind: str, reason: str) -> TimingReply:
     """The `timing` of a candidate that did not survive it."""
     return {
         "candidate": None,

@@ -1,22 +1,37 @@
 """The bench for a whole model: Model eager and compiled against ModelNew."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from weft.expect import inputs, perturbed_runs
 from weft.device.trace_spans import lap
+from weft.timing.bench import Bench
 from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS,
                                 ask_baseline)
 from weft.timing.untimed_work import (Message, UntimedWork, untimed_work,
                                       untimed_work_by)
-from weft.candidate.slot import CandidateFailed
-from weft.judge.verify_subgraph import Limits, Verdict
+from weft.candidate.slot import CandidateFailed, Slot
+from weft.judge.verify_subgraph import ArenaKeeper, Limits, Verdict
 from weft.judge.verify_model import begin, hold_kernels, layout_difference
 
+if TYPE_CHECKING:
+    import contextlib
+    import random
 
-class ModelBench:
+    from weft.device.arena import Arena
+    from weft.device.device_arena import DeviceArena
+    from weft.expect.compare import Expected
+    from weft.judge.model_case import ModelCase
+    from weft.judge.whole_model import WholeModel
+
+
+class ModelBench(Bench):
     """One set of inputs, refilled each round; state as of one random case."""
 
     calls = 1
@@ -27,7 +42,7 @@ class ModelBench:
     trusts_events = False
     lacks_float64 = False  # of a case it is not told
 
-    def __init__(self, whole, path):
+    def __init__(self, whole: WholeModel, path: str) -> None:
         self._whole, self._path = whole, path
         generator = whole.device.generator(whole.seed)
         # What it should give is worked out for each round's own inputs.
@@ -43,18 +58,18 @@ class ModelBench:
         #: one, with no inputs in sight, and no empty one is made.
         self._woken = Message()
         #: What was expected of the first compared call, less the tensors.
-        self._like = None
+        self._like: ModelCase | None = None
         self.bytes_written = sum(
             place.spec.touched_bytes for place in whole.places["outputs"])
         self.bytes_floor = whole.bytes_floor
 
-    def _must_draw(self, generator):
+    def _must_draw(self, generator: torch.Generator) -> bool:
         """Whether inputs must be those that get_inputs() gives, another seed
         each time: Model may not take them rolled and scaled (offsets that begin
         at zero, a matrix that must stay positive definite)."""
         whole, base = self._whole, self._base
         if whole.takes_any_values and (whole.is_large or whole.takes(
-                self._fresh(generator, False), base.state, base.seed)):
+                self._freshened(generator), base.state, base.seed)):
             return False
         drawn = self._fresh(generator, True)
         if drawn is None or all(map(torch.equal, drawn, base.leaves)):
@@ -62,16 +77,21 @@ class ModelBench:
                                   "get_inputs() gives: timing needs others for each call")
         return True
 
-    def _fresh(self, generator, draws):
+    def _fresh(self, generator: torch.Generator,
+               draws: bool) -> list[torch.Tensor] | None:
         if draws:
             return self._whole.drawn(int(torch.randint(
                 1 << 30, (1,), generator=generator, device=generator.device)))
+        return self._freshened(generator)
+
+    def _freshened(self, generator: torch.Generator) -> list[torch.Tensor]:
         return self._whole.as_laid_out([
             inputs.freshen(t.reshape(-1), t.dtype, generator).reshape(t.shape)
             for t in self._base.leaves
         ])
 
-    def set_up(self, keeper, baseline, released):
+    def set_up(self, keeper: ArenaKeeper, baseline: Slot,
+               released: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
         self._baseline = baseline
         self._arena = keeper.of(self._whole.buffers.end)
         self._arena.clear()
@@ -86,27 +106,29 @@ class ModelBench:
                 job, self._arena, Limits(BASELINE_START_MS, 0, False))
         self._load(baseline, BASELINE_WALL_MS, True)
 
-    def _bind(self):
+    def _bind(self) -> None:
         """A check in between has bound the same buffers to its own arena."""
         self._whole.buffers.bind(self._arena)
         self._whole.write(self._base)
 
     @property
-    def arena(self):
+    def arena(self) -> Arena | DeviceArena:
         return self._arena
 
-    def restore(self):
+    def restore(self) -> None:
         """After calls on other data: the baseline's state is its own again."""
         self._bind()
         self._load(self._baseline, BASELINE_WALL_MS, True)
 
-    def begin(self, slot, job, limits):
+    def begin(self, slot: Slot, job: dict[str, Any], limits: Limits) -> None:
         #: What calls take that are not timed: the candidate's in each round,
         #: and by the number of rounds that were compared, …
-        self._loads, self._exports = [], {}
+        self._loads: list[Message] = []
+        self._exports: dict[int, Message] = {}
         self._wall_ms = limits.wall_ms
         #: … and the framework's.
-        self._usual_loads, self._usual_exports = [], []
+        self._usual_loads: list[Message] = []
+        self._usual_exports: list[Message] = []
         self._bind()
         verdict = Verdict()
         begin(slot, self._whole, job, self._arena, limits, verdict)
@@ -115,7 +137,8 @@ class ModelBench:
         self._whole.write(self._base)
         self._load(slot, limits.wall_ms, True)
 
-    def _load(self, slot, wall_ms, parameters, reuse=False, before=()):
+    def _load(self, slot: Slot, wall_ms: int, parameters: bool, reuse: bool = False,
+              before: Sequence[str] = ()) -> tuple[dict[str, Any], float]:
         """(the answer, seconds that it took). before: what is asked first."""
         return slot.call(
             wall_ms,
@@ -125,27 +148,31 @@ class ModelBench:
             reuse=reuse,
         )
 
-    def begin_to_compile(self, baseline, name):
+    def begin_to_compile(self, baseline: Slot, name: str) -> None:
         self._load(baseline, BASELINE_WALL_MS, True)
         baseline.ask(steps=["run"], function=name)
 
-    def refresh(self, generator, dice):
+    def refresh(self, generator: torch.Generator, dice: random.Random) -> None:
         # Now the same addresses with new contents, now other addresses.
         self._reuse = dice.random() < 0.5
         self._late_write = ""
-        self._case, self._kept = None, []
+        self._case: tuple[list[torch.Tensor], list[torch.Tensor]] | None = None
+        self._kept: list[torch.Tensor] = []
         base = self._base
         # What forward() draws is new, too: a mask could be remembered.
         self._seed = int(torch.randint(
             1 << 30, (1,), generator=generator, device=generator.device))
         leaves = self._fresh(generator, self._draws)
+        if leaves is None:
+            raise CandidateFailed("failed", "get_inputs() gives tensors of another form "
+                                  "each time: timing needs the same form for each call")
         self._case = (leaves, base.state)
         kept = leaves + base.state
         self._kept = [t.reshape(-1) for t in kept]
         self._whole.buffers.write_inputs(self._kept)
         self._whole.buffers.fill_outputs()
 
-    def _warm(self, slot, wall_ms, **how):
+    def _warm(self, slot: Slot, wall_ms: int, **how: Any) -> None:
         """On a device a call's time holds what the host takes to launch it.
         The baseline's process runs two parties in a round, and finds that code
         in the processor's caches; so each party first runs once, on what the
@@ -166,7 +193,7 @@ class ModelBench:
             # The other process does not wait for what this one began.
             self._whole.device.synchronize()
 
-    def call_candidate(self, slot, wall_ms):
+    def call_candidate(self, slot: Slot, wall_ms: int) -> tuple[dict[str, Any], float]:
         woken = Message()
         if not self._flush:
             # By an empty call, as the baseline was; it counts as loading.
@@ -190,12 +217,12 @@ class ModelBench:
             raise CandidateFailed("cheated", wrong)
         return answer, seconds
 
-    def call_empty(self, baseline, party):
+    def call_empty(self, baseline: Slot, party: str) -> tuple[dict[str, Any], float]:
         answer, seconds = baseline.call(BASELINE_WALL_MS, steps=[])
         self._woken = Message.last_of(baseline, seconds)
         return answer, seconds
 
-    def call_baseline(self, baseline, party):
+    def call_baseline(self, baseline: Slot, party: str) -> tuple[dict[str, Any], float]:
         self._warm(baseline, BASELINE_WALL_MS, function=party)
         with lap("loads"):
             _, seconds = self._load(
@@ -207,15 +234,16 @@ class ModelBench:
                                  function=party, **self._flush)
 
     @property
-    def reads_rows(self):
+    def reads_rows(self) -> bool:
         """Whether a row whose results are read says something: on the host
         untimed_work() knows what an export takes."""
         return bool(self._flush) and not self.is_large
 
-    def back_to_back(self, process, party, numbers, reads=False):
+    def back_to_back(self, process: Slot, party: str, numbers: Sequence[int],
+                     reads: bool = False) -> list[float]:
         """Seconds of so many calls without a pause, for each of these numbers, on
         the last round's inputs. `reads`: with each call's results copied out."""
-        how = {} if party == "candidate" else {"function": party}
+        how: dict[str, Any] = {} if party == "candidate" else {"function": party}
         wall_ms = self._wall_ms if party == "candidate" else BASELINE_WALL_MS
         if reads:
             how["reads"] = True
@@ -224,7 +252,7 @@ class ModelBench:
         return [process.call(wall_ms, steps=["row"], calls=number, **how)[1]
                 for number in numbers]
 
-    def untimed_work(self, timed):
+    def untimed_work(self, timed: list[Message]) -> UntimedWork:
         """The UntimedWork of a candidate with these timed messages, in each round
         that counts."""
         if not self._usual_exports:
@@ -240,10 +268,10 @@ class ModelBench:
             return untimed_work_by("seconds", *messages)
         return untimed_work(*messages)
 
-    def _is_near(self, answer):
+    def _is_near(self, answer: dict[str, Any]) -> bool:
         """Whether what the last call left is right by Model's answer alone,
         which is mostly enough: float64 takes longer, and more memory."""
-        if self._like is None:
+        if self._like is None or self._case is None:
             return False
         try:
             like = replace(self._like, seed=self._seed)
@@ -254,22 +282,26 @@ class ModelBench:
             # once the baseline rests. What else it is, it will be again.
             return False
 
-    def _reason(self, answer):
+    def _reason(self, answer: dict[str, Any]) -> str:
         """Why it is wrong, or ""."""
         if self.is_large:
             ask_baseline(self._baseline, steps=["rest"])
             self.baseline_rested = True
+        assert self._case is not None
         case = self._whole.expect("given", self._seed, *self._case)
         self._like = case.without_tensors()
         return self._difference(
             answer, case, functools.partial(self._whole.expect_scaled, case))
 
-    def _difference(self, answer, case, expect=None):
+    def _difference(
+            self, answer: dict[str, Any], case: ModelCase,
+            expect: Callable[[float], list[Expected]] | None = None) -> str:
         draws = perturbed_runs.PerturbedRuns(case.expectations, expect)
         return (layout_difference(answer, case.described)
                 or draws.first_reason(self._whole.buffers.output_views))
 
-    def examine(self, slot, limits, dice):
+    def examine(self, slot: Slot, limits: Limits,
+                dice: random.Random) -> tuple[int, str]:
         """(1, why the last call was wrong)."""
         answer, seconds = slot.call(limits.wall_ms, steps=["export"])
         self._exports[len(self._loads) - 1] = Message.last_of(slot, seconds)

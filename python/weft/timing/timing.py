@@ -5,20 +5,25 @@ here, a model's in time_model.py) is kept with its baseline process, because
 torch.compile costs more than everything else together.
 """
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import random
 import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from weft.build import built_code
 from weft.expect import compare, inputs, perturbed_runs
-from weft.device.arena import BufferSet
+from weft.device.arena import Arena, BufferSet
 from weft.candidate.baseline import COMPILE_MODES
 from weft.expect.expected import CaseMaker
 from weft.candidate.gpu_package import KINDS
 from weft.candidate.harness import BUILDS_WHEN_LOADED, TELLS_BUILT_CODE
 from weft.device.trace_spans import lap
 from weft.expect.reference import Reference, load_graph
+from weft.timing.bench import Bench
 from weft.timing.rounds import (
     BASELINE_START_MS,
     BASELINE_WALL_MS,
@@ -28,10 +33,17 @@ from weft.timing.rounds import (
     ask_baseline,
     rejection,
 )
-from weft.candidate.slot import CandidateFailed
+from weft.candidate.slot import CandidateFailed, Slot
 from weft.judge.verify_subgraph import ArenaKeeper, Limits
 from weft.timing.back_to_back import BackToBackTimes
-from weft.timing.untimed_work import UntimedWork
+from weft.timing.untimed_work import Message, UntimedWork
+
+if TYPE_CHECKING:
+    import torch
+
+    from weft.device.device import Device
+    from weft.device.device_arena import DeviceArena
+    from weft.oracle.replies import TimingReply
 
 #: One message asks for so many calls that the way there and back is noise.
 BATCH_TARGET_S = 0.002
@@ -60,30 +72,32 @@ class NotTimed(TimingFailed):
 class Timer:
     """Owns the baseline's process, which lives as long as its bench."""
 
-    def __init__(self, slot, baseline, device):
+    def __init__(self, slot: Slot, baseline: Slot, device: Device) -> None:
         self._slot, self._baseline = slot, baseline
         self._device, self._lock = device, device.lock
         self._keeper = ArenaKeeper(device)
-        self._bench = None
+        self._bench: Bench | None = None
 
-    def close(self):
+    def close(self) -> None:
         self._baseline.kill()
         self._keeper.close()
 
-    def forget(self):
+    def forget(self) -> None:
         """Ends the bench and frees what it shared."""
         self._end_bench(more=False)
         self._baseline.forget_arena()
         self._slot.forget_arena()
         self._keeper.close()
 
-    def forget_large(self):
+    def forget_large(self) -> None:
         """The same, where others need the memory more."""
         is_large = self._bench is None or self._bench.is_large
         if is_large and self._keeper.is_large:
             self.forget()
 
-    def time_subgraph(self, path, job, request, limits, like=None):
+    def time_subgraph(self, path: str, job: dict[str, Any], request: dict[str, Any],
+                      limits: Limits,
+                      like: list[compare.Expected] | None = None) -> TimingReply:
         """`like`: what a check expected of such data, if it is known."""
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
@@ -93,11 +107,12 @@ class Timer:
             job, request, limits)
 
     @property
-    def is_starting(self):
+    def is_starting(self) -> bool:
         """Whether `prepare` would have to wait for a process to begin."""
         return self._baseline.is_starting
 
-    def prepare(self, make_bench, key, request):
+    def prepare(self, make_bench: Callable[[], Bench], key: tuple[Any, ...],
+                request: dict[str, Any]) -> None:
         """The bench, with what is to be compiled of it on its way; a large
         one's to the end, for its memory goes before the next request."""
         bench = self._prepare(key, make_bench)
@@ -108,10 +123,13 @@ class Timer:
                 break
             self._await_compiler(bench)
 
-    def time_model(self, make_bench, key, job, request, limits):
+    def time_model(self, make_bench: Callable[[], Bench], key: tuple[Any, ...],
+                   job: dict[str, Any], request: dict[str, Any],
+                   limits: Limits) -> TimingReply:
         return self._time(key, make_bench, job, request, limits)
 
-    def lend_compiled(self, make_bench, key, name):
+    def lend_compiled(self, make_bench: Callable[[], Bench], key: tuple[Any, ...],
+                      name: str) -> Lent:
         """The process with Model as that baseline compiled it, to run it on
         what its arena holds; TimingFailed. It is to be closed."""
         bench = self._prepare(key, make_bench)
@@ -119,7 +137,9 @@ class Timer:
         self._await_compiler(bench)
         return Lent(bench, self._baseline, name)
 
-    def _time(self, key, make_bench, job, request, limits):
+    def _time(self, key: tuple[Any, ...], make_bench: Callable[[], Bench],
+              job: dict[str, Any], request: dict[str, Any],
+              limits: Limits) -> TimingReply:
         """docs/reference/worker-protocol.md's `timing`."""
         with contextlib.suppress(TimingFailed):  # begun for another request
             self._await_compiler(self._prepare(key, make_bench))
@@ -167,7 +187,7 @@ class Timer:
         except TooBusy as busy:
             raise NotTimed(str(busy)) from None
 
-    def _built_code(self, job, limits):
+    def _built_code(self, job: dict[str, Any], limits: Limits) -> dict[str, Any]:
         """What the candidate's kernels were built into, as it says itself: for
         whoever betters them. No verdict depends on it."""
         if job["kind"] not in TELLS_BUILT_CODE:
@@ -178,7 +198,7 @@ class Timer:
             return {}
         return built_code.believed(answer.get("built"))
 
-    def _rounds(self, bench, parties, limits):
+    def _rounds(self, bench: Bench, parties: list[str], limits: Limits) -> Rounds:
         if not self._device.is_cuda:
             return Rounds(self._slot, self._baseline, bench, parties, limits)
         from weft.timing.device_rounds import DeviceRounds
@@ -186,7 +206,7 @@ class Timer:
         return DeviceRounds(
             self._slot, self._baseline, bench, parties, limits, self._device)
 
-    def _end_bench(self, more):
+    def _end_bench(self, more: bool) -> None:
         """The baseline's process may serve another, unless it has compiled:
         what that leaves is not known to be gone."""
         bench, self._bench = self._bench, None
@@ -194,7 +214,7 @@ class Timer:
                      and not bench.compile_errors)
         self._baseline.dismiss(keep=was_plain, more=more)
 
-    def _prepare(self, key, make_bench):
+    def _prepare(self, key: tuple[Any, ...], make_bench: Callable[[], Bench]) -> Bench:
         if self._bench is not None and self._bench.key == key:
             return self._bench
         self._end_bench(more=True)
@@ -206,7 +226,7 @@ class Timer:
         self._bench = bench
         return bench
 
-    def _make(self, key, make_bench):
+    def _make(self, key: tuple[Any, ...], make_bench: Callable[[], Bench]) -> Bench:
         self._baseline.settle()
         self._baseline.launch()  # which takes its time beside the next
         bench = make_bench()
@@ -218,13 +238,13 @@ class Timer:
         bench.set_up(self._keeper, self._baseline, self._lock.released)
         return bench
 
-    def _is_compiled(self, bench, name):
+    def _is_compiled(self, bench: Bench, name: str) -> bool:
         """Whether the compiled reference is ready; else why is kept."""
         self._begin_to_compile(bench, name)
         self._await_compiler(bench)
         return not bench.compile_errors[name]
 
-    def _begin_to_compile(self, bench, name):
+    def _begin_to_compile(self, bench: Bench, name: str) -> None:
         if name in bench.compile_errors or name == bench.compiling:
             return
         self._await_compiler(bench)
@@ -232,7 +252,7 @@ class Timer:
             bench.begin_to_compile(self._baseline, name)
             bench.compiling = name
 
-    def _await_compiler(self, bench):
+    def _await_compiler(self, bench: Bench) -> None:
         if not bench.compiling:
             return
         # Its process takes the lock when it needs it.
@@ -243,7 +263,7 @@ class Timer:
         bench.compiling = ""
 
     @contextlib.contextmanager
-    def _ending(self):
+    def _ending(self) -> Iterator[None]:
         """What it is for the bench if the baseline's process ends within."""
         try:
             yield
@@ -256,38 +276,38 @@ class Timer:
 class Lent:
     """A model's bench for calls that are not timed."""
 
-    def __init__(self, bench, baseline, name):
+    def __init__(self, bench: Bench, baseline: Slot, name: str) -> None:
         self._bench, self._baseline, self._name = bench, baseline, name
         self.error = bench.compile_errors[name]
 
     @property
-    def arena(self):
+    def arena(self) -> Arena | DeviceArena:
         return self._bench.arena
 
-    def call(self, seed, steps):
+    def call(self, seed: int, steps: list[str]) -> dict[str, Any]:
         """The answer of such a call, with all state from the arena."""
         return self._baseline.call(
             BASELINE_WALL_MS, steps=steps, seed=seed, parameters=True,
             function=self._name)[0]
 
-    def rest(self):
+    def rest(self) -> None:
         """Inputs and results of the last call go."""
         with contextlib.suppress(CandidateFailed):  # the next call tells
             self._baseline.call(BASELINE_WALL_MS, steps=["rest"])
 
-    def close(self):
+    def close(self) -> None:
         """The bench is as it was."""
         with contextlib.suppress(CandidateFailed):  # then it starts anew
             self._bench.restore()
 
 
-def compiled_baselines(request):
+def compiled_baselines(request: dict[str, Any]) -> list[str]:
     """Those that it names, in the order that they are compiled in."""
     return [name for name in COMPILE_MODES
             if name in request.get("baselines", ())]
 
 
-class SubgraphBench:
+class SubgraphBench(Bench):
     """A subgraph's buffers, one set for each call of a batch."""
 
     warm_rounds = 1
@@ -295,7 +315,8 @@ class SubgraphBench:
     baseline_rested = False
     trusts_events = False
 
-    def __init__(self, path, seed, device, like=None):
+    def __init__(self, path: str, seed: int, device: Device,
+                 like: list[compare.Expected] | None = None) -> None:
         self._path, self._device = path, device
         self.reference = Reference(load_graph(path), device.torch)
         self._maker = CaseMaker(self.reference, device)
@@ -305,7 +326,7 @@ class SubgraphBench:
         specs = self.reference.inputs + self.reference.outputs
         self.bytes_floor = sum(s.touched_bytes for s in specs)
         self._order = list(range(self.calls))
-        self._kept = {}
+        self._kept: dict[int, list[torch.Tensor]] = {}
         #: What was expected of a check's data, or of the first compared call's,
         #: less the tensors.
         self._like = like or []
@@ -319,7 +340,7 @@ class SubgraphBench:
         #: Of the candidate's. A device's allocator gives what it has kept.
         self._pays = self._flush or {"allocates": True}
 
-    def _batch(self):
+    def _batch(self) -> int:
         """How many calls one message asks for: enough to drown the overhead."""
         views = self._maker.views(self._base)
         eager = self.reference.function()
@@ -337,7 +358,8 @@ class SubgraphBench:
             return max(1, min(max(wanted, 2), DEVICE_BATCH_MAX, room))
         return max(1, min(wanted, BATCH_MAX, BATCH_BYTES_MAX // size))
 
-    def set_up(self, keeper, baseline, released):
+    def set_up(self, keeper: ArenaKeeper, baseline: Slot,
+               released: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
         self._sets, cursor = [], 0
         for _ in range(self.calls):
             buffer_set = BufferSet(cursor, self.reference.inputs, self.reference.outputs)
@@ -355,21 +377,21 @@ class SubgraphBench:
                 job, self._arena, Limits(BASELINE_START_MS, 0, False))
 
     @property
-    def lacks_float64(self):
+    def lacks_float64(self) -> bool:
         """Whether there was no room for it."""
         return self._maker.lacks_float64
 
-    def _rest(self):
+    def _rest(self) -> None:
         """The baseline's spare memory, before float64 needs it."""
         if self.is_large:
             ask_baseline(self._baseline, sets=[], rest=True)
             self.baseline_rested = True
 
-    def _places(self):
+    def _places(self) -> dict[str, Any]:
         return {"sizes": self.reference.sizes,
                 "sets": [s.to_json() for s in self._sets]}
 
-    def begin(self, slot, job, limits):
+    def begin(self, slot: Slot, job: dict[str, Any], limits: Limits) -> None:
         # A package is a list of launches, which our code makes.
         self.trusts_events = job["kind"] in KINDS
         job = {**job, **self._places()}
@@ -377,10 +399,10 @@ class SubgraphBench:
             limits = limits.for_job(job, self._device)
         slot.begin(job, self._arena, limits)
 
-    def begin_to_compile(self, baseline, name):
+    def begin_to_compile(self, baseline: Slot, name: str) -> None:
         baseline.ask(sets=[0], function=name)
 
-    def refresh(self, generator, dice):
+    def refresh(self, generator: torch.Generator, dice: random.Random) -> None:
         dice.shuffle(self._order)
         self._kept.clear()
         for index, one in enumerate(self._sets):
@@ -392,22 +414,23 @@ class SubgraphBench:
             one.fill_outputs()
             self._kept[index] = fresh
 
-    def call_candidate(self, slot, wall_ms):
+    def call_candidate(self, slot: Slot, wall_ms: int) -> tuple[dict[str, Any], float]:
         # A batch is of calls that take milliseconds together: what a single one
         # may take is more than it needs.
         return slot.call(wall_ms, sets=self._order, **self._pays)
 
-    def untimed_work(self, timed):
+    def untimed_work(self, timed: list[Message]) -> UntimedWork:
         return UntimedWork()  # a kernel finds its buffers filled, and fills them
 
-    def call_empty(self, baseline, party):
+    def call_empty(self, baseline: Slot, party: str) -> tuple[dict[str, Any], float]:
         return baseline.call(BASELINE_WALL_MS, sets=[], function=party)
 
-    def call_baseline(self, baseline, party):
+    def call_baseline(self, baseline: Slot, party: str) -> tuple[dict[str, Any], float]:
         return baseline.call(BASELINE_WALL_MS, sets=self._order,
                              function=party, **self._flush)
 
-    def examine(self, slot, limits, dice):
+    def examine(self, slot: Slot, limits: Limits,
+                dice: random.Random) -> tuple[int, str]:
         """(calls compared, why one was wrong)."""
         until = time.monotonic() + EXAMINE_S
         chosen = dice.sample(self._order, min(EXAMINED_MAX, self.calls))
@@ -423,7 +446,7 @@ class SubgraphBench:
                 break
         return compared, ""
 
-    def _reason(self, views, kept):
+    def _reason(self, views: list[torch.Tensor], kept: list[torch.Tensor]) -> str:
         """Why these results of those inputs are wrong, or "". float64 takes
         longer than all the rest: mostly one look at it is enough."""
         if self._like and self._are_near(views, kept):
@@ -439,7 +462,7 @@ class SubgraphBench:
             self._device.give_back()  # the baseline needs it again
         return reason
 
-    def _are_near(self, views, kept):
+    def _are_near(self, views: list[torch.Tensor], kept: list[torch.Tensor]) -> bool:
         try:
             near = self._maker.expect_near(kept, self._like)
             return not compare.first_reason(views, near)

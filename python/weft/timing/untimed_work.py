@@ -4,11 +4,18 @@ What a candidate's messages take that are not timed is held against what the
 framework's take, since both copy the same inputs and results.
 """
 
+from __future__ import annotations
+
 import operator
 import statistics
 import typing
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from weft.timing.quantiles import median_bounds, quantile
+
+if TYPE_CHECKING:
+    from weft.candidate.slot import Slot
 
 #: What stands for the quietest rounds: the candidate's that such a share lies
 #: below, and this of each message of the framework's.
@@ -54,18 +61,22 @@ class Message(typing.NamedTuple):
     is_all: bool = True
 
     @staticmethod
-    def last_of(slot, seconds):
+    def last_of(slot: Slot, seconds: float) -> Message:
         """The last one to that slot, which took so long."""
         worked = slot.worked
         return Message(seconds, worked.answering_ns / 1e9,
                        worked.by_all_ns / 1e9, worked.is_all)
 
-    def then(self, other):
-        return Message(*map(operator.add, self[:3], other[:3]),
+    def then(self, other: Message) -> Message:
+        return Message(self.seconds + other.seconds,
+                       self.answering_s + other.answering_s,
+                       self.by_all_s + other.by_all_s,
                        self.is_all and other.is_all)
 
 
-def untimed_work(timed, loads, exports, usual_loads, usual_exports):
+def untimed_work(timed: list[Message], loads: list[Message],
+                 exports: dict[int, Message], usual_loads: list[Message],
+                 usual_exports: list[Message]) -> UntimedWork:
     """The UntimedWork of a candidate's messages on the host: by what processors
     worked, which is no more on a busy machine, unlike what passed.
 
@@ -91,43 +102,45 @@ def untimed_work(timed, loads, exports, usual_loads, usual_exports):
                            by_others_s=max(0.0, by_others_s))
 
 
-def untimed_work_by(kind, timed, loads, exports, usual_loads, usual_exports):
+def untimed_work_by(kind: str, timed: list[Message], loads: list[Message],
+                    exports: dict[int, Message], usual_loads: list[Message],
+                    usual_exports: list[Message]) -> UntimedWork:
     """The UntimedWork of messages by that kind of seconds: a candidate's timed ones,
     those before and, by the round's number, after them; and the framework's.
     Work may lie before the clock in one round and after it in another: so all
     is added up by the round."""
-    def of(messages):
+    def of(messages: list[Message]) -> list[float]:
         return [getattr(message, kind) for message in messages]
 
-    timed, loads, usual_loads, usual_exports = map(
-        of, (timed, loads, usual_loads, usual_exports))
-    begun = list(map(operator.add, timed, loads))
+    timed_s, usual_loads_s, usual_exports_s = map(
+        of, (timed, usual_loads, usual_exports))
+    begun = list(map(operator.add, timed_s, of(loads)))
     ended = [begun[number] + getattr(one, kind)
              for number, one in exports.items()]
-    own, load = statistics.median(timed), statistics.median(usual_loads)
+    own, load = statistics.median(timed_s), statistics.median(usual_loads_s)
     beyond = [[seconds - own - load for seconds in median_bounds(begun)[:2]]]
     if not ended:
         median, least = beyond[0]
-        return UntimedWork(max(0.0, median), max(0.0, least), _noise(usual_loads))
-    usual = own + load + statistics.median(usual_exports)
+        return UntimedWork(max(0.0, median), max(0.0, least), _noise(usual_loads_s))
+    usual = own + load + statistics.median(usual_exports_s)
     beyond.append([seconds - usual for seconds in median_bounds(ended)[:2]])
     median, least = map(max, zip(*beyond))
-    quiet = own + quantile(usual_loads, QUIET_USUAL_SHARE) + quantile(
-        usual_exports, QUIET_USUAL_SHARE)
+    quiet = own + quantile(usual_loads_s, QUIET_USUAL_SHARE) + quantile(
+        usual_exports_s, QUIET_USUAL_SHARE)
     return UntimedWork(
         max(0.0, median), max(0.0, least),
-        _noise(usual_loads, usual_exports),
+        _noise(usual_loads_s, usual_exports_s),
         max(0.0, quantile(ended, QUIET_SHARE) - quiet),
         max(0.0, median, statistics.median(ended) - quiet))
 
 
-def _noise(*messages):
+def _noise(*messages: Sequence[float]) -> float:
     """Seconds by which a candidate's may exceed the framework's and be the same."""
     return (sum(map(_spread, messages))
             + min(sum(map(statistics.median, messages)), OTHERS_CACHES_S))
 
 
-def _spread(values):
+def _spread(values: Iterable[float]) -> float:
     """By how much nine of ten exceed their median at most."""
     ordered = sorted(values)
     return ordered[(9 * len(ordered) - 1) // 10] - statistics.median(ordered)

@@ -6,9 +6,13 @@ kernel runs here. What is checked are the two graphs that kernels are made for:
 `weft eval` then holds ModelNew's gradients against float64's.
 """
 
+from __future__ import annotations
+
 import contextlib
 import math
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.gradcheck import GradcheckError
@@ -18,6 +22,10 @@ from weft.backend.graphs.problem_source import Unsupported
 from weft.problem import sentences
 from weft.problem.module_state import widened
 from weft.problem.widen import WideCasts, wide_default, widen
+
+if TYPE_CHECKING:
+    from weft.backend.graphs.exported_module import Argument
+    from weft.training.joint import Step
 
 #: Of what is varied and what comes of it: up to so many, each element is varied
 #: alone; of more, random directions are.
@@ -36,7 +44,8 @@ class _Pair(torch.autograd.Function):
     backward graph for that."""
 
     @staticmethod
-    def forward(ctx, step, *arguments):
+    def forward(ctx: Any, step: Step,
+                *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
         with WideCasts():
             results = step.forward(*arguments)
         ctx.step, ctx.kept = step, results[step.count:]
@@ -45,7 +54,7 @@ class _Pair(torch.autograd.Function):
                      if has)
 
     @staticmethod
-    def backward(ctx, *tangents):
+    def backward(ctx: Any, *tangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         with WideCasts():
             found = iter(ctx.step.backward(*ctx.kept, *tangents))
         wanted = set(ctx.step.wanted)
@@ -53,7 +62,7 @@ class _Pair(torch.autograd.Function):
                         for i in range(ctx.count)))
 
 
-def check(model, step):
+def check(model: torch.nn.Module, step: Step) -> dict[str, Any]:
     """{"outcome", "how", "reason"}: of the step's graphs (joint.Step). They may
     differ where Model's own derivatives do, which leave a term out (detach);
     Unsupported, where only theirs do."""
@@ -91,7 +100,7 @@ def check(model, step):
 
 
 @contextlib.contextmanager
-def _threads(count):
+def _threads(count: int) -> Iterator[None]:
     """Of the framework's: for small tensors more than one only wait."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
@@ -101,7 +110,8 @@ def _threads(count):
         torch.set_num_threads(before)
 
 
-def _seconds(step, values, varied):
+def _seconds(step: Step, values: list[torch.Tensor],
+             varied: Sequence[torch.Tensor]) -> float:
     """What a call takes, forward and backward."""
     for _ in range(2):  # the first takes longer
         begin = time.perf_counter()
@@ -113,7 +123,8 @@ def _seconds(step, values, varied):
     return time.perf_counter() - begin
 
 
-def _differs(function, varied, is_small):
+def _differs(function: Callable[..., Any], varied: Sequence[torch.Tensor],
+             is_small: bool) -> str:
     """Where gradcheck finds a difference: the first line of it; else ""."""
     try:
         with torch.enable_grad(), wide_default():
@@ -125,7 +136,8 @@ def _differs(function, varied, is_small):
     return ""
 
 
-def _filled(step, values, varied):
+def _filled(step: Step, values: list[torch.Tensor],
+            varied: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The graph's arguments, with these in the place of those that vary."""
     filled = list(values)
     for i, one in zip(step.wanted, varied):
@@ -133,18 +145,19 @@ def _filled(step, values, varied):
     return filled
 
 
-def _of_graphs(step, values):
-    def function(*varied):
+def _of_graphs(step: Step, values: list[torch.Tensor]) -> Callable[..., Any]:
+    def function(*varied: torch.Tensor) -> Any:
         return _Pair.apply(step, *_filled(step, values, varied))
 
     return function
 
 
-def _of_model(model, step, values):
+def _of_model(model: torch.nn.Module, step: Step,
+              values: list[torch.Tensor]) -> Callable[..., Any]:
     """The same of Model's forward(), by the framework's derivatives."""
     wide = widened(model)
 
-    def function(*varied):
+    def function(*varied: torch.Tensor) -> Any:
         state, inputs = {}, {}
         arguments = step.captured.arguments
         call = step.captured.structure.spec
@@ -165,7 +178,7 @@ def _of_model(model, step, values):
     return function
 
 
-def lost(step):
+def lost(step: Step) -> tuple[list[str], str]:
     """(Names of the parameters and inputs whose gradient is what rounding left
     of values that cancelled, as a bias' is before a batch norm; the name whose
     gradient is largest.) By the framework's own error on the problem's data: of
@@ -192,22 +205,25 @@ def lost(step):
             names.append(name)
         else:
             sizes[name] = size
-    return (names, max(sizes, key=sizes.get)) if sizes else ([], "")
+    return (names, max(sizes, key=lambda name: sizes[name])) if sizes else ([], "")
 
 
-def _by_name(step, found, truth):
+def _by_name(
+        step: Step, found: Iterable[torch.Tensor | None],
+        truth: Iterable[torch.Tensor]) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     """{name: (gradient, in float64)}"""
     return {_name(step.captured.arguments[i]): (one, wide)
             for i, one, wide in zip(step.wanted, found, truth)
             if one is not None and one.numel()}
 
 
-def _gradients(step, arguments, tangents):
+def _gradients(step: Step, arguments: Sequence[torch.Tensor],
+               tangents: Sequence[torch.Tensor]) -> Any:
     kept = step.forward(*arguments)[step.count:]
     return step.backward(*kept, *tangents)
 
 
-def _name(one):
+def _name(one: Argument) -> str:
     """Of an argument, as step_part.py has it."""
     return (f"input {one.leaf}" if one.kind == "input"
             else f"{one.owner}.{one.name}".lstrip("."))

@@ -6,7 +6,11 @@ What is kept, and what is computed again, is PyTorch's min-cut partition's
 choice, as for torch.compile.
 """
 
+from __future__ import annotations
+
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -34,27 +38,28 @@ class Step:
     captured: captures.Captured
     forward: torch.fx.GraphModule
     backward: torch.fx.GraphModule
-    arguments: list  # real tensors, of `forward`
-    differentiable: list  # which results have a gradient
-    tangents: list  # (shape, dtype) of these gradients
-    wanted: list  # arguments whose gradients `backward` gives, in order
-    leaves: list  # of the model's inputs, those that want a gradient
+    arguments: list[torch.Tensor]  # real tensors, of `forward`
+    differentiable: list[bool]  # which results have a gradient
+    #: (shape, dtype) of these gradients
+    tangents: list[tuple[tuple[int, ...], torch.dtype]]
+    wanted: list[int]  # arguments whose gradients `backward` gives, in order
+    leaves: list[int]  # of the model's inputs, those that want a gradient
     draws: bool
     #: By module path: attributes that are plain values, which ModelNew compares at
     #: each call.
     settings: dict[str, dict[str, object]]
     #: Names of what has a gradient that is not held against its own size, and
     #: whose it is held against (gradients.lost).
-    lost: list = dataclasses.field(default_factory=list)
+    lost: list[str] = dataclasses.field(default_factory=list)
     anchor: str = ""
 
     @property
-    def count(self):
+    def count(self) -> int:
         """Of the results that are not only kept."""
         return len(self.captured.results)
 
 
-def capture(model, inputs):
+def capture(model: torch.nn.Module, inputs: Sequence[Any]) -> Step:
     """The Step of model(*inputs), in the mode that the model is in;
     Unsupported says why there is none."""
     inputs = tuple(inputs)
@@ -90,7 +95,7 @@ def _is_literal(value: object) -> bool:
     return isinstance(value, _LITERALS) and value == value
 
 
-def check_results(captured, graph):
+def check_results(captured: captures.Captured, graph: torch.fx.GraphModule) -> None:
     if captured.structure.objects or captured.result.objects:
         raise Unsupported("its inputs or results have a plain Python object")
     for value in captured.result_constants.values():
@@ -110,13 +115,17 @@ def check_results(captured, graph):
                               "a view of one")
 
 
-def _argument(model, one, inputs):
+def _argument(model: torch.nn.Module, one: captures.Argument,
+              inputs: Sequence[Any]) -> torch.Tensor:
     """That tensor, as a leaf."""
     if one.kind in ("parameter", "buffer"):
         owner = model.get_submodule(one.owner)
-        return (owner._parameters if one.kind == "parameter"
-                else owner._buffers)[one.name]
+        found = (owner._parameters if one.kind == "parameter"
+                 else owner._buffers)[one.name]
+        assert found is not None
+        return found
     if one.kind == "constant":
+        assert isinstance(one.value, torch.Tensor)
         if one.value.numel() > CONSTANT_ELEMENTS_MAX:
             raise Unsupported(
                 f"it holds a tensor of {one.value.numel()} elements that is no "
@@ -128,7 +137,9 @@ def _argument(model, one, inputs):
     return value.detach().requires_grad_(value.requires_grad)
 
 
-def _joint(graph, arguments, wanted):
+def _joint(
+        graph: torch.fx.GraphModule, arguments: list[torch.Tensor], wanted: list[int]
+) -> tuple[torch.fx.GraphModule, list[bool], list[tuple[tuple[int, ...], torch.dtype]]]:
     """(a graph of forward's arguments and of gradients, which results have
     one, and of which shape and dtype)."""
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -139,7 +150,9 @@ def _joint(graph, arguments, wanted):
         raise Unsupported("none of its results depends on a parameter or input "
                           "that requires a gradient")
 
-    def joint(primals, tangents):
+    def joint(
+            primals: list[torch.Tensor], tangents: list[torch.Tensor]
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         with torch.enable_grad():
             results = graph(*primals)
             gradients = torch.autograd.grad(
@@ -186,7 +199,8 @@ def mutable_calls(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
             and node.target._schema.is_mutable]
 
 
-def _cut(joint, count):
+def _cut(joint: torch.fx.GraphModule,
+         count: int) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
     """(forward, backward)"""
     from torch._functorch.partitioners import (
         min_cut_rematerialization_partition,
@@ -204,7 +218,7 @@ def _cut(joint, count):
         joint, None, num_fwd_outputs=count)
 
 
-def _draws(graph):
+def _draws(graph: torch.fx.GraphModule) -> bool:
     return any(torch.Tag.nondeterministic_seeded in node.target.tags
                for node in graph.graph.nodes
                if isinstance(node.target, torch._ops.OpOverload))

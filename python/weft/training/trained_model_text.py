@@ -2,15 +2,24 @@
 parts that call them (backend/graphs/graph_arguments.py, trained_model_part.py). It
 needs PyTorch, and nothing of weft."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
+from typing import TYPE_CHECKING, Any
 
 from torch.utils import _pytree as pytree
 
 from weft.backend.graphs import graph_arguments
-from weft.backend.graphs.problem_source import Unsupported
+from weft.backend.graphs.problem_source import Source, Unsupported
 from weft.quoted import quoted
 from weft.runs import read_text
+
+if TYPE_CHECKING:
+    import torch
+
+    from weft.backend.graphs.exported_module import Argument
+    from weft.training.joint import Step
 
 _PART = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                      "trained_model_part.py")
@@ -21,14 +30,14 @@ class GraphText:
     """What computes one of the graphs: `source` (problem_source.Source), and the
     module that a search composed, or None: the graph's own operators."""
 
-    source: object
+    source: Source
     composed: str | None
 
     @property
-    def text(self):
+    def text(self) -> str:
         return self.source.text if self.composed is None else self.composed
 
-    def plan(self):
+    def plan(self) -> dict[str, Any]:
         source = self.source
         return {"kernels": self.composed is not None, "inputs": source.inputs,
                 "state": source.state, "parameters": source.parameters,
@@ -39,14 +48,15 @@ class GraphText:
 class _Code:
     """Stands for itself in a repr."""
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         self._text = text
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self._text
 
 
-def write(problem_text, step, forward, backward):
+def write(problem_text: str, step: Step, forward: GraphText,
+          backward: GraphText) -> str:
     """The file's text; forward and backward are GraphTexts."""
     call = read_text(graph_arguments.__file__)
     return (f"{problem_text.rstrip()}\n\n\n"
@@ -57,7 +67,7 @@ def write(problem_text, step, forward, backward):
             f"{call}\n\n{read_text(_PART)}")
 
 
-def plan_of(step, forward, backward):
+def plan_of(step: Step, forward: GraphText, backward: GraphText) -> dict[str, Any]:
     captured = step.captured
     call = captured.structure.spec
     inputs = pytree.tree_unflatten(range(call.num_leaves), call)
@@ -85,14 +95,14 @@ def plan_of(step, forward, backward):
     }
 
 
-def _argument(one, value):
+def _argument(one: Argument, value: torch.Tensor) -> tuple[Any, ...]:
     constant = _Code(tensor_text(value)) if one.kind == "constant" else None
     return (one.kind, one.owner, one.name, one.leaf, constant,
             (tuple(value.shape), tuple(value.stride()), value.dtype,
              value.device.type, value.requires_grad))
 
 
-def tensor_text(value):
+def tensor_text(value: torch.Tensor) -> str:
     """Code that makes this tensor, on the host."""
     if value.is_complex():
         raise Unsupported("it holds a complex tensor that is no parameter and "
@@ -104,7 +114,7 @@ def tensor_text(value):
             f".reshape({tuple(value.shape)})")
 
 
-def _shown(plan):
+def _shown(plan: dict[str, Any]) -> str:
     lines = [f"    {name!r}: {value!r},\n" for name, value in plan.items()]
     return "{\n" + "".join(lines) + "}"
 

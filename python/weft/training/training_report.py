@@ -1,13 +1,17 @@
 """The report.md of a run that was trained."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from weft.shown_text import table_cell
 
 
-def joined(names):
+def joined(names: list[str]) -> str:
     return " and ".join(names) + " pass" + ("es" if len(names) > 1 else "")
 
 
-def speed(timing):
+def speed(timing: dict[str, Any] | None) -> str:
     """How many times faster, with intervals."""
     told = [f"{_over(timing, party)} over {name}" for party, name in (
         ("eager", "eager"), ("compile", "torch.compile"))
@@ -15,7 +19,7 @@ def speed(timing):
     return ", ".join(told) or "not timed"
 
 
-def text(name, result):
+def text(name: str, result: dict[str, Any]) -> str:
     lines = [f"# {name}, trained", "", result["summary"], "",
              "| kernels for | verdict | ours ms | eager ms | torch.compile ms "
              "| over eager | over torch.compile |",
@@ -31,7 +35,7 @@ def text(name, result):
     return "\n".join(lines) + "\n"
 
 
-def _row(one):
+def _row(one: dict[str, Any]) -> str:
     timing = one["timing"] or {}
     verdict = "right" if one["verdict"]["correct"] else one["verdict"]["reason"]
     if one["descent"]:
@@ -44,14 +48,14 @@ def _row(one):
         _over(timing, "eager"), _over(timing, "compile")]) + " |"
 
 
-def _over(timing, party):
+def _over(timing: dict[str, Any] | None, party: str) -> str:
     found = (timing or {}).get(f"over_{party}")
     if not found:
         return ""
     return f"{found['ratio']:.2f}× ({found['low']:.2f}–{found['high']:.2f})"
 
 
-def _gradcheck(checked):
+def _gradcheck(checked: dict[str, Any]) -> str:
     line = f"* gradcheck of both graphs, in float64: {checked['outcome']}"
     line += "".join(f", {part}" for part in (
         checked["how"], checked["reason"]) if part)

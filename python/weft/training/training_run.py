@@ -10,16 +10,24 @@ What was composed is never loaded into this process: it may be a language
 model's.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import json
 import os
 import sys
 import traceback
+from typing import TYPE_CHECKING, Any
 
 from weft.build import packages
 from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
     read_json, read_text, run, say, warn, write_text
+
+if TYPE_CHECKING:
+    from weft.backend.graphs.problem_source import Source
+    from weft.training.joint import Step
+    from weft.training.training_verdict import Trial
 
 #: Of a budget: each graph's run; the rest is for the whole.
 RUN_SHARE = 0.4
@@ -34,13 +42,13 @@ class Graph:
     """One of the two, and what became of its run."""
 
     name: str
-    source: object  # problem_source.Source
+    source: Source
     reason: str = ""  # why it is the framework's
     summary: str = ""
     composed: str | None = None
 
 
-def captured(settings):
+def captured(settings: dict[str, Any]) -> tuple[str, Step, list[Graph], dict[str, Any]]:
     """(the problem's text, the Step, the two Graphs, what gradcheck told)"""
     from weft.backend.graphs.problem_source import Unsupported
     from weft.problem import problem as problems
@@ -63,7 +71,7 @@ def captured(settings):
     return problems.read_source(problem.path).decode(), step, graphs, checked
 
 
-def _device(settings):
+def _device(settings: dict[str, Any]) -> str:
     """Where the model is: kernels for a GPU are interpreted without one."""
     import torch
 
@@ -72,7 +80,7 @@ def _device(settings):
     return f"cuda:{settings['device']}"
 
 
-def sources_of(step):
+def sources_of(step: Step) -> list[Graph]:
     """The Graphs, whose problem files stand alone; of backward's arguments
     those are real that its file's draws are made like."""
     import torch
@@ -93,7 +101,7 @@ def sources_of(step):
             Graph("backward", source_of(step.backward, kept + tangents, {}))]
 
 
-def search(settings, graph):
+def search(settings: dict[str, Any], graph: Graph) -> None:
     """Runs weft on that graph's problem file; what it composed is kept."""
     folder = os.path.join(settings["out"], graph.name)
     problem = os.path.join(settings["out"], f"{graph.name}.py")
@@ -115,7 +123,7 @@ def search(settings, graph):
     graph.composed = read_text(folder, "composed", "model_new.py")
 
 
-def ways(graphs):
+def ways(graphs: list[Graph]) -> list[list[str]]:
     """Which passes are by kernels: all that can be, then each alone."""
     ours = [graph.name for graph in graphs if graph.composed is not None]
     found = [ours] if ours else []
@@ -124,7 +132,8 @@ def ways(graphs):
     return found
 
 
-def compose(settings, problem_text, step, graphs):
+def compose(settings: dict[str, Any], problem_text: str, step: Step,
+            graphs: list[Graph]) -> tuple[Trial | None, list[Trial]]:
     """(the Trial that is fastest of those that are right and faster than eager,
     or None; all of them)"""
     from weft.training import (
@@ -163,12 +172,12 @@ def compose(settings, problem_text, step, graphs):
     return None, trials
 
 
-def _say_refused(settings, made):
+def _say_refused(settings: dict[str, Any], made: Trial) -> None:
     if made.reason:
         say(settings, f"refused: {made.reason}")
 
 
-def _why_none(graphs, trials):
+def _why_none(graphs: list[Graph], trials: list[Trial]) -> str:
     """Why the framework's own step stays."""
     if trials:
         return "no kernel of ours was faster"
@@ -176,7 +185,8 @@ def _why_none(graphs, trials):
                      for graph in graphs)
 
 
-def conclude(settings, problem_text, graphs, checked, best, trials):
+def conclude(settings: dict[str, Any], problem_text: str, graphs: list[Graph],
+             checked: dict[str, Any], best: Trial | None, trials: list[Trial]) -> int:
     """Writes what was found; the exit code."""
     from weft.training import training_report
 
@@ -195,7 +205,8 @@ def conclude(settings, problem_text, graphs, checked, best, trials):
     out = settings["out"]
     write_text(text, out, "composed", "model_new.py")
     for graph in graphs:
-        if best is not None and graph.name in best.names:
+        if (best is not None and graph.name in best.names
+                and graph.composed is not None):
             # Where they cannot be copied, the module makes them again.
             with contextlib.suppress(OSError):
                 packages.hand_on(os.path.join(out, graph.name), graph.composed,
@@ -221,7 +232,7 @@ def conclude(settings, problem_text, graphs, checked, best, trials):
     return 0 if is_right else EXIT_FAILED
 
 
-def work(settings):
+def work(settings: dict[str, Any]) -> int:
     from weft.problem.problem import ProblemError, import_torch
 
     try:
@@ -243,7 +254,7 @@ def work(settings):
         return EXIT_WRONG
 
 
-def main(text):
+def main(text: str) -> int:
     """The exit code of `weft run --train` with these settings, as JSON."""
     try:
         return work(json.loads(text))

@@ -1,13 +1,19 @@
 """One ModelNew, with kernels for one or both passes, and what `weft eval` says of
 it: of a step of training, and of a few steps of gradient descent."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import re
+from typing import TYPE_CHECKING, Any
 
 from weft.problem import problem as problems
 from weft.runs import NotJudged, judge, write_text
 from weft.training import step_text
+
+if TYPE_CHECKING:
+    from weft.training.joint import Step
 
 #: So often a module is timed that others left no time for.
 TIMED_MAX = 3
@@ -15,15 +21,15 @@ TIMED_MAX = 3
 
 @dataclasses.dataclass
 class Trial:
-    names: list  # passes that are by kernels
+    names: list[str]  # passes that are by kernels
     text: str  # ModelNew's module
     #: docs/reference/worker-protocol.md; timing: None, where it was not timed.
-    verdict: dict | None = None
-    timing: dict | None = None
-    descent: dict | None = None  # another verdict
+    verdict: dict[str, Any] | None = None
+    timing: dict[str, Any] | None = None
+    descent: dict[str, Any] | None = None  # another verdict
 
     @property
-    def reason(self):
+    def reason(self) -> str:
         """Why it is refused; "": it is right as far as it was judged."""
         for verdict in (self.verdict, self.descent):
             if verdict and not verdict["correct"]:
@@ -31,15 +37,15 @@ class Trial:
         return ""
 
     @property
-    def is_faster(self):
+    def is_faster(self) -> bool:
         """Than eager beyond noise; what could not be timed is not slower."""
         return not self.reason and (
             self.timing is None or self.timing["over_eager"]["low"] > 1)
 
-    def gain(self):
+    def gain(self) -> float:
         return self.timing["over_eager"]["ratio"] if self.timing else 1.0
 
-    def check_step(self, settings, reference, step):
+    def check_step(self, settings: dict[str, Any], reference: str, step: Step) -> None:
         """Results and gradients, and the time of both passes."""
         candidate = self._written(settings, "step", step_text.write(
             self.text, "ModelNew", step))
@@ -49,25 +55,27 @@ class Trial:
             if self.verdict["kind"] != "not_timed":
                 break
 
-    def check_descent(self, settings, reference, step):
+    def check_descent(self, settings: dict[str, Any], reference: str,
+                      step: Step) -> None:
         """That its losses follow eager's."""
         candidate = self._written(settings, "descent", step_text.write_descent(
             self.text, "ModelNew", step))
         self.descent, _ = _judged(
             settings, reference, candidate, is_timed=False)
 
-    def _written(self, settings, what, text):
+    def _written(self, settings: dict[str, Any], what: str, text: str) -> str:
         path = os.path.join(settings["out"], "composed",
                             "_".join([*self.names, what]) + ".py")
         write_text(text, path)
         return path
 
-    def to_json(self):
+    def to_json(self) -> dict[str, Any]:
         return {"kernels": self.names, "verdict": self.verdict,
                 "timing": self.timing, "descent": self.descent}
 
 
-def _judged(settings, reference, candidate, is_timed):
+def _judged(settings: dict[str, Any], reference: str, candidate: str,
+            is_timed: bool) -> tuple[dict[str, Any], dict[str, Any] | None]:
     try:
         verdict, timing = judge(settings, reference, candidate,
                                 settings["mode"], is_timed)
@@ -78,7 +86,7 @@ def _judged(settings, reference, candidate, is_timed):
     return verdict, timing
 
 
-def _named(reason, settings, reference):
+def _named(reason: str, settings: dict[str, Any], reference: str) -> str:
     """With what its outputs are, in the place of their numbers. A candidate
     may have written the reason, with any number in it."""
     pattern = re.compile(r"\b(?:output )?output ?(\d{1,9})\b")
@@ -94,7 +102,7 @@ def _named(reason, settings, reference):
         int(found[1]), found[0]), reason)
 
 
-def _names(settings, reference):
+def _names(settings: dict[str, Any], reference: str) -> list[str] | None:
     """Those of a step's outputs; None: it has one, without a name."""
     problem = problems.load_problem(reference, settings["mode"])
     model = problems.build_model(problem, device=settings["device"])

@@ -5,6 +5,8 @@ No exception of weft leaves a call: weft.explain() reports failures, and the cal
 returns the fallback's results.
 """
 
+from __future__ import annotations
+
 import atexit
 import os
 import threading
@@ -42,7 +44,7 @@ DECLINED_MAX = 16
 #: In the place of sizes: kernels for every batch.
 ANY = "any batch"
 
-_compiled_graphs = weakref.WeakSet()
+_compiled_graphs: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
 _number = 0
 
 
@@ -266,6 +268,7 @@ class CompiledGraph:
         if self._batches:
             sizes, graphs = self._batches
         else:
+            assert self._symbolic is not None  # else no key is ANY
             sizes = self._symbolic.sizes_of(arguments)
             if sizes is None:
                 raise Unsupported("no argument is a size that is a symbol")

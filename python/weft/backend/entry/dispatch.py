@@ -1,5 +1,7 @@
 """Which kernels compute a call of a module that weft.optimize() made, if any."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import os
@@ -324,6 +326,7 @@ class Dispatch:
         if call is not None:
             if entry.composed is None:
                 entry.use_incumbent(pending.composed)
+            assert self.options is not None  # something was begun by them
             try_call(module, entry, pending, call, self.options)
         self.reports.append(entry.report())
         if entry.composed is not None:
@@ -341,6 +344,7 @@ class Dispatch:
             if not self._may_begin() or not self._is_worth_more(
                     module, call, kind, bool(places)):
                 return False, None
+            assert self.options is not None  # by _may_begin()
             pending, arguments = begin_search(module, call, self.options, places)
             with self._lock:
                 self._pending += (pending,)

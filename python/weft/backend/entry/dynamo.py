@@ -5,6 +5,8 @@ gradients of their own: one for inference, or one forward and one backward.
 What users expect of views, mutations, autocast and hooks is its work.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -63,7 +65,7 @@ def _boxed(compiled_graph: Any) -> Any:
     def run(arguments: Any) -> Any:
         return compiled_graph(arguments)
 
-    run._boxed_call = True
+    setattr(run, "_boxed_call", True)
     return run
 
 

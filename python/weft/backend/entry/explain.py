@@ -1,8 +1,11 @@
 """`weft.explain()`: what is ours, what is the framework's, and why."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import weakref
+from collections.abc import Callable, Mapping
 from typing import Any
 from unittest import mock
 
@@ -21,7 +24,8 @@ from weft.backend.searches.background_verification import rechecks
 #: Of one function, by whomever it is compiled: more than anybody looks at.
 LOOKS_MAX = 1000
 #: {model: {its mode and how its inputs look: texts}}
-_known_breaks = weakref.WeakKeyDictionary()
+_known_breaks: weakref.WeakKeyDictionary[Any, dict[Any, list[str]]] = (
+    weakref.WeakKeyDictionary())
 
 
 @dataclasses.dataclass
@@ -90,7 +94,8 @@ class Explanation(Shown):
         return "\n".join([*lines, *self.notes] or ["no graph yet"])
 
 
-def explain(model=None, inputs=None, kwargs=None):
+def explain(model: Callable[..., Any] | None = None, inputs: Any = None,
+            kwargs: Mapping[str, Any] | None = None) -> Explanation:
     """Explains all graphs that were compiled in this process.
 
     With a model and its inputs or keyword arguments, also lists where Dynamo breaks its
@@ -162,7 +167,7 @@ def _dispatch_notes(model: Any) -> Any:
     return notes
 
 
-def _breaks(model: torch.nn.Module, inputs: Any, kwargs: Any) -> Any:
+def _breaks(model: Callable[..., Any], inputs: Any, kwargs: Any) -> Any:
     """Texts, one for each graph break: the reason and the user's line. Looked
     for once: each look takes one of the few places that Dynamo has for what it
     compiles of a function."""
@@ -180,7 +185,7 @@ def _breaks(model: torch.nn.Module, inputs: Any, kwargs: Any) -> Any:
     return known[key]
 
 
-def _breaks_of(model: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+def _breaks_of(model: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     config = torch._dynamo.config
     limit = ("recompile_limit" if hasattr(config, "recompile_limit")
              else "cache_size_limit")  # as in 2.6
@@ -195,7 +200,7 @@ def _breaks_of(model: torch.nn.Module, args: Any, kwargs: Any) -> Any:
     return texts if found.graph_count or texts else [_nothing_captured(model)]
 
 
-def _nothing_captured(model: torch.nn.Module) -> str:
+def _nothing_captured(model: Callable[..., Any]) -> str:
     recurrent = [type(part).__name__ for part in getattr(
         model, "modules", tuple)() if isinstance(part, torch.nn.RNNBase)]
     if not recurrent:

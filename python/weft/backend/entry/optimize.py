@@ -2,8 +2,11 @@
 Dynamo. Like torch.export, it freezes the control flow of the call that it is given.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -24,9 +27,13 @@ from weft.problem import tensor_kinds
 from weft.problem.problem import internal_error
 
 
-def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
-             variants=0, cache=True, shapes_max=4, dynamic_batch=False,
-             dynamic_dim=None, seeds="auto", replay_mb=0, fallback="auto"):
+def optimize(module: torch.nn.Module, inputs: Any, target: str = "auto",
+             budget_s: float = 300.0, *, kwargs: Mapping[str, Any] | None = None,
+             variants: int = 0, cache: bool = True, shapes_max: int = 4,
+             dynamic_batch: bool = False,
+             dynamic_dim: int | tuple[int, int] | None = None, seeds: str = "auto",
+             replay_mb: int = 0, fallback: str = "auto"
+             ) -> tuple[torch.nn.Module, Report]:
     """Searches for kernels and returns (module, Report). Blocks until the search is over.
 
     The returned module has the class of `module` and the same parameters, buffers and
@@ -67,10 +74,12 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     if unfit := _unfit(module):
         return module, Report(False, "", unfit, 0.0, False, "")
     made = module if dispatch_of(module) else _optimized(module)
-    kwargs = captures.in_order(module.forward, dict(kwargs or {}))
+    named = captures.in_order(module.forward, dict(kwargs or {}))
     places = symbolic_graph.asked_places(dynamic_batch, dynamic_dim)
-    report = _learn(made, args, kwargs, options, places)
-    if dispatch_of(made).entries:
+    report = _learn(made, args, named, options, places)
+    dispatched = dispatch_of(made)
+    assert dispatched is not None
+    if dispatched.entries:
         return made, report
     dispatch.note_report(module, report)
     return module, report  # a wrapper would cost time at each call
@@ -91,6 +100,7 @@ def _learn(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
            options: Options, places: list[Any]) -> Report:
     begin, entry, reason = time.monotonic(), None, ""
     dispatched = dispatch_of(module)
+    assert dispatched is not None
     try:
         if special := tensor_kinds.first_special(module, {
                 **{str(i): one for i, one in enumerate(args)}, **kwargs}):
@@ -134,22 +144,23 @@ def _search(module: torch.nn.Module, call: Flattened, options: Options,
 
 
 class _WithKernels:
-    """What is put before a module's own class."""
+    """What is put before a module's own class, whose forward() is super()'s."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        own: Any = super()
         of = self.__dict__.get("_weft")
         if of is not None and of.entries:
             if len(kwargs) > 1:
-                kwargs = captures.in_order(super().forward, kwargs)
+                kwargs = captures.in_order(own.forward, kwargs)
             done, result, failed = of.compute(self, args, kwargs)
             if done:
                 return result
             # It raises, too, where the call was wrong: an index outside.
-            result = super().forward(*args, **kwargs)
+            result = own.forward(*args, **kwargs)
             for entry, error in failed:
                 of.drop(entry, error)
             return result
-        return super().forward(*args, **kwargs)
+        return own.forward(*args, **kwargs)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, Any, Any]:
         return _again, (type(self).__mro__[2],), self.__getstate__()

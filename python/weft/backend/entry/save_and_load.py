@@ -6,8 +6,11 @@ class is imported where it was; kernels are built again for the machine, but for
 those of such a GPU as they were built for.
 """
 
+from __future__ import annotations
+
 import os
 import zipfile
+from typing import IO
 
 import torch
 
@@ -16,7 +19,8 @@ from weft.backend.entry.optimize import is_optimized
 FORMAT = 2
 
 
-def save(module, path):
+def save(module: torch.nn.Module,
+         path: str | os.PathLike[str] | IO[bytes]) -> None:
     """Writes a module of weft.optimize(), or one that contains it, to a file.
 
     Raises TypeError if there is no such module, OSError if the file cannot be
@@ -38,7 +42,7 @@ def _told(module: torch.nn.Module) -> str:
     return f"a {type(module).__name__}"
 
 
-def load(path):
+def load(path: str | os.PathLike[str] | IO[bytes]) -> torch.nn.Module:
     """Reads a module that weft.save() wrote. It is a pickle: load only what you trust.
 
     Raises ValueError if the file has another format or is incomplete."""

@@ -5,12 +5,14 @@ and both run in this process. Who does not trust the candidate's code has
 `weft eval` judge it in a sandbox.
 """
 
+from __future__ import annotations
+
 import contextlib
 import copy
 import dataclasses
 import operator
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -38,22 +40,23 @@ class Verdict:
         return self.accepted
 
 
-def verify(reference, candidate, inputs, seed=0, kwargs=None):
+def verify(reference: Callable[..., Any], candidate: Callable[..., Any], inputs: Any,
+           seed: int = 0, kwargs: Mapping[str, Any] | None = None) -> Verdict:
     """Compares `candidate` with `reference` on copies of the same inputs.
 
     Returns a Verdict on results, inputs, and buffers that both have. Buffers, attributes
     and random states are restored afterwards. Gradients are not compared. Raises what
     the reference raises."""
     inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    inputs = inputs, dict(kwargs or {})
-    framework = _results(reference, inputs, seed)
+    call = inputs, dict(kwargs or {})
+    framework = _results(reference, call, seed)
     try:
-        got = _results(candidate, inputs, seed, like=framework.leaves)
+        got = _results(candidate, call, seed, like=framework.leaves)
     except Exception as error:
         return Verdict(False, f"it raised {type(error).__name__}: {error}",
                        float("inf"), 0.0, 0.0)
     framework.own.clear()  # until here, so that nobody finds them in free memory
-    wide = _wide_results(reference, inputs, seed, framework)
+    wide = _wide_results(reference, call, seed, framework)
     return _judge(framework, wide, got)
 
 
@@ -136,7 +139,8 @@ def _put_back(function: Any) -> Iterator[None]:
     parts = (list(function.modules())
              if isinstance(function, torch.nn.Module) else [])
     buffers = [(buffer, _copy(buffer), buffer._version) for part in parts
-               for buffer in part._buffers.values() if is_counted(buffer)]
+               for buffer in part._buffers.values()
+               if buffer is not None and is_counted(buffer)]
     own = [(vars(part), dict(vars(part))) for part in parts]
     held = [(one, one.copy()) for part in parts
             for one in (*vars(part).values(), *_tables(part))

@@ -1,5 +1,7 @@
 """Whether a module's call is the one that was captured, and its graph's arguments."""
 
+from __future__ import annotations
+
 import itertools
 import operator
 from typing import Any
@@ -96,11 +98,13 @@ class CallGuards:
     def _state(self) -> list[Any] | None:
         """The parameters, buffers and constants that the graph takes; None if the
         module has others than it had."""
-        now, known = self._guards.tensors(), self._known_state
+        guards = self._guards
+        assert guards is not None  # by arguments_of()
+        now, known = guards.tensors(), self._known_state
         if known is not None and len(now) == len(known[0]) and all(
                 map(operator.is_, now, known[0])):
             return known[1]
-        if not self._guards.tables_fit() or any(
+        if not guards.tables_fit() or any(
                 self._tensor_at(*one) is not self._tensor_at(*other)
                 for one, other in self.captured.ties):
             return None

@@ -5,6 +5,8 @@ there, such as a key-value cache, is described by its class and attributes, as
 Dynamo describes it. So torch.export sees tensors alone.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import enum
 import functools
@@ -122,8 +124,10 @@ def _restored(structure: Structure, leaves: Iterator[Any], known: Sequence[Any],
         elif node.kind is None:
             found.append(known[node.argument])
         else:
-            one = node.kind.__new__(node.kind)
+            kind: Any = node.kind
+            one = kind.__new__(kind)
             made.append(one)
+            assert node.attributes is not None
             one.__dict__.update(_restored(node.attributes, leaves, known, made))
             found.append(one)
     return pytree.tree_unflatten(found, structure.spec)
@@ -131,7 +135,8 @@ def _restored(structure: Structure, leaves: Iterator[Any], known: Sequence[Any],
 
 def is_plain_object(value: Any) -> bool:
     """True for an object of a user's class that is known by its attributes."""
-    return _is_plain_class(type(value))
+    kind: Any = type(value)  # classes are hashable
+    return _is_plain_class(kind)
 
 
 @functools.lru_cache(1024)

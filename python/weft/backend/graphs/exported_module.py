@@ -5,6 +5,8 @@ The rule is torch.export's: the control flow of this call is frozen, and so is w
 forward() reads besides tensors. call_guards.py has what is compared at each call.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import enum
@@ -37,7 +39,7 @@ from weft.problem import sentences
 #: Of the inputs at a batch that is captured besides the program's own.
 SAMPLE_BYTES_MAX = 1 << 30
 #: Where code lies that is no model's.
-_NOT_THE_USERS = tuple(os.path.dirname(os.path.abspath(one.__file__)) + os.sep
+_NOT_THE_USERS = tuple(os.path.dirname(os.path.abspath(one.__file__ or "")) + os.sep
                        for one in (torch, weft, sympy)) + ("<",)
 _PYTHON = sysconfig.get_path("stdlib") + os.sep
 _TABLES = ("_parameters", "_buffers")
@@ -141,6 +143,7 @@ def capture(module: torch.nn.Module, call: Flattened, records: list[ModuleRecord
                               f"{sentences.first_sentence(warning.message)}")
     leaves = call.leaves
     arguments = _arguments(program, leaves)
+    assert recorder.noted.result is not None  # forward() was recorded
     return Captured(
         structure=call.structure,
         is_flat=(not call.objects and all(type(one) is torch.Tensor for one in leaves)
@@ -246,7 +249,8 @@ def _assigned(warning: Any) -> list[Any]:
 def _ties(module: Any) -> Any:
     """Parameters and buffers that are one tensor: the exporter reads one place of
     it alone. (What is below a part that is shared is so as long as that is.)"""
-    first, ties = {}, []
+    first: dict[int, Any] = {}
+    ties = []
     for path, part in module.named_modules():
         for table in _TABLES:
             for name, value in part.__dict__[table].items():
@@ -337,7 +341,7 @@ def _owners(leaves: Any, places: Any) -> Any:
                           f"{symbolic_graph.SYMBOLS_MAX} can be")
     if len(set(places)) != len(places):
         raise Unsupported("one dimension is there twice")
-    owners = [{} for _ in leaves]
+    owners: list[dict[int, int]] = [{} for _ in leaves]
     for symbol, (i, dim) in enumerate(places):
         owners[i][dim] = symbol
     for symbol, (named, dim) in enumerate(places):
@@ -457,7 +461,8 @@ def _place_of(target: str) -> tuple[str, str]:
 
 def _results(program: Any, arguments: Any, is_written: Any) -> Any:
     """is_written: whether a result is what forward() writes to; None: not known."""
-    results, leaves = [], {}
+    results: list[tuple[str, Any]] = []
+    leaves = {}
     names = [node.name for node in
              program.graph.find_nodes(op="placeholder")]
     for name, argument in zip(names, arguments):

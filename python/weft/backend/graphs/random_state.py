@@ -1,5 +1,7 @@
 """The generators that a graph may draw from: read, set, and left as they were."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -50,9 +52,10 @@ def uses_rng(graph_module: torch.fx.GraphModule) -> bool:
 
 def _drops_nothing(node: torch.fx.Node) -> bool:
     """Whether the operator is attention without dropout, which draws nothing."""
-    for i, argument in enumerate(node.target._schema.arguments):
+    target: Any = node.target
+    for i, argument in enumerate(target._schema.arguments):
         if argument.name == "dropout_p":
             given = node.args[i] if i < len(node.args) else node.kwargs.get(
                 "dropout_p", argument.default_value)
-            return given == 0
+            return bool(given == 0)
     return False

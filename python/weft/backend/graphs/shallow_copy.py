@@ -5,6 +5,8 @@ threads may call the module. It also runs forward(), which may assign attributes
 Neither is seen in the module that was copied.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch
@@ -27,7 +29,8 @@ def _copied(module: torch.nn.Module, kind: type, made: dict[int, torch.nn.Module
             containers: dict[int, Any]) -> torch.nn.Module:
     if id(module) in made:
         return made[id(module)]
-    copy = made[id(module)] = object.__new__(kind)
+    copy: torch.nn.Module = object.__new__(kind)
+    made[id(module)] = copy
     copy.__dict__.update((name, _copied_container(value, containers))
                          for name, value in vars(module).items())
     for table in _TABLES:

@@ -8,6 +8,8 @@ compiler/text/common_text.hpp do the same with kernels). Below, sizes are a tupl
 for each symbol.
 """
 
+from __future__ import annotations
+
 import copy
 import dataclasses
 import functools
@@ -53,9 +55,9 @@ class Symbolic:
                  if isinstance(value, torch.SymInt)]
         symbols = [symbol for value in sizes for symbol in
                    sorted(value.node.expr.free_symbols, key=str)]
-        symbols = tuple(dict.fromkeys(symbols))  # each once, in their order
+        once = tuple(dict.fromkeys(symbols))  # in their order
         #: Empty: no size is a symbol, or more are than there is code for.
-        self.symbols = symbols if len(symbols) <= SYMBOLS_MAX else ()
+        self.symbols = once if len(once) <= SYMBOLS_MAX else ()
 
     def sizes_of(self, arguments: Sequence[Any]) -> tuple[Any, ...] | None:
         """The symbols' values in a call; None where no argument says one."""
@@ -272,6 +274,7 @@ def _can_be_viewed(node: Any, other: Any) -> Any:
 def _with_sizes(text: Any, places: Any, sizes: Any) -> Any:
     """The text, in which forward() and get_inputs() know the sizes."""
     header = re.search(r"    def forward\(self, ([^)]*)\):\n", text)
+    assert header is not None  # source_of() writes it so
     inputs = header[1].split(", ")
     lines = "".join(f"        {name} = {inputs[position]}.shape[{dim}]\n"
                     for name, (position, dim) in zip(NAMES, places))

@@ -6,6 +6,8 @@ module's own forward() twice, and compares: state that changes from call to call
 shows in the results.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import math
@@ -76,7 +78,7 @@ class Trial:
 
             def repeated(function: Callable[..., Any]) -> Callable[[list[Any]], None]:
                 def run(_: list[Any]) -> None:
-                    for _ in range(repeats):
+                    for _round in range(repeats):
                         self._called(function)
                 return run
 

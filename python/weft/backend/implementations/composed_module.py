@@ -1,6 +1,8 @@
 """A composed module, loaded into the user's process and called with the
 graph's own arguments."""
 
+from __future__ import annotations
+
 import hashlib
 import importlib.util
 import itertools
@@ -87,7 +89,7 @@ class Constants:
         self._numbers = [one for one in given
                          if one.dim() == 0 and one.device.type == "cpu"]
         #: (their versions, all tensors): of one call or another.
-        self._there = None, given
+        self._there: tuple[list[int | None] | None, Any] = (None, given)
 
     def beside(self, arguments: Any) -> Any:
         """As they are now, numbers where the graph's arguments are."""
@@ -128,7 +130,7 @@ class Numbers:
         if not self._moved:
             return arguments
         device = _device_of(arguments)
-        moved = list(arguments)
+        moved: list[Any] = list(arguments)
         for i in self._moved:
             moved[i] = moved[i].to(device)
         return moved
@@ -191,6 +193,7 @@ def loaded(path: Any) -> Any:
     name = f"weft_composed_{next(_count)}"
     spec = importlib.util.spec_from_file_location(
         name, os.path.join(path, "model_new.py"))
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -8,6 +8,8 @@ where they lie elsewhere now, or a setting is another, the function itself compu
 the call.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import functools
@@ -65,7 +67,7 @@ class Replayed:
         self.moving = [i for i, one in enumerate(arguments)
                        if isinstance(one, torch.Tensor) and i not in still]
         self._count = 0
-        self._missed = None  # places of the last call that did not fit
+        self._missed: Any = None  # places of the last call that did not fit
         self._begin(arguments)
 
     @property
@@ -113,7 +115,7 @@ class Replayed:
         return True
 
     def _begin(self, arguments: Sequence[Any]) -> None:
-        self._recording = None  # its memory is free for the next
+        self._recording: Any = None  # its memory is free for the next
         self._at = None
         _check_arguments(arguments, self.moving)
         self._count += 1
@@ -245,7 +247,8 @@ class _Place:
         return torch.addmm(self._sample[0], one, self._sample)
 
 
-_places, _places_lock = {}, threading.Lock()
+_places: dict[Any, _Place] = {}
+_places_lock = threading.Lock()
 
 
 def _place_of(device: Any) -> Any:
@@ -305,7 +308,8 @@ def _leave_no_capture(graph: Any, pool: Any) -> None:
         torch._C, "_cuda_endAllocateCurrentStreamToPool")  # before torch 2.8
     with contextlib.suppress(Exception):  # it had come to that itself
         end(device, pool)
-    if torch.__version__ < (2, 14):  # later, the graph may do so
+    version: Any = torch.__version__  # which compares with tuples
+    if version < (2, 14):  # later, the graph may do so
         with contextlib.suppress(Exception):
             torch._C._cuda_releasePool(device, pool)
     other, room = torch.cuda.CUDAGraph(), torch.zeros(1, device="cuda")

@@ -7,6 +7,8 @@ the graph in a wider type. The table in expect/tolerance.py says how many times
 eager's error they may err.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import math
@@ -270,8 +272,8 @@ def _devices(arguments: Sequence[Any]) -> set[torch.device]:
 def _ordered(like: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """The tensor with its dimensions as they lie in the memory of `like`, so that
     its elements can be looked at in turn without a copy."""
-    return tensor.permute(sorted(
-        range(like.dim()), key=lambda dim: -like.stride(dim)))
+    strides = like.stride()
+    return tensor.permute(sorted(range(like.dim()), key=lambda dim: -strides[dim]))
 
 
 def _is_zero(*tensors: torch.Tensor | None) -> bool:

@@ -5,6 +5,8 @@ The graph is the one that torch.compile compiles: Inductor's own entry point mak
 with its decompositions, joint passes and partition, and calls a hook in the place of its
 inner compiler (docs/reference/python.md)."""
 
+from __future__ import annotations
+
 import contextlib
 import copy
 import dataclasses
@@ -116,9 +118,10 @@ def _settings() -> dict[str, Any]:
     from torch._inductor import config
 
     found = {}
+    known: Any = getattr(config, "_config", {})
     for name, value in config.get_config_copy().items():
         with contextlib.suppress(Exception):
-            if not _is_equal(value, config._config[name].default):
+            if not _is_equal(value, known[name].default):
                 found[name] = copy.copy(value)
     return found
 

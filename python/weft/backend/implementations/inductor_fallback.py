@@ -3,8 +3,10 @@ symbolic sizes until kernels are verified. Other graphs are compiled as
 incumbent.py says, without a second look at their arguments.
 """
 
+from __future__ import annotations
+
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -26,7 +28,7 @@ class InductorFallback:
     def __init__(self, graph: Any, eager: Any) -> None:
         self._graph = weakref.ref(graph)
         self._eager = eager
-        self._compiled = None
+        self._compiled: Callable[..., Any] | None = None
         self._is_seen = False
 
     @property
@@ -35,10 +37,11 @@ class InductorFallback:
         return self._compiled
 
     def __call__(self, arguments: Any) -> Any:
-        if self._compiled is None:
-            self._compiled = self._by_torch_compile(arguments)
+        compiled = self._compiled
+        if compiled is None:
+            compiled = self._compiled = self._by_torch_compile(arguments)
         try:
-            results = self._compiled(arguments)
+            results = compiled(arguments)
             return results if self._is_seen else self._seen(results, arguments)
         except Exception as error:
             if self._compiled is self._eager:
@@ -79,6 +82,7 @@ class InductorFallback:
 
     def _by_torch_compile(self, arguments: Any) -> Any:
         graph = self._graph()
+        assert graph is not None  # it is being called
         module, mode = graph.graph_module, graph.options.mode
         compiled = torch.compile(
             lambda *arguments: module(*arguments), backend="inductor",

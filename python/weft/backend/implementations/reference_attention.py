@@ -4,6 +4,8 @@ These operators take no wider type than half precision, or float32. So their res
 are worked out from the definition, a few heads at a time.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any
@@ -104,7 +106,7 @@ def _backward(named: dict[str, Any]) -> list[torch.Tensor]:
     grads = [torch.zeros_like(input_value) for input_value in inputs]
     if bias is not None:
         grads.append(torch.zeros_like(bias))
-    outer = named.get("grad_out", named.get("grad_out_"))
+    outer: Any = named.get("grad_out", named.get("grad_out_"))
     share = inputs[0].shape[1] // inputs[1].shape[1]
     for batch, head, attend, operands in _heads(named):
         leaves = [operand.detach().requires_grad_() for operand in operands

@@ -4,6 +4,8 @@ One operator after the other. An operand is widened where it is used, and a valu
 goes after its last use, so that parameters are never all there in the wider type.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import time
@@ -72,13 +74,13 @@ def rounding_of(graph_module: torch.fx.GraphModule) -> Rounding:
             half[node] = None
         else:
             half[node] = next(iter([*own, *before]), None)
-    found = []
+    halves: list[torch.dtype | None] = []
     for leaf in _results(graph_module):
         value = leaf.meta.get("val") if isinstance(leaf, torch.fx.Node) else None
         is_computed = (isinstance(value, torch.Tensor) and leaf.op == "call_function"
                        and value.dtype in FLOATING)
-        found.append(half[leaf] if is_computed else torch.float16)
-    return Rounding(found)
+        halves.append(half[leaf] if is_computed else torch.float16)
+    return Rounding(halves)
 
 
 def _is_half(dtype: torch.dtype) -> bool:
@@ -194,10 +196,11 @@ class _Wide(torch.fx.Interpreter):
         """An operand of the node in the dtype that the graph has for it."""
         if not isinstance(value, torch.Tensor) or value.dtype != self._dtype:
             return value
+        given = value
         assert self._node is not None
         for input_node in self._node.all_input_nodes:
             if self.env.get(input_node) is value:
-                return value.to(input_node.meta["val"].dtype)
+                return given.to(input_node.meta["val"].dtype)
         return value
 
     def _laid(self, result: Any) -> Any:

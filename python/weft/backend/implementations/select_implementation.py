@@ -1,6 +1,8 @@
 """Selects the implementation of a compiled graph: the fallback or the generated
 kernels, launched individually or as a CUDA graph."""
 
+from __future__ import annotations
+
 import statistics
 import time
 from collections.abc import Sequence
@@ -24,8 +26,8 @@ def select(
     """(the selected function, the kernels' time divided by its time if kernels are not
     selected). `composed`: the kernels' function, or None if there is none. Writes to
     `kernels` what explain() says about CUDA graphs."""
-    refused = {}  # function → why it is not replayed
-    replayed = {}  # replay → its function
+    refused: dict[Any, Any] = {}  # function → why it is not replayed
+    replayed: dict[Any, Any] = {}  # replay → its function
     obstacle = why_no_replay(compiled_graph, arguments)
     bytes_max = compiled_graph.options.graph_bytes()
     may_replay = not obstacle and bytes_max > 0
@@ -36,6 +38,7 @@ def select(
         replayed[made] = function
         return made
 
+    chosen: Any  # a function, or the replay of one
     # PyTorch itself looks at each operator of a function's first call, by which it
     # takes up to twice as long.
     with _disable_current_modes():

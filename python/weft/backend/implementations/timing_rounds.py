@@ -6,6 +6,8 @@ it, are known only here; so is whether a CUDA graph (cuda_graph.py) is worth its
 copies.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import statistics
 import time
@@ -39,7 +41,7 @@ class Choice(typing.NamedTuple):
     #: they are given up.
     factor: float = 0.0
     #: {who was compared: seconds in each round}
-    times: typing.Mapping = {}
+    times: typing.Mapping[Any, list[float]] = {}
 
 
 def select_fastest(
@@ -95,7 +97,8 @@ def _times(sides: Any, arguments: Any, until: Any) -> Any:
     """{side: seconds in each round}; None where there was time for too few."""
     devices = {argument.device for argument in arguments
                if isinstance(argument, torch.Tensor) and argument.device.type == "cuda"}
-    times, last = {side: [] for side in sides}, 0.0
+    times: dict[Any, list[float]] = {side: [] for side in sides}
+    last = 0.0
     enough = time.monotonic() + SHARE * (until - time.monotonic())
     for number in range(ROUNDS_MAX + 1):
         begin = time.monotonic()

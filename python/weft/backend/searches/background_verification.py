@@ -8,9 +8,12 @@ who was right, with all that it was right with, so that this is not done at ever
 start. Who is wrong is withdrawn: no call after that takes its kernels.
 """
 
+from __future__ import annotations
+
 import ast
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import platform
@@ -57,10 +60,10 @@ class Rechecks:
     under way."""
 
     def __init__(self) -> None:
-        self.queue = queue.Queue()
+        self.queue: queue.Queue[_Task] = queue.Queue()
         self._told: dict[Any, Any] = {}  # (path, digest) of a module → what explain() says
         self._lock = threading.Lock()
-        self._thread = None
+        self._thread: threading.Thread | None = None
         self._turn = threading.Lock()  # whose program runs
         self._is_wanted = threading.Event()  # by a search
         self._ends = threading.Event()
@@ -341,4 +344,4 @@ def _write(path: str, text: str) -> None:
 
 rechecks = Rechecks()
 # A child has none of its parent's threads, whose locks stay as they were.
-os.register_at_fork(after_in_child=rechecks.__init__)
+os.register_at_fork(after_in_child=functools.partial(Rechecks.__init__, rechecks))

@@ -6,6 +6,8 @@ which the folder counts for nothing. Of one that was taken by a later process
 `verdict.json` says what a full verdict came to (background_verification.py).
 """
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import glob
@@ -126,7 +128,7 @@ def _failure(key: str) -> str:
     return os.path.join(folder(), f".failed-{key}.json")
 
 
-def texts_of(path):
+def texts_of(path: str) -> dict[str, str]:
     """{name: text} of an entry's files, for keep_files()."""
     texts = {}
     for name in (*FILES, *(os.path.relpath(one, path) for one in sorted(

@@ -70,6 +70,7 @@ class Searches:
     def _find(self, options: Options, kernels: Kernels) -> None:
         begun = self._calls()
         try:
+            assert kernels.source is not None
             outcome = search.found(kernels.source, options, self._ends,
                                    kernels.spent_s, rechecks.paused)
             kernels.summary = outcome.summary

@@ -1,10 +1,16 @@
 """The state of the search for one graph's kernels, for one set of sizes."""
 
+from __future__ import annotations
+
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.backend.options import log
+
+if TYPE_CHECKING:
+    from weft.backend.graphs.problem_source import Source
+    from weft.backend.implementations.composed_module import ComposedModule
 
 FORKED = ("the process was forked while its parent searched: the next call looks for "
           "what the parent found")
@@ -35,8 +41,8 @@ class Kernels:
         self.path = ""
         #: Precision of PyTorch's products, by the search's verdict: "tf32" or "".
         self.precision = ""
-        self.source = None
-        self.composed = None
+        self.source: Source | None = None
+        self.composed: ComposedModule | None = None
         #: Implementation without kernels, once it was selected: the fallback, or its
         #: CUDA graph.
         self.framework = None

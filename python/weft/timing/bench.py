@@ -1,0 +1,103 @@
+"""What Rounds (rounds.py) and Timer (timing.py) ask of a bench."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import random
+
+    import torch
+
+    from weft.candidate.slot import Slot
+    from weft.device.arena import Arena
+    from weft.device.device_arena import DeviceArena
+    from weft.judge.verify_subgraph import ArenaKeeper, Limits
+    from weft.timing.untimed_work import Message, UntimedWork
+
+
+class Bench:
+    """Buffers, data and expectations of what is timed: a subgraph's or a model's.
+
+    `calls`: how often one message runs the code. `warm_rounds`: how many rounds are
+    not counted. `baseline_rested`: whether the baseline gave its memory up since it
+    was last called. `has_rows`: whether `back_to_back` makes calls without a pause.
+    `trusts_events`: whether no code of a candidate's runs in the process that reads a
+    device's events.
+    """
+
+    calls: int
+    warm_rounds: int
+    baseline_rested: bool
+    has_rows: bool
+    trusts_events: bool
+    is_large: bool
+    #: Of a call's results, and of all that a call reads or writes at least.
+    bytes_written: int
+    bytes_floor: int
+    #: Timer's: what it was made for, {baseline: empty, or why it could not be
+    #: compiled}, and the baseline that is being compiled.
+    key: tuple[Any, ...]
+    compile_errors: dict[str, str]
+    compiling: str
+
+    @property
+    def lacks_float64(self) -> bool:
+        """Whether there was no room for it."""
+        raise NotImplementedError
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether a row whose results are read says something."""
+        return False
+
+    @property
+    def arena(self) -> Arena | DeviceArena:
+        raise NotImplementedError
+
+    def set_up(self, keeper: ArenaKeeper, baseline: Slot,
+               released: Callable[[], AbstractContextManager[None]]) -> None:
+        """Begins the baseline's job."""
+        raise NotImplementedError
+
+    def begin(self, slot: Slot, job: dict[str, Any], limits: Limits) -> None:
+        """Begins the candidate's job."""
+        raise NotImplementedError
+
+    def begin_to_compile(self, baseline: Slot, name: str) -> None:
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """After calls on other data."""
+        raise NotImplementedError
+
+    def refresh(self, generator: torch.Generator, dice: random.Random) -> None:
+        """Puts new data in place."""
+        raise NotImplementedError
+
+    def call_candidate(self, slot: Slot, wall_ms: int) -> tuple[dict[str, Any], float]:
+        """One timed call."""
+        raise NotImplementedError
+
+    def call_empty(self, baseline: Slot, party: str) -> tuple[dict[str, Any], float]:
+        """A call that does nothing."""
+        raise NotImplementedError
+
+    def call_baseline(self, baseline: Slot, party: str) -> tuple[dict[str, Any], float]:
+        """One timed call, after `call_empty`, but on a device."""
+        raise NotImplementedError
+
+    def back_to_back(self, process: Slot, party: str, numbers: Sequence[int],
+                     reads: bool = False) -> list[float]:
+        """Seconds of so many calls without a pause, for each of these numbers."""
+        raise NotImplementedError
+
+    def untimed_work(self, timed: list[Message]) -> UntimedWork:
+        raise NotImplementedError
+
+    def examine(self, slot: Slot, limits: Limits, dice: random.Random
+                ) -> tuple[int, str]:
+        """Compares what the candidate left: (calls compared, why one was wrong)."""
+        raise NotImplementedError
