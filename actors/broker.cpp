@@ -17,12 +17,6 @@ bool contains(const std::vector<Location>& locations,
   return std::ranges::find(locations, location) != locations.end();
 }
 
-bool will_do(const LeaseRequest& request, const Location& location) {
-  const bool is_named =
-      request.locations.empty() || contains(request.locations, location);
-  return is_named && !contains(request.avoid, location);
-}
-
 /// The higher one goes first.
 std::pair<int, std::int64_t> rank(const LeaseRequest& request) {
   return {request.priority, request.expected_gain};
@@ -34,6 +28,13 @@ bool has_left(const Capacities& capacities) {
   return !capacities.units.empty() &&
          std::ranges::all_of(capacities.units,
                              [](const auto& item) { return item.second == 0; });
+}
+
+/// A location without units can do nothing.
+std::vector<std::string> capabilities_told(const Capacities& capacities) {
+  const bool is_there = std::ranges::any_of(
+      capacities.units, [](const auto& item) { return item.second > 0; });
+  return is_there ? capacities.capabilities : std::vector<std::string>();
 }
 
 }  // namespace
@@ -123,6 +124,7 @@ void Broker::serve_llm(Context& context) {
 
 void Broker::configure(const Capacities& capacities, Context& context) {
   const Location& location = capacities.location;
+  capabilities_[location] = capabilities_told(capacities);
   if (location.empty()) {
     queue_max_ = capacities.queue_max;
     grace_ms_ = capacities.grace_ms;
@@ -175,11 +177,21 @@ void Broker::lose(const Location& location, const std::string& resource,
   }
 }
 
-/// Who waits for what no location offers any more would wait for ever.
+/// Denies requests that no location can serve any more, unless they may wait
+/// for one.
 void Broker::deny_hopeless(Resource& resource, const std::string& name,
                            Context& context) {
   for (auto queue = resource.queues.begin(); queue != resource.queues.end();) {
+    for (Waiting& waiting : queue->second) {
+      if (waiting.request.wait_ms == 0) continue;
+      if (is_hopeless(resource, waiting.request)) {
+        be_patient(waiting, context);
+      } else {
+        patience_.erase(std::exchange(waiting.patience, 0));
+      }
+    }
     std::erase_if(queue->second, [&](const Waiting& waiting) {
+      if (waiting.request.wait_ms > 0) return false;
       if (!is_hopeless(resource, waiting.request)) return false;
       context.send(waiting.ticket.first,
                    LeaseDenied{waiting.ticket.second,
@@ -194,6 +206,8 @@ void Broker::deny_hopeless(Resource& resource, const std::string& name,
 
 void Broker::enqueue(const Address& from, const LeaseRequest& request,
                      Context& context) {
+  const bool is_patient = request.wait_ms > 0;
+  if (is_patient) resources_.try_emplace(request.resource);
   const auto found = resources_.find(request.resource);
   if (found == resources_.end()) {
     context.send(from, LeaseDenied{request.ticket, "there is no resource '" +
@@ -201,7 +215,8 @@ void Broker::enqueue(const Address& from, const LeaseRequest& request,
     return;
   }
   Resource& resource = found->second;
-  if (is_hopeless(resource, request)) {
+  const bool is_without_location = is_hopeless(resource, request);
+  if (is_without_location && !is_patient) {
     context.send(
         from,
         LeaseDenied{request.ticket,
@@ -219,7 +234,9 @@ void Broker::enqueue(const Address& from, const LeaseRequest& request,
   const auto behind = std::ranges::find_if(queue, [&](const Waiting& other) {
     return rank(other.request) < rank(request);
   });
-  queue.insert(behind, {{from, request.ticket}, request, context.now_us()});
+  const auto waiting =
+      queue.insert(behind, {{from, request.ticket}, request, context.now_us()});
+  if (is_without_location) be_patient(*waiting, context);
   ++waiting_;
   serve(request.resource, context);
   report_waiting({from, request.ticket}, request, context);
@@ -242,9 +259,12 @@ void Broker::forget(const Ticket& ticket, Context& context) {
   for (auto& [name, resource] : resources_) {
     for (auto queue = resource.queues.begin(); queue != resource.queues.end();
          ++queue) {
-      const auto gone = std::erase_if(
-          queue->second,
-          [&](const Waiting& waiting) { return waiting.ticket == ticket; });
+      const auto gone =
+          std::erase_if(queue->second, [&](const Waiting& waiting) {
+            if (waiting.ticket != ticket) return false;
+            patience_.erase(waiting.patience);
+            return true;
+          });
       if (gone == 0) continue;
       waiting_ -= static_cast<int>(gone);
       if (queue->second.empty()) resource.queues.erase(queue);
@@ -257,6 +277,7 @@ void Broker::forget(const Ticket& ticket, Context& context) {
 /// The first time, its holder is given time to have the work stopped: units
 /// that still are at work are nobody else's. The second time they are.
 void Broker::expire(std::uint64_t timer, Context& context) {
+  if (patience_.contains(timer)) return lose_patience(timer, context);
   const auto found = timers_.find(timer);
   if (found == timers_.end()) return;  // released in time
   const Ticket ticket = found->second;
@@ -270,6 +291,23 @@ void Broker::expire(std::uint64_t timer, Context& context) {
   }
   context.send(ticket.first, LeaseExpired{ticket.second});
   release(ticket, context);
+}
+
+/// The time that it may wait without a location begins, if it has not.
+void Broker::be_patient(Waiting& waiting, Context& context) {
+  if (waiting.patience != 0) return;
+  waiting.patience = next_timer_++;
+  patience_[waiting.patience] = waiting.ticket;
+  context.send(address::clock,
+               TimerRequest{waiting.patience, waiting.request.wait_ms});
+}
+
+/// No location came that could do it.
+void Broker::lose_patience(std::uint64_t timer, Context& context) {
+  const Ticket ticket = patience_.extract(timer).mapped();
+  forget(ticket, context);
+  context.send(ticket.first,
+               LeaseDenied{ticket.second, "no node came that can do it", true});
 }
 
 void Broker::serve_all(Context& context) {
@@ -351,6 +389,16 @@ std::vector<std::string> Broker::turns(const Resource& resource) const {
   return order;
 }
 
+bool Broker::will_do(const LeaseRequest& request,
+                     const Location& location) const {
+  if (contains(request.avoid, location)) return false;
+  if (contains(request.locations, location)) return true;
+  if (request.capability.empty()) return request.locations.empty();
+  const auto offered = capabilities_.find(location);
+  return offered != capabilities_.end() &&
+         contains(offered->second, request.capability);
+}
+
 /// No location is left for it, however long it waits. Asked of all that wait
 /// when a location comes or goes: there may be thousands of both.
 bool Broker::is_hopeless(const Resource& resource,
@@ -388,7 +436,12 @@ std::optional<Location> Broker::location_with_free_space(
         memory > resources_.at(gpu_memory).pools.at(location).free()) {
       continue;
     }
-    if (!best || pool.free() > resource.pools.at(*best).free()) best = location;
+    // A location that builds for others goes first: the others also judge.
+    const auto rank_of = [&](const Location& candidate) {
+      return std::pair{!contains(request.locations, candidate),
+                       resource.pools.at(candidate).free()};
+    };
+    if (!best || rank_of(location) > rank_of(*best)) best = location;
   }
   return best;
 }
@@ -442,6 +495,12 @@ void Broker::report_waiting(const Ticket& ticket, const LeaseRequest& request,
   if (queue == resource.queues.end()) return;
   Waiting& next = queue->second.front();
   const auto locations = locations_for(resource, request);
+  if (locations.empty()) {
+    context.send(address::user,
+                 Progress{request.group, "waits",
+                          "for a node that can " + request.capability});
+    return;
+  }
   const bool is_device = std::ranges::all_of(
       locations,
       [](const Location& location) { return !device_of(location).empty(); });

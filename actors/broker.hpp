@@ -10,7 +10,8 @@
 // back in time expires: its holder has the work stopped and then gives it back,
 // or loses it when the grace time is over. One given back before it is granted
 // is not waited for any more. With a location that is gone, all leases there
-// are lost.
+// are lost. A request names locations, or a capability that locations announce;
+// one that may wait for a location does so for a limited time.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +47,8 @@ class Broker : public Role {
     LeaseRequest request;
     std::int64_t since_us = 0;
     bool waiting_reported = false;  // the user, that it waits
+    std::uint64_t patience =
+        0;  // timer of how long no location may do; 0: none
   };
   struct Pool {
     std::int64_t capacity = 0;
@@ -86,6 +89,9 @@ class Broker : public Role {
   void serve_all(Context& context);
   bool serve_one(const std::string& name, Context& context);
   std::vector<std::string> turns(const Resource& resource) const;
+  void be_patient(Waiting& waiting, Context& context);
+  void lose_patience(std::uint64_t timer, Context& context);
+  bool will_do(const LeaseRequest& request, const Location& location) const;
   bool is_hopeless(const Resource& resource, const LeaseRequest& request) const;
   std::vector<Location> locations_for(const Resource& resource,
                                       const LeaseRequest& request) const;
@@ -106,6 +112,8 @@ class Broker : public Role {
   std::map<std::string, Resource> resources_;
   std::map<Ticket, Lease> leases_;
   std::map<std::uint64_t, Ticket> timers_;
+  std::map<std::uint64_t, Ticket> patience_;  ///< waits without a location
+  std::map<Location, std::vector<std::string>> capabilities_;
   std::uint64_t next_timer_ = 1;
   int waiting_ = 0;
   int queue_max_ = 10'000;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/best_known.hpp"
+#include "actors/capabilities.hpp"
 #include "actors/device.hpp"
 #include "actors/llm/report.hpp"
 #include "actors/outcome.hpp"
@@ -192,6 +193,15 @@ Subject Composer::subject(const std::string& source) const {
   if (compose_->run.options.mode != "as-is") {
     subject.mode = compose_->run.options.mode;
   }
+  if (head_can(compose_->run, capability::judge)) return subject;
+  for (const auto* results :
+       {&compose_->results, &eager_contractions_results_}) {
+    for (const SubgraphDone& done : *results) {
+      if (!done.best.verdict.correct) continue;
+      subject.kernels.push_back(
+          {done.best.seed.target, done.best.seed.source, done.best.artefact});
+    }
+  }
   return subject;
 }
 
@@ -239,7 +249,7 @@ std::uint64_t Composer::start(const Address& port, const Message& request,
   terms.resource = device_resource(run.machine);
   terms.units = units;
   terms.ttl_ms = wall_ms + kLeaseSlackMs;
-  terms.locations = head_locations(run);
+  place(terms, run, capability::judge);
   if (knows_locations(run) && !run.machine.gpus.empty()) {
     terms.memory_bytes = device_bytes(plan_.model);
   }

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "actors/capabilities.hpp"
 #include "actors/device.hpp"
 #include "actors/llm/seeds.hpp"
 #include "actors/outcome.hpp"
@@ -36,6 +37,8 @@ void Dispatcher::receive(const Address&, const Message& message,
     const std::string subgraph = alarms_.extract(fired->effect).mapped();
     if (done_.contains(subgraph)) return;
     context.send(address::agent(subgraph), StopSearch{budget_words()});
+  } else if (fired && node_alarm_ != 0 && fired->effect == node_alarm_) {
+    end_without_node(context);
   } else if (const auto end = effects_.receive(message, context)) {
     if (end->failure) return give_up(end->failure, context);
     hand_over(context);
@@ -72,18 +75,25 @@ void Dispatcher::begin(const Dispatch& dispatch, Context& context) {
 }
 
 void Dispatcher::start_agents(Context& context) {
-  if (spares_head_ && locations().empty()) {
+  const bool head_judges = head_can(dispatch_->run, capability::judge);
+  if ((spares_head_ || !head_judges) && locations().empty()) {
     if (next_ < plan_.subgraphs.size() && placed_.empty()) {
-      context.send(address::user,
-                   Progress{"", "waits", "for a node: the head is spared"});
+      const std::string why = head_judges
+                                  ? "the head is spared"
+                                  : class_name(dispatch_->run.device_class);
+      context.send(address::user, Progress{"", "waits", "for a node: " + why});
+      if (!head_judges && node_alarm_ == 0) {
+        node_alarm_ = effects_.timer(dispatch_->run.node_wait_ms, context);
+      }
     }
     return;
   }
+  node_alarm_ = 0;
   const std::size_t agents = agents_max();
   while (next_ < order_.size() && working_ < agents) {
     const Subgraph& subgraph = plan_.subgraphs[order_[next_++]];
     if (search_until_us_ > 0 && context.now_us() >= search_until_us_) {
-      skip(subgraph, context);
+      skip(subgraph, budget_words(), context);
     } else {
       start_agent(subgraph, context);
     }
@@ -116,11 +126,24 @@ std::int64_t Dispatcher::left_ms(const Context& context) const {
   return (search_until_us_ - context.now_us() + 999) / 1'000;
 }
 
-void Dispatcher::skip(const Subgraph& subgraph, Context& context) {
+/// No node of the class is left, and none came.
+void Dispatcher::end_without_node(Context& context) {
+  node_alarm_ = 0;
+  while (next_ < order_.size()) {
+    skip(plan_.subgraphs[order_[next_++]],
+         "there is no node of the class " +
+             class_name(dispatch_->run.device_class),
+         context);
+  }
+  hand_over(context);
+}
+
+void Dispatcher::skip(const Subgraph& subgraph, const std::string& why,
+                      Context& context) {
   SubgraphDone& done = done_[subgraph.id];
   done.subgraph = subgraph.id;
   done.outcome = "failed";
-  done.reason = "not begun: " + budget_words();
+  done.reason = "not begun: " + why;
   context.send(address::user, Progress{subgraph.id, "failed", done.reason});
 }
 
@@ -134,22 +157,31 @@ std::string Dispatcher::budget_words() const {
 std::size_t Dispatcher::agents_max() const {
   const auto jobs =
       static_cast<std::size_t>(std::max(1, dispatch_->run.options.jobs));
-  const auto devices = std::ranges::count_if(offers_, [](const auto& offer) {
-    return !device_of(offer.first).empty();
-  });
+  const auto devices =
+      std::ranges::count_if(offers_, [this](const auto& offer) {
+        return !device_of(offer.first).empty() && judges(offer.second);
+      });
   const auto agents =
       jobs * static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, devices));
   return agents_limit_ > 0 ? std::min(agents, agents_limit_) : agents;
 }
 
+/// In an older weft's run all nodes are like the head.
+bool Dispatcher::judges(const Capacities& offer) const {
+  return !has_class(dispatch_->run) ||
+         has_capability(offer.capabilities, capability::judge);
+}
+
 /// Where kernels can be called, and the device that is there.
 std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
   std::map<Location, std::optional<Gpu>> locations;
-  const auto of_head = head_locations(dispatch_->run);
+  const bool head_judges = head_can(dispatch_->run, capability::judge);
+  const auto of_head =
+      head_judges ? head_locations(dispatch_->run) : std::vector<Location>();
   for (const Location& location : of_head) locations[location] = {};
   const std::string resource = device_resource(dispatch_->run.machine);
   for (const auto& [location, offer] : offers_) {
-    if (!offer.units.contains(resource)) continue;
+    if (!offer.units.contains(resource) || !judges(offer)) continue;
     if (device_of(location).empty()) {
       locations[location] = {};
     } else {
@@ -163,7 +195,7 @@ std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
   if (spares_head_) {
     std::erase_if(locations,
                   [](const auto& item) { return node_of(item.first).empty(); });
-  } else if (locations.empty()) {
+  } else if (locations.empty() && head_judges) {
     locations[of_head.front()] = {};
   }
   return locations;
@@ -227,6 +259,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   if (knows_locations(dispatch_->run)) {
     assign_location(work);
     placed_[work.subgraph] = work.locations.front();
+    work.device_class = class_name(dispatch_->run.device_class);
     if (!work.machine.gpus.empty()) {
       work.device_bytes = device_bytes(subgraph.graph);
     }

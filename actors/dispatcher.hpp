@@ -36,7 +36,9 @@ class Dispatcher : public Role {
   void start_agents(Context& context);
   void start_agent(const Subgraph& subgraph, Context& context);
   void limit_time(Context& context);
-  void skip(const Subgraph& subgraph, Context& context);
+  void end_without_node(Context& context);
+  bool judges(const Capacities& offer) const;
+  void skip(const Subgraph& subgraph, const std::string& why, Context& context);
   std::string budget_words() const;
   void limit_kernels(std::size_t subgraphs, const Context& context);
   std::int64_t left_ms(const Context& context) const;
@@ -73,7 +75,8 @@ class Dispatcher : public Role {
   std::map<Location, Capacities> offers_;   ///< beside the head's own
   std::map<std::string, Location> placed_;  ///< subgraphs that are at work
   bool spares_head_ = false;
-  Plan apart_;        ///< the cut before `fusing_`
+  std::uint64_t node_alarm_ = 0;  ///< ends the wait for a node; 0: no wait
+  Plan apart_;                    ///< the cut before `fusing_`
   Fusing fusing_;     ///< what is asked for as one, until all has its verdict
   FusedParts fused_;  ///< what was kept of that
   std::set<std::string> tried_to_fuse_;  ///< pieces, kept or not

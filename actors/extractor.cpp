@@ -5,6 +5,7 @@
 #include <set>
 
 #include "actors/best_known.hpp"
+#include "actors/capabilities.hpp"
 #include "actors/device.hpp"
 #include "actors/kernel_key.hpp"
 #include "actors/llm/grouping.hpp"
@@ -148,8 +149,15 @@ void Extractor::report_capacities(Context& context) {
   const Machine& machine = run_->machine;
   Capacities head{{{"cpu", machine.cores}, {"disk", 1}}};
   if (knows_locations(*run_)) head.grace_ms = kGraceMs;
+  if (has_class(*run_)) {
+    head.units["cpu"] = run_->head_cores;
+    head.capabilities = run_->head_can;
+  }
+  const bool judges = head_can(*run_, capability::judge);
+  const std::string own_class = judges ? class_name(run_->device_class) : "";
+  if (machine.gpus.empty()) head.device_class = own_class;
   std::vector<Capacities> devices;
-  for (const Gpu& gpu : machine.gpus) {
+  for (const Gpu& gpu : judges ? machine.gpus : std::vector<Gpu>()) {
     if (!knows_locations(*run_) || gpu.uuid.empty()) {
       head.units["gpu"] = kGpuUnits;
       continue;
@@ -158,6 +166,10 @@ void Extractor::report_capacities(Context& context) {
     device.location = location_of_gpu(gpu);
     device.units = {{"gpu", kGpuUnits}, {gpu_memory, gpu.memory_bytes}};
     device.gpu = gpu;
+    device.device_class = own_class;
+    if (has_class(*run_)) {
+      device.capabilities = {capability::capture, capability::judge};
+    }
   }
   context.send(address::broker, std::move(head));
   for (Capacities& device : devices) {
@@ -183,7 +195,7 @@ std::uint64_t Extractor::start_capture(const std::vector<std::string>& problems,
   LeaseTerms terms;
   terms.resource = device_resource(run_->machine);
   terms.units = kAllUnits;
-  terms.locations = head_locations(*run_);
+  place(terms, *run_, capability::capture);
   // The port keeps the time limit; the lease is longer, so that it can answer.
   terms.ttl_ms = run_->options.capture_ms * count + 30'000;
   return effects_.start(address::capture, request, terms, context);

@@ -89,6 +89,8 @@ void PendingEffects::attempt(Open open, std::uint64_t effect,
   lease.priority = open.terms.priority;
   lease.memory_bytes = open.terms.memory_bytes;
   lease.expected_gain = open.terms.expected_gain;
+  lease.capability = open.terms.capability;
+  lease.wait_ms = open.terms.wait_ms;
   context.send(address::broker, std::move(lease));
   open_[effect] = std::move(open);
 }

@@ -39,6 +39,8 @@ struct LeaseTerms {
   int priority = 0;                   ///< higher goes first
   std::int64_t memory_bytes = 0;   ///< of the device's memory at the location
   std::int64_t expected_gain = 0;  ///< LeaseRequest's
+  std::string capability{};        ///< LeaseRequest's
+  std::int64_t wait_ms = 0;        ///< LeaseRequest's
 };
 
 /// A large number of units: the broker clips it to all there are.

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 
+#include "actors/capabilities.hpp"
 #include "actors/device.hpp"
 #include "actors/llm/report.hpp"
 #include "actors/outcome.hpp"
@@ -106,6 +107,11 @@ std::string machine_lines(const Report& report) {
   if (copy_gbps(report.machine) > 0) {
     text += ", a copy moves " + number(copy_gbps(report.machine), "%.1f") +
             " GB/s (read and written)";
+  }
+  if (has_class(report.run)) {
+    text += "\n* Device class of all verdicts and timings: " +
+            markdown_line(class_name(report.run.device_class));
+    if (!head_can(report.run, capability::judge)) text += " (on nodes)";
   }
   text += "\n* weft " + markdown_line(report.run.weft_version);
   if (!report.machine.torch.empty()) {

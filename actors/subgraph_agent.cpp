@@ -139,6 +139,7 @@ void SubgraphAgent::verify(const Seed& seed, Context& context) {
                    work_->options,  work_->machine, seed.id == known_id_};
   order.placed = !work_->locations.empty();
   order.location = location();
+  order.device_class = work_->device_class;
   order.device_bytes = work_->device_bytes;
   order.expected_gain = expected_gain(seeds_.size());
   context.send(worker(seed.id), std::move(order));

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "actors/capabilities.hpp"
 #include "actors/device.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/python/inductor.hpp"
@@ -30,6 +31,7 @@ void VerificationWorker::receive(const Address& from, const Message& message,
     agent_ = from;
     result_.seed = work->seed;
     result_.location = work->location;
+    result_.device_class = work->device_class;
     build(context);
   } else if (const auto* again = std::get_if<TimeSeed>(&message)) {
     if (!work_ || stopped_ || !effects_.idle()) return;
@@ -72,7 +74,11 @@ void VerificationWorker::build(Context& context) {
   }
   // Where it is verified. The head gets what a node has built: the module that
   // is composed of it is checked there.
+  // Others may build for it, if there are such that can do no more than that.
   if (work_->placed) terms.locations = {node_of(work_->location)};
+  if (!work_->device_class.empty()) {
+    terms.capability = capability::build(work_->seed.target);
+  }
   start(address::build, request, std::move(terms), kBuildWallMs, context);
 }
 
@@ -149,6 +155,7 @@ void VerificationWorker::built(const BuildReply& reply, Context& context) {
   if (!reply.failure) {
     result_.built = true;
     artefact_ = reply.artefact;
+    if (!work_->device_class.empty()) result_.artefact = artefact_;
     return check(work_->graph, context);
   }
   if (reply.failure.code == "wrong_input") {

@@ -88,6 +88,15 @@ struct BuildReply {
   bool operator==(const BuildReply&) const = default;
 };
 
+/// A kernel that a composed module calls.
+struct BuiltKernel {
+  std::string target;
+  std::string source;    ///< blob
+  std::string artefact;  ///< blob: what it was built into; empty: build it
+  WEFT_FIELDS(target, source, artefact)
+  bool operator==(const BuiltKernel&) const = default;
+};
+
 /// What is checked or timed: a kernel against its subgraph, or a composed
 /// module against the problem's Model.
 struct Subject {
@@ -98,7 +107,10 @@ struct Subject {
   std::string artefact{};
   /// Of a module: in which mode (RunOptions::mode); empty: as it is.
   std::string mode{};
-  WEFT_FIELDS(target, against, source, artefact, mode)
+  /// Of a module that is not checked at the head: its kernels, which the
+  /// location may not have.
+  std::vector<BuiltKernel> kernels{};
+  WEFT_FIELDS(target, against, source, artefact, mode, kernels)
   bool operator==(const Subject&) const = default;
 };
 

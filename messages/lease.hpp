@@ -29,7 +29,11 @@ struct Capacities {
   Gpu gpu{};  ///< where the location is a device
   /// What a probe measured on it, as Machine::gpu_numbers. Empty: nothing.
   std::map<std::string, double> gpu_numbers{};
-  WEFT_FIELDS(units, queue_max, location, grace_ms, gpu, gpu_numbers)
+  /// Work that the location can do in this run (actors/capabilities.hpp).
+  std::vector<std::string> capabilities{};
+  std::string device_class{};  ///< of the location's device, by its name
+  WEFT_FIELDS(units, queue_max, location, grace_ms, gpu, gpu_numbers,
+              capabilities, device_class)
   bool operator==(const Capacities&) const = default;
 };
 
@@ -48,8 +52,12 @@ struct LeaseRequest {
   std::int64_t memory_bytes = 0;  ///< of "gpu_memory" at the same location
   std::int64_t expected_gain =
       0;  ///< of one priority, more first; alike: in turns
+  /// A location that announces it will do, too. Without `locations`: only such.
+  std::string capability{};
+  /// Longest wait while no location will do; 0: it is denied at once.
+  std::int64_t wait_ms = 0;
   WEFT_FIELDS(ticket, resource, units, group, ttl_ms, locations, avoid,
-              priority, memory_bytes, expected_gain)
+              priority, memory_bytes, expected_gain, capability, wait_ms)
   bool operator==(const LeaseRequest&) const = default;
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "messages/device_class.hpp"
 #include "messages/fields.hpp"
 #include "messages/llm.hpp"
 
@@ -167,9 +168,18 @@ struct RunStart {
   bool seeks_products = false;
   /// The problem's code runs in a sandbox only: the user does not trust it.
   bool untrusted_problem = false;
+  /// All verdicts and timings come from this class; `machine` belongs to it.
+  /// Empty: nodes are copies of the head (vocabularies up to 4).
+  DeviceClass device_class{};
+  /// The head's own capabilities (actors/capabilities.hpp) and cores.
+  std::vector<std::string> head_can{};
+  int head_cores = 0;
+  /// Longest wait for a node that can do what the head can't.
+  std::int64_t node_wait_ms = 0;
   WEFT_FIELDS(problem_name, problem, options, machine, weft_version, graph,
               vocabulary, decisions, description, seeks_products,
-              untrusted_problem)
+              untrusted_problem, device_class, head_can, head_cores,
+              node_wait_ms)
   bool operator==(const RunStart&) const = default;
 };
 

@@ -26,7 +26,9 @@ namespace weft {
 ///   4  Names of messages, fields and words changed
 ///   (messages/earlier_names.hpp);
 ///      roles decide as in 3.
-inline constexpr int vocabulary_version = 4;
+///   5  Capabilities and a timing class (RunStart::device_class). A run without
+///      a class decides as in 4.
+inline constexpr int vocabulary_version = 5;
 
 using AnyMessage = std::variant<
     RunStart, Progress, RunFinished, Capacities, LeaseRequest, LeaseGranted,

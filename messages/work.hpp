@@ -62,8 +62,9 @@ struct OptimizeSubgraph {
   /// Of the work of all calls of the model, by its bytes and operations: what
   /// this subgraph takes, in all places where it is. 0: not told.
   double share = 0;
+  std::string device_class{};  ///< of those locations, by its name
   WEFT_FIELDS(subgraph, type, signature, graph, options, machine, locations,
-              device_bytes, parts, expected_gain, share)
+              device_bytes, parts, expected_gain, share, device_class)
   bool operator==(const OptimizeSubgraph&) const = default;
 };
 
@@ -110,8 +111,9 @@ struct VerifySeed {
   bool placed = false;
   std::int64_t device_bytes = 0;   ///< of a device, that a check may take
   std::int64_t expected_gain = 0;  ///< LeaseRequest's
+  std::string device_class{};      ///< OptimizeSubgraph's
   WEFT_FIELDS(subgraph, graph, seed, options, machine, thorough, location,
-              placed, device_bytes, expected_gain)
+              placed, device_bytes, expected_gain, device_class)
   bool operator==(const VerifySeed&) const = default;
 };
 
@@ -146,8 +148,12 @@ struct SeedResult {
   Failure failure;         ///< the verification itself did not work
   Location location{};     ///< where it was checked and timed
   int locations_lost = 0;  ///< locations that went while they worked on it
+  /// The class of the device that gave verdict and timing. Verdicts of two
+  /// classes are never compared.
+  std::string device_class{};
+  std::string artefact{};  ///< blob: what was built, where it travels
   WEFT_FIELDS(seed, built, build_log, verdict, timed, timing, failure, location,
-              locations_lost)
+              locations_lost, device_class, artefact)
   bool operator==(const SeedResult&) const = default;
 };
 

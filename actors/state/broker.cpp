@@ -34,7 +34,9 @@ nlohmann::json Broker::describe() const {
                           {"priority", waiting.request.priority},
                           {"expected_gain", waiting.request.expected_gain},
                           {"locations", waiting.request.locations},
-                          {"avoid", waiting.request.avoid}});
+                          {"avoid", waiting.request.avoid},
+                          {"capability", waiting.request.capability},
+                          {"patience", waiting.patience}});
       }
     }
   }
@@ -58,12 +60,12 @@ nlohmann::json Broker::describe() const {
                         {"ticket", ticket.second}});
     }
   }
-  return {{"pools", std::move(pools)},   {"queues", std::move(queues)},
-          {"leases", std::move(leases)}, {"waiting", waiting_},
-          {"queue_max", queue_max_},     {"grace_ms", grace_ms_},
-          {"timers", std::move(timers)}, {"next_timer", next_timer_},
-          {"llm_timer", llm_timer_},     {"llm_again_us", llm_again_us_},
-          {"llm", llm_.describe()}};
+  return {{"pools", std::move(pools)},     {"queues", std::move(queues)},
+          {"leases", std::move(leases)},   {"waiting", waiting_},
+          {"queue_max", queue_max_},       {"grace_ms", grace_ms_},
+          {"capabilities", capabilities_}, {"timers", std::move(timers)},
+          {"next_timer", next_timer_},     {"llm_timer", llm_timer_},
+          {"llm_again_us", llm_again_us_}, {"llm", llm_.describe()}};
 }
 
 }  // namespace weft

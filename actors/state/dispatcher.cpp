@@ -32,6 +32,7 @@ nlohmann::json Dispatcher::describe() const {
       {"offers", map_to_state(offers_)},
       {"placed", placed_},
       {"spares_head", spares_head_},
+      {"node_alarm", node_alarm_},
       {"agents_at_work", working_},
       {"subgraphs_before_fusing", subgraph_ids(apart_)},
       {"fusing",

@@ -53,6 +53,7 @@ std::string fault_of(const Hello& hello) {
   if (!is_name(hello.incarnation)) return "its incarnation is no name";
   if (hello.slots.size() > kNameBytesMax) return "too many kinds of slots";
   if (hello.devices.size() > kDevicesMax) return "too many devices";
+  if (hello.only.size() > kNameBytesMax) return "too many kinds of work";
   for (const auto& [resource, units] : hello.slots) {
     if (!is_name(resource)) return "a resource's name is none";
     if (units < 0 || units > 100'000) return "so many slots nobody has";

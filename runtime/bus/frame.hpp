@@ -54,9 +54,11 @@ struct Hello {
   std::string triton;
   std::string nvrtc;
   std::string driver;
+  std::string compiler;           ///< "g++ 12.2.0"; empty: none
+  std::vector<std::string> only;  ///< MachineFacts::only
   WEFT_FIELDS(wire_min, wire_max, weft, name, incarnation, run, machine,
               memory_bytes, slots, devices, python, torch, triton, nvrtc,
-              driver)
+              driver, compiler, only)
   bool operator==(const Hello&) const = default;
 };
 

@@ -39,13 +39,14 @@ HeadProtocol::Options protocol_options(const HeadBus::Options& options) {
   result.heartbeat_ms = options.heartbeat_ms;
   result.silence_ms = options.silence_ms;
   result.refuses = [start = options.start,
-                    own = options.own](const wire::Hello& hello) {
-    return why_unlike(hello, start, own);
+                    strict = options.only_judges](const wire::Hello& hello) {
+    return strict ? why_no_judge(hello, start) : why_refused(hello, start);
   };
   return result;
 }
 
-json to_json(const HeadProtocol::NodeState& node) {
+json to_json(const HeadProtocol::NodeState& node, const RunStart& start) {
+  const auto offers = capacities_of(node.hello, start);
   json devices = json::array();
   for (const wire::Device& device : node.hello.devices) {
     devices.push_back({{"uuid", device.uuid},
@@ -65,6 +66,8 @@ json to_json(const HeadProtocol::NodeState& node) {
           {"devices", devices},
           {"weft", node.hello.weft},
           {"python", node.hello.python},
+          {"can", capabilities_text(offers)},
+          {"class", offers.back().device_class},
           {"torch", node.hello.torch},
           {"triton", node.hello.triton},
           {"driver", node.hello.driver},
@@ -228,7 +231,8 @@ void HeadBus::perform(head_action::Joined action) {
   if (before != present_.end() && !goes_on) report_gone(name);
   log("node " + name + (goes_on ? " is back" : " joined") + ": " +
       std::to_string(action.hello.machine.cores) + " cores, " +
-      std::to_string(all.size() - 1) + " GPUs for this run");
+      std::to_string(all.size() - 1) + " GPUs for this run; it can " +
+      capabilities_text(all));
   present_[name] = all;
   if (!goes_on) inform(name, all);
 }
@@ -374,7 +378,7 @@ void HeadBus::write_state(std::int64_t now_ms) {
   state_written_ms_ = now_ms;
   json nodes = json::array();
   for (const auto& node : protocol_.nodes(now_ms)) {
-    nodes.push_back(to_json(node));
+    nodes.push_back(to_json(node, options_.start));
   }
   const HeadProtocol::Counters& counted = protocol_.counters();
   const json state = {{"listens", socket_->bound()},

@@ -29,7 +29,7 @@ class HeadBus : public Nodes {
     BusKeys keys;
     std::string run;  ///< the run's own name, the same after a resume
     RunStart start;
-    wire::Hello own;  ///< what this machine shows: nodes must be like it
+    bool only_judges = false;  ///< others than judges of the class are refused
     std::int64_t heartbeat_ms = 1'000;
     std::int64_t silence_ms = 15'000;
     /// Nodes that the roles believe to be in, of a run that is resumed.

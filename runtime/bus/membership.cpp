@@ -2,19 +2,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <random>
+#include <set>
 
 #include "actors/device.hpp"
 #include "runtime/sandbox/gpu.hpp"
 
 namespace weft {
 namespace {
-
-std::string differs(const std::string& what, const std::string& node,
-                    const std::string& run) {
-  return "its " + what + " is " + (node.empty() ? "none" : node) +
-         ", the run's " + (run.empty() ? "none" : run);
-}
 
 std::string random_name() {
   std::random_device chance;
@@ -55,6 +51,10 @@ wire::Hello make_hello(const Installation& installation,
   hello.torch = installation.torch_version;
   hello.triton = installation.triton_version;
   hello.nvrtc = installation.nvrtc;
+  if (!find_compiler().empty()) {
+    hello.compiler =
+        find_compiler().filename().string() + " " + compiler_version();
+  }
   const GpuList gpus = devices ? list_gpus() : GpuList();
   hello.driver = gpus.driver_version;
   for (const GpuDevice& device : gpus.devices) {
@@ -64,76 +64,80 @@ wire::Hello make_hello(const Installation& installation,
   return hello;
 }
 
-std::string why_unlike(const wire::Hello& hello, const RunStart& start,
-                       const wire::Hello& own) {
-  if (hello.weft != start.weft_version) {
-    return differs("weft", hello.weft, start.weft_version) +
-           ": install the same on both";
+MachineFacts facts_of(const wire::Hello& hello) {
+  MachineFacts facts;
+  facts.machine = hello.machine;
+  facts.machine.gpus.clear();
+  for (const wire::Device& device : hello.devices) {
+    facts.machine.gpus.push_back(device.facts);
   }
-  if (hello.torch != own.torch) {
-    return differs("PyTorch", hello.torch, own.torch);
-  }
-  if (start.options.target != "cpu") {
-    if (hello.triton != own.triton) {
-      return differs("Triton", hello.triton, own.triton);
-    }
-    // Which one it is, is known by its file alone; PyTorch brings it.
-    if (hello.nvrtc.empty() != own.nvrtc.empty()) {
-      return hello.nvrtc.empty()
-                 ? "it has no NVRTC, and the run's machine has"
-                 : "it has NVRTC, and the run's machine has none";
-    }
-  }
-  // A node without GPUs builds for those of others, and shows no driver.
-  const bool brings_gpus =
-      !start.machine.gpus.empty() && !hello.devices.empty();
-  if (brings_gpus && hello.driver != own.driver) {
-    return differs("GPU driver", hello.driver, own.driver);
-  }
-  if (hello.machine.name != start.machine.name) {
-    return differs("processor", hello.machine.name, start.machine.name);
-  }
-  if (hello.machine.vector_bytes != start.machine.vector_bytes) {
-    return differs("vector width", std::to_string(hello.machine.vector_bytes),
-                   std::to_string(start.machine.vector_bytes));
-  }
-  if (start.machine.gpus.empty() &&
-      hello.machine.cores != start.machine.cores) {
-    return differs("number of cores", std::to_string(hello.machine.cores),
-                   std::to_string(start.machine.cores));
-  }
-  return "";
+  facts.torch = hello.torch;
+  facts.triton = hello.triton;
+  facts.has_nvrtc = !hello.nvrtc.empty();
+  facts.driver = hello.driver;
+  facts.compiler = hello.compiler;
+  facts.only = hello.only;
+  return facts;
 }
 
-std::vector<wire::Device> devices_for(const wire::Hello& hello,
-                                      const RunStart& start) {
-  std::vector<wire::Device> fitting;
-  if (start.machine.gpus.empty()) return fitting;
-  const Gpu& wanted = start.machine.gpus.front();
-  for (const wire::Device& device : hello.devices) {
-    const bool is_like = device.facts.name == wanted.name &&
-                         device.facts.arch == wanted.arch &&
-                         device.facts.memory_bytes == wanted.memory_bytes;
-    if (is_like) fitting.push_back(device);
-  }
-  return fitting;
+std::string why_refused(const wire::Hello& hello, const RunStart& start) {
+  if (hello.weft == start.weft_version) return "";
+  return "its weft is " + (hello.weft.empty() ? "none" : hello.weft) +
+         ", the run's " + start.weft_version + ": install the same on both";
+}
+
+std::string why_no_judge(const wire::Hello& hello, const RunStart& start) {
+  const std::string why = why_refused(hello, start);
+  if (!why.empty()) return why;
+  const auto all = capacities_of(hello, start);
+  const bool judges = std::ranges::any_of(all, [](const Capacities& offer) {
+    return has_capability(offer.capabilities, capability::judge);
+  });
+  return judges ? ""
+                : "the run was begun by an earlier weft, and needs nodes that "
+                  "are " +
+                      class_name(start.device_class);
 }
 
 std::vector<Capacities> capacities_of(const wire::Hello& hello,
                                       const RunStart& start) {
+  const MachineFacts facts = facts_of(hello);
+  const std::string& target = start.options.target;
   std::vector<Capacities> all(1);
-  all.front().location = hello.name;
+  Capacities& machine = all.front();
+  machine.location = hello.name;
   for (const auto& [resource, units] : hello.slots) {
-    if (units > 0) all.front().units[resource] = units;
+    if (units > 0) machine.units[resource] = units;
   }
-  for (const wire::Device& device : devices_for(hello, start)) {
-    Capacities& more = all.emplace_back();
-    more.location = hello.name + "/" + device.uuid;
-    more.units = {{"gpu", kGpuUnits}, {gpu_memory, device.facts.memory_bytes}};
-    more.gpu = device.facts;
-    more.gpu_numbers = sane(device.numbers);
+  machine.capabilities =
+      machine_capabilities(facts, start.device_class, target);
+  if (start.machine.gpus.empty()) {
+    machine.device_class = class_name(processor_class(facts, target));
+  }
+  for (const wire::Device& device : hello.devices) {
+    Capacities offer;
+    offer.location = hello.name + "/" + device.uuid;
+    offer.units = {{"gpu", kGpuUnits}, {gpu_memory, device.facts.memory_bytes}};
+    offer.gpu = device.facts;
+    offer.gpu_numbers = sane(device.numbers);
+    offer.device_class = class_name(gpu_class(facts, device.facts));
+    offer.capabilities =
+        gpu_capabilities(facts, device.facts, start.device_class, target);
+    if (!offer.capabilities.empty()) all.push_back(std::move(offer));
   }
   return all;
+}
+
+std::string capabilities_text(const std::vector<Capacities>& all) {
+  std::set<std::string> found;
+  for (const Capacities& offer : all) {
+    found.insert(offer.capabilities.begin(), offer.capabilities.end());
+  }
+  std::string text;
+  for (const std::string& name : found) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text.empty() ? "nothing for this run" : text;
 }
 
 }  // namespace weft

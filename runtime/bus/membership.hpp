@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/capabilities.hpp"
 #include "messages/lease.hpp"
 #include "messages/run.hpp"
 #include "runtime/bus/frame.hpp"
@@ -15,19 +16,21 @@ namespace weft {
 wire::Hello make_hello(const Installation& installation,
                        const std::string& weft_version, bool devices);
 
-/// Why the node's results could not stand beside those of the run's own
-/// machine, whose `own` is; empty: they can. Kernels are built and timed for
-/// one kind of processor and GPU, by one weft, one PyTorch and, for GPUs, one
-/// Triton and driver.
-std::string why_unlike(const wire::Hello& hello, const RunStart& start,
-                       const wire::Hello& own);
+/// The part of it that decides what the machine can do.
+MachineFacts facts_of(const wire::Hello& hello);
 
-/// The GPUs of the node that are like the run's.
-std::vector<wire::Device> devices_for(const wire::Hello& hello,
-                                      const RunStart& start);
+/// Why the node may not join at all; empty: it may, whatever it can do. All
+/// machines of a run have the same weft: one judge, one set of build flags.
+std::string why_refused(const wire::Hello& hello, const RunStart& start);
 
-/// The node's locations, itself first.
+/// The same, in a run whose roles know no capabilities: all nodes must judge.
+std::string why_no_judge(const wire::Hello& hello, const RunStart& start);
+
+/// The node's locations, itself first; a GPU only if it can do something.
 std::vector<Capacities> capacities_of(const wire::Hello& hello,
                                       const RunStart& start);
+
+/// All that a node can do for a run, for people: "build cpu, capture".
+std::string capabilities_text(const std::vector<Capacities>& all);
 
 }  // namespace weft

@@ -47,18 +47,18 @@ std::string device_of_run(const json& view) {
 constexpr const char* kUnknown = "unknown";
 
 /// Under which licence a problem stands, and who says so.
-struct Licence {
+struct PairLicence {
   std::string id;
   std::string from;
 };
 
-Licence given_licence(const std::string& id, const std::string& otherwise) {
+PairLicence given_licence(const std::string& id, const std::string& otherwise) {
   if (id.empty()) return {kUnknown, otherwise};
   return {id, "given with --license"};
 }
 
 /// The file's own words go before those of its checkout.
-Licence licence_of(const std::string& given, const std::string& problem,
+PairLicence licence_of(const std::string& given, const std::string& problem,
                    const json& checkout) {
   if (!given.empty()) return given_licence(given, "");
   if (const auto own = licence_in(problem)) return {*own, "the problem's file"};
@@ -86,14 +86,14 @@ json checkout_in(const Journal& journal) {
   return checkout;
 }
 
-void add_licence(json& pair, const Licence& licence) {
+void add_licence(json& pair, const PairLicence& licence) {
   pair["licenses"] = json::array({licence.id});
   pair["licence_from"] = licence.from;
 }
 
 /// Where a run's pairs are from: alike for all of them.
 struct Source {
-  Licence licence;
+  PairLicence licence;
   std::vector<std::string> copyrights;
   json checkout;
 };

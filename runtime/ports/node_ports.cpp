@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <system_error>
 
+#include "actors/capabilities.hpp"
 #include "actors/device.hpp"
 #include "messages/protection.hpp"
 #include "runtime/bus/membership.hpp"
 #include "runtime/machine/disk_space.hpp"
 #include "runtime/ports/build_port.hpp"
+#include "runtime/ports/capture_port.hpp"
 #include "runtime/ports/gpu_probe.hpp"
 #include "runtime/ports/kernel_cache.hpp"
 #include "runtime/ports/verify_port.hpp"
+#include "runtime/store/library.hpp"
 
 namespace weft {
 namespace {
@@ -36,6 +39,102 @@ int slots_of(const wire::Hello& hello, const std::string& resource) {
   return found == hello.slots.end() ? 1 : std::max(1, found->second);
 }
 
+/// Makes a node's ports for what it can do in the run, as the head tells the
+/// broker (runtime/bus/membership.hpp).
+class PortMaker {
+ public:
+  PortMaker(const RunDirectory& folder, const Scratch& scratch,
+            const Installation& installation, const wire::Hello& hello,
+            Blobs& blobs, const RunStart& start)
+      : folder_(folder),
+        scratch_(scratch),
+        installation_(installation),
+        hello_(hello),
+        blobs_(blobs),
+        start_(start) {}
+
+  NodePorts make() {
+    const auto offers = capacities_of(hello_, start_);
+    Machine machine = hello_.machine;
+    for (const Capacities& offer : offers) {
+      if (!device_of(offer.location).empty()) machine.gpus.push_back(offer.gpu);
+    }
+    auto kept = std::make_shared<Kept>(
+        std::make_unique<KernelCache>(folder_.builds(), scratch_.folder(),
+                                      make_workshop(installation_, machine)));
+    cache_ = kept->cache.get();
+    library_ = &kept->library;
+    made_.keeps = kept;
+    made_.ports[address::build] =
+        std::make_unique<BuildPort>(blobs_, *cache_, slots_of(hello_, "cpu"));
+    const GpuList present = offers.size() > 1 ? list_gpus() : GpuList();
+    for (const Capacities& offer : offers) {
+      const std::string uuid = device_of(offer.location);
+      if (uuid.empty()) {
+        add(offer, "", "cpu",
+            std::min(slots_of(hello_, "cpu"), kOracleSlotsMax));
+        continue;
+      }
+      const auto found =
+          std::ranges::find(present.devices, uuid, &GpuDevice::uuid);
+      if (found == present.devices.end()) continue;
+      const auto number = found - present.devices.begin();
+      add(offer, uuid, "cuda:" + std::to_string(number), kGpuUnits);
+    }
+    made_.free_space = empties(std::move(verifiers_));
+    return std::move(made_);
+  }
+
+ private:
+  /// What lives as long as the ports.
+  struct Kept {
+    explicit Kept(std::unique_ptr<KernelCache> built)
+        : cache(std::move(built)) {}
+    std::unique_ptr<KernelCache> cache;
+    Library library{""};  // a node keeps no graphs
+  };
+
+  void add(const Capacities& offer, const std::string& uuid,
+           const std::string& device, int slots) {
+    const std::string suffix = uuid.empty() ? "" : "/" + uuid;
+    if (has_capability(offer.capabilities, capability::capture)) {
+      made_.ports[address::capture + suffix] = std::make_unique<CapturePort>(
+          blobs_, installation_, scratch_.folder(), start_.options.memory_bytes,
+          *library_, device, offer.gpu.name);
+    }
+    if (!has_capability(offer.capabilities, capability::judge)) return;
+    const std::string name = uuid.empty() ? "cpu" : uuid;
+    VerifyPort::Options verify;
+    verify.installation = installation_;
+    verify.scratch = scratch_.folder() / name;
+    verify.logs = folder_.logs() / name;
+    verify.slots = slots;
+    if (device == "cpu") verify.patience_ms = kOracleStartMs;
+    verify.device = device;
+    verify.arch = offer.gpu.arch;
+    verify.interprets = !can_time(start_.options, start_.machine);
+    verify.precision = start_.options.precision;
+    verify.untrusted_problem = is_problem_untrusted(start_);
+    verify.threads = hello_.machine.cores;
+    verify.memory_bytes = start_.options.memory_bytes;
+    auto port =
+        std::make_unique<VerifyPort>(blobs_, *cache_, std::move(verify));
+    verifiers_.push_back(port.get());
+    made_.ports[address::verify + suffix] = std::move(port);
+  }
+
+  const RunDirectory& folder_;
+  const Scratch& scratch_;
+  const Installation& installation_;
+  const wire::Hello& hello_;
+  Blobs& blobs_;
+  const RunStart& start_;
+  KernelCache* cache_ = nullptr;
+  Library* library_ = nullptr;
+  std::vector<VerifyPort*> verifiers_;  // made_.ports' own
+  NodePorts made_;
+};
+
 }  // namespace
 
 NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
@@ -43,53 +142,7 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
                           const wire::Hello& hello, Blobs& blobs,
                           const RunStart& start) {
   clear(folder.builds());
-  const auto devices = devices_for(hello, start);
-  Machine machine = hello.machine;
-  for (const wire::Device& device : devices) {
-    machine.gpus.push_back(device.facts);
-  }
-  auto cache = std::make_shared<KernelCache>(
-      folder.builds(), scratch.folder(), make_workshop(installation, machine));
-  NodePorts node_ports;
-  node_ports.keeps = cache;
-  node_ports.ports[address::build] =
-      std::make_unique<BuildPort>(blobs, *cache, slots_of(hello, "cpu"));
-  std::vector<VerifyPort*> verifiers;  // made.ports' own
-  const auto verifier = [&](const std::string& name, const std::string& device,
-                            int slots) {
-    VerifyPort::Options verify;
-    verify.installation = installation;
-    verify.scratch = scratch.folder() / name;
-    verify.logs = folder.logs() / name;
-    verify.slots = slots;
-    if (device == "cpu") verify.patience_ms = kOracleStartMs;
-    verify.device = device;
-    verify.interprets = !can_time(start.options, start.machine);
-    verify.precision = start.options.precision;
-    verify.untrusted_problem = is_problem_untrusted(start);
-    verify.threads = machine.cores;
-    verify.memory_bytes = start.options.memory_bytes;
-    auto port = std::make_unique<VerifyPort>(blobs, *cache, std::move(verify));
-    verifiers.push_back(port.get());
-    return port;
-  };
-  if (start.machine.gpus.empty()) {
-    node_ports.ports[address::verify] = verifier(
-        "cpu", "cpu", std::min(slots_of(hello, "cpu"), kOracleSlotsMax));
-    node_ports.free_space = empties(std::move(verifiers));
-    return node_ports;
-  }
-  const GpuList present = list_gpus();
-  for (const wire::Device& device : devices) {
-    const auto found =
-        std::ranges::find(present.devices, device.uuid, &GpuDevice::uuid);
-    if (found == present.devices.end()) continue;
-    const auto number = found - present.devices.begin();
-    node_ports.ports[address::verify + "/" + device.uuid] =
-        verifier(device.uuid, "cuda:" + std::to_string(number), kGpuUnits);
-  }
-  node_ports.free_space = empties(std::move(verifiers));
-  return node_ports;
+  return PortMaker(folder, scratch, installation, hello, blobs, start).make();
 }
 
 std::vector<std::string> measure_devices(wire::Hello& hello,

@@ -1,5 +1,5 @@
-// The real ports of a node for one run: what it builds and verifies. What it
-// needs of the run comes as blobs.
+// The real ports of a node for one run: what it captures, builds and verifies,
+// as far as it can. What it needs of the run comes as blobs.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace weft {
 
-/// `hello` is what the node showed of itself. Its GPUs that are like the run's
-/// have a verify port each.
+/// `hello` is what the node showed of itself. Its GPUs of the run's class have
+/// a verify port each.
 NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
                           const Installation& installation,
                           const wire::Hello& hello, Blobs& blobs,

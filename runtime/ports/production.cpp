@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/capabilities.hpp"
 #include "actors/device.hpp"
 #include "actors/role.hpp"
 #include "messages/protection.hpp"
@@ -32,6 +33,9 @@ struct RunDevice {
 
 /// A device that is gone has no port: check_devices() has said so before.
 std::vector<RunDevice> devices_of(const RunStart& start) {
+  const bool is_here = head_can(start, capability::judge) ||
+                       head_can(start, capability::capture);
+  if (!is_here) return {};
   if (start.machine.gpus.empty()) return {RunDevice{}};
   const GpuList list = list_gpus();
   std::vector<RunDevice> devices;
@@ -67,6 +71,7 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
                            const RunStart& start, LlmAccess llm) {
   const RunOptions& options = start.options;
   const Machine& machine = start.machine;
+  const bool judges = head_can(start, capability::judge);
   Production production;
   production.kernels = std::make_unique<Library>(options.known_kernels);
   production.cache = std::make_unique<KernelCache>(
@@ -84,13 +89,15 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
   // The whole is composed where most is free, which is the first of all.
   const auto first =
       std::ranges::min_element(devices, {}, &RunDevice::location);
-  production.ports[address::build] =
-      std::make_unique<BuildPort>(blobs, *production.cache, machine.cores);
+  production.ports[address::build] = std::make_unique<BuildPort>(
+      blobs, *production.cache,
+      std::max(1, has_class(start) ? start.head_cores : machine.cores));
   for (const RunDevice& device : devices) {
     production.ports[address::at(address::capture, device.location)] =
         std::make_unique<CapturePort>(blobs, installation, scratch.folder(),
                                       options.memory_bytes, *production.kernels,
                                       device.name, device.gpu.name);
+    if (!judges) continue;
     VerifyPort::Options verify;
     verify.installation = installation;
     verify.scratch = scratch.folder();

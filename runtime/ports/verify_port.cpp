@@ -224,6 +224,11 @@ Result<json> VerifyPort::subject_fields(const Subject& subject) {
   if (whole) {
     const auto composed = materialise(subject.source, ".py");
     if (!composed) return std::unexpected(composed.error());
+    for (const BuiltKernel& kernel : subject.kernels) {
+      const auto there =
+          built({kernel.target, "", kernel.source, kernel.artefact});
+      if (!there) return std::unexpected(there.error());
+    }
     json fields = {{"problem", against->string()},
                    {"composed", composed->string()}};
     if (!subject.mode.empty()) fields["mode"] = subject.mode;

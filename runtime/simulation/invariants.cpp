@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/capabilities.hpp"
 #include "actors/device.hpp"
 #include "actors/role.hpp"
 #include "runtime/host/effect_ledger.hpp"
@@ -32,6 +33,7 @@ std::string Invariants::take(const Envelope& envelope) {
   if (problem.empty()) problem = take_subgraph(*message);
   if (problem.empty()) problem = take_lease(envelope, *message);
   if (problem.empty()) problem = take_effect(envelope, *message);
+  if (problem.empty()) problem = take_class(envelope, *message);
   return problem;
 }
 
@@ -51,6 +53,64 @@ std::string Invariants::take_subgraph(const Message& message) {
     }
   }
   return "";
+}
+
+/// A location does only what it announced, and judges are of the run's class.
+std::string Invariants::take_class(const Envelope& envelope,
+                                   const Message& message) {
+  if (const auto* m = std::get_if<RunStart>(&message)) {
+    run_class_ = class_name(m->device_class);
+  }
+  if (run_class_.empty()) return "";
+  const Location location = location_of(envelope.dst);
+  const auto cannot = [&](const std::string& capability) {
+    return location_name(location) + " is asked to " + capability +
+           ", which it did not announce";
+  };
+  const bool judges = std::holds_alternative<CheckRequest>(message) ||
+                      std::holds_alternative<TimeRequest>(message) ||
+                      std::holds_alternative<ProbeRequest>(message);
+  if (judges) {
+    if (!announced(location, capability::judge)) {
+      return cannot(capability::judge);
+    }
+    const std::string& own = announced_.at(location).device_class;
+    if (own != run_class_) {
+      return location_name(location) +
+             " judges, and is of another class: " + own;
+    }
+  } else if (std::holds_alternative<CaptureRequest>(message)) {
+    if (!announced(location, capability::capture)) {
+      return cannot(capability::capture);
+    }
+  } else if (const auto* m = std::get_if<BuildRequest>(&message)) {
+    const bool judges_there =
+        std::ranges::any_of(announced_, [&](const auto& item) {
+          return node_of(item.first) == node_of(location) &&
+                 announced(item.first, capability::judge);
+        });
+    const std::string build = capability::build(m->target);
+    if (!judges_there && !announced(location, build)) return cannot(build);
+  } else if (const auto* m = std::get_if<SeedResult>(&message)) {
+    if (m->device_class != run_class_) {
+      return "a verdict on " + m->seed.id +
+             " is of another class than the "
+             "run's";
+    }
+  } else if (const auto* m = std::get_if<SubgraphDone>(&message)) {
+    if (m->best.timed && m->best.device_class != run_class_) {
+      return "the best kernel of " + m->subgraph +
+             " was timed on another class than the run's";
+    }
+  }
+  return "";
+}
+
+bool Invariants::announced(const Location& location,
+                           const std::string& capability) const {
+  const auto found = announced_.find(location);
+  return found != announced_.end() &&
+         has_capability(found->second.capabilities, capability);
 }
 
 std::string Invariants::take_lease(const Envelope& envelope,
@@ -116,6 +176,9 @@ void Invariants::offer(std::uint64_t heard) {
       return item.first.second == offer.location;
     });
     gone_locations_.erase(offer.location);
+    const bool is_there = std::ranges::any_of(
+        offer.units, [](const auto& item) { return item.second > 0; });
+    if (is_there) announced_[offer.location] = offer;
     for (const auto& [name, units] : offer.units) {
       if (units > 0) {
         capacity_[{name, offer.location}] = units;
@@ -172,8 +235,9 @@ std::string Invariants::grant(const Ticket& ticket, const Location& location,
     return "a lease of " + request.resource + " is granted at " +
            location_name(location) + ", which offers none";
   }
-  const bool may =
-      request.locations.empty() || contains(request.locations, location);
+  const bool may = (request.locations.empty() && request.capability.empty()) ||
+                   contains(request.locations, location) ||
+                   announced(location, request.capability);
   if (!may || contains(request.avoid, location)) {
     return "a lease is granted at " + location_name(location) +
            ", where it was not asked for";

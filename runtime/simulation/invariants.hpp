@@ -5,6 +5,8 @@
 // down with is not taken to a third (those that left do not count); a
 // subgraph's best kernel was timed where its others are; every subgraph ends in
 // exactly one verdict, and the run ends once.
+// In a run with a timing class, each location does what it announced, and
+// verdicts and timings come from that class alone.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +45,8 @@ class Invariants {
   std::string take_lease(const Envelope& envelope, const Message& message);
   std::string take_effect(const Envelope& envelope, const Message& message);
   std::string take_subgraph(const Message& message);
+  std::string take_class(const Envelope& envelope, const Message& message);
+  bool announced(const Location& location, const std::string& capability) const;
   std::string asked(const Ticket& ticket, const LeaseRequest& request);
   void handed_back(const Envelope& envelope, const Message& message);
   std::string grant(const Ticket& ticket, const Location& location,
@@ -67,6 +71,8 @@ class Invariants {
   std::map<std::string, int> verdicts_;      ///< by subgraph
   std::map<std::string, Location> at_work_;  ///< by subgraph
   int finished_ = 0;
+  std::string run_class_;                     ///< empty: the run has none
+  std::map<Location, Capacities> announced_;  ///< last, while it was there
   LlmInvariants llm_;
 };
 

@@ -6,10 +6,12 @@
 #include <optional>
 #include <tuple>
 
+#include "actors/capabilities.hpp"
 #include "actors/device.hpp"
 #include "runtime/host/effect_ledger.hpp"
 #include "runtime/host/port.hpp"
 #include "runtime/simulation/invariants.hpp"
+#include "runtime/simulation/simulated_classes.hpp"
 #include "runtime/simulation/simulated_ports.hpp"
 #include "runtime/store/sha256.hpp"
 
@@ -52,6 +54,7 @@ class Simulator {
   void go_on(const SimulatedOrigin& recorded_run);
   RunStart simulated_start();
   void add_locations();
+  void add_nodes_of_classes();
   void change_location();
   void hand_back(const Location& location);
   void inform(const Capacities& location);
@@ -146,8 +149,16 @@ RunStart Simulator::simulated_start() {
 void Simulator::begin() {
   if (start_.problem.empty()) {
     start_ = simulated_start();
+    if (options_.classes > 0) {
+      add_classes(start_, options_.classes, random_);
+      end_.head_judges = head_can(start_, capability::judge);
+    }
     end_.devices = static_cast<int>(start_.machine.gpus.size());
-    if (start_.vocabulary > 1) add_locations();
+    if (options_.classes > 0) {
+      add_nodes_of_classes();
+    } else if (start_.vocabulary > 1) {
+      add_locations();
+    }
   }
   posted_[address::user].push_back(
       to_envelopes(address::user, 0, {{address::extractor, start_}}));
@@ -173,6 +184,15 @@ void Simulator::add_locations() {
     device.capacities.location = name + "/GPU-of-" + name;
     device.is_there = false;
     locations_.push_back(device);
+  }
+}
+
+/// Nodes that are in as the run begins, and may go and come back.
+void Simulator::add_nodes_of_classes() {
+  for (Capacities& capacities :
+       simulated_nodes(start_, options_.classes, random_)) {
+    inform(capacities);
+    locations_.push_back({std::move(capacities), true, true});
   }
 }
 

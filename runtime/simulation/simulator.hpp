@@ -46,6 +46,9 @@ struct SimulationOptions {
   std::string target = "cpu";
   /// Beside the library and the compiler.
   std::vector<std::string> more_sources;
+  /// Number of device classes; the head may lack any capability then. 0: the
+  /// head judges, and nodes are copies of it.
+  int classes = 0;
   /// The run goes on from here; nullptr: it begins.
   const SimulatedOrigin* recorded_run = nullptr;
 };
@@ -58,6 +61,7 @@ struct SimulationEnd {
   int locations_left = 0;
   int cancels = 0;
   int devices = 0;  ///< of the head
+  bool head_judges = true;
   int llm_calls = 0;
   int llm_failures = 0;
   int exit_code = -1;

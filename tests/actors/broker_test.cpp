@@ -344,3 +344,82 @@ TEST_CASE("who deals out the subgraphs hears of devices and nodes") {
   REQUIRE(answer.size() == 1);
   CHECK(answer.front().first == address::dispatcher);
 }
+
+namespace {
+
+Capacities node_offer(const Location& location,
+                      std::vector<std::string> capabilities, int cores = 1) {
+  Capacities offer{{{"cpu", cores}}, 10'000, location};
+  offer.capabilities = std::move(capabilities);
+  return offer;
+}
+
+LeaseRequest ask_for(std::uint64_t ticket, const std::string& capability,
+                     std::vector<Location> locations = {},
+                     std::int64_t wait_ms = 0) {
+  LeaseRequest request = ask(ticket, 1);
+  request.capability = capability;
+  request.locations = std::move(locations);
+  request.wait_ms = wait_ms;
+  return request;
+}
+
+Location granted_at(const std::vector<Outgoing>& sent) {
+  return single<LeaseGranted>(sent).location;
+}
+
+}  // namespace
+
+TEST_CASE("a capability is asked of a location that announced it") {
+  BrokerFixture broker;
+  broker.give("node/n1", node_offer("n1", {"build cpu"}));
+  broker.give("node/n2", node_offer("n2", {"capture"}));
+  CHECK(granted_at(broker.give("a", ask_for(1, "capture"))) == "n2");
+  CHECK(only<LeaseGranted>(broker.give("a", ask_for(2, "capture"))).empty());
+  // It says anew what it can do.
+  broker.give("node/n1", node_offer("n1", {"capture"}));
+  CHECK(broker.role.in_use("cpu", "n1") == 1);
+}
+
+TEST_CASE("what a build node can do spares the location that is named") {
+  BrokerFixture broker(8);
+  broker.give("node/n1", node_offer("n1", {"build cpu"}));
+  CHECK(granted_at(broker.give("a", ask_for(1, "build cpu", {""}))) == "n1");
+  CHECK(granted_at(broker.give("a", ask_for(2, "build cpu", {""}))) == "");
+}
+
+TEST_CASE("who may wait for a node does so, and not for ever") {
+  BrokerFixture broker;
+  const auto sent = broker.give("a", ask_for(1, "judge", {}, 500));
+  CHECK(only<LeaseDenied>(sent).empty());
+  const auto timer = single<TimerRequest>(sent);
+  CHECK(timer.after_ms == 500);
+  SUBCASE("a node comes in time") {
+    CHECK(granted_at(broker.give("node/n1", node_offer("n1", {"judge"}))) ==
+          "n1");
+    // The lease's own timer is another.
+    CHECK(broker.give("port/clock", TimerFired{timer.effect}).empty());
+  }
+  SUBCASE("none comes") {
+    const auto denied = single<LeaseDenied>(
+        broker.give("port/clock", TimerFired{timer.effect}));
+    CHECK(denied.location_lost);
+    const auto late = broker.give("node/n1", node_offer("n1", {"judge"}));
+    CHECK(only<LeaseGranted>(late).empty());
+  }
+  SUBCASE("the asker gives it up") {
+    broker.give("a", LeaseReleased{1});
+    CHECK(broker.give("port/clock", TimerFired{timer.effect}).empty());
+  }
+}
+
+TEST_CASE("who waits behind others is not denied for want of a node") {
+  BrokerFixture broker;
+  broker.give("node/n1", node_offer("n1", {"judge"}));
+  broker.give("a", ask_for(1, "judge", {}, 500));
+  CHECK(only<TimerRequest>(broker.give("b", ask_for(2, "judge", {}, 500)))
+            .empty());
+  // Its node goes: from here on its time counts.
+  const auto gone = broker.give("node/n1", Capacities{{}, 10'000, "n1"});
+  CHECK(single<TimerRequest>(gone).after_ms == 500);
+}

@@ -1,31 +1,14 @@
-// Who may join a run.
+// Who may join a run, and what the broker is told of it.
 #include "runtime/bus/membership.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
+#include "actors/device.hpp"
+
 namespace weft {
 namespace {
-
-struct Pair {
-  RunStart start;
-  wire::Hello own;
-  wire::Hello hello;
-
-  explicit Pair(const std::string& target) {
-    start.weft_version = own.weft = "1";
-    start.options.target = target;
-    own.torch = "2.13.0";
-    own.triton = "3.6.0";
-    own.nvrtc = "libnvrtc.so.13 13.5";
-    own.driver = "580.65";
-    start.machine.name = own.machine.name = "EPYC";
-    start.machine.cores = own.machine.cores = 8;
-    hello = own;
-  }
-  std::string why() const { return why_unlike(hello, start, own); }
-};
 
 Gpu gpu(const std::string& uuid) {
   Gpu gpu;
@@ -36,79 +19,92 @@ Gpu gpu(const std::string& uuid) {
   return gpu;
 }
 
-TEST_CASE("a node of the same versions may join") {
-  CHECK(Pair("cpu").why() == "");
-  CHECK(Pair("triton").why() == "");
-}
+/// A node that is of the run's class, before a test changes it.
+struct Pair {
+  RunStart start;
+  wire::Hello hello;
 
-TEST_CASE("a node of other versions is told which") {
-  Pair pair("cpu");
-  SUBCASE("weft") {
-    pair.hello.weft = "2";
-    CHECK(pair.why() == "its weft is 2, the run's 1: install the same on both");
-  }
-  SUBCASE("PyTorch") {
-    pair.hello.torch = "2.14.0";
-    CHECK(pair.why() == "its PyTorch is 2.14.0, the run's 2.13.0");
-  }
-  SUBCASE("the processor") {
-    pair.hello.machine.name = "Xeon";
-    CHECK(pair.why() == "its processor is Xeon, the run's EPYC");
-  }
-  SUBCASE("its cores") {
-    pair.hello.machine.cores = 4;
-    CHECK(pair.why() == "its number of cores is 4, the run's 8");
-  }
-}
-
-TEST_CASE("what builds for GPUs must be the same for kernels on GPUs alone") {
-  for (const bool is_triton : {true, false}) {
-    Pair cpu("cpu"), gpu("triton");
-    for (Pair* pair : {&cpu, &gpu}) {
-      (is_triton ? pair->hello.triton : pair->hello.nvrtc) = "";
+  explicit Pair(const std::string& target, bool has_gpu = false) {
+    start.weft_version = hello.weft = "1";
+    start.options.target = target;
+    hello.name = "n1";
+    hello.torch = "2.13.0";
+    hello.triton = "3.6.0";
+    hello.nvrtc = "libnvrtc.so.13 13.5";
+    hello.driver = "580.65";
+    hello.compiler = "g++ 12.2.0";
+    hello.slots = {{"cpu", 8}};
+    start.machine.name = hello.machine.name = "EPYC";
+    start.machine.cores = hello.machine.cores = 8;
+    if (has_gpu) {
+      start.machine.gpus = {gpu("")};
+      hello.devices = {{"GPU-b", gpu("GPU-b")}};
     }
-    CHECK(cpu.why() == "");
-    CHECK(gpu.why() == (is_triton
-                            ? "its Triton is none, the run's 3.6.0"
-                            : "it has no NVRTC, and the run's machine has"));
+    const MachineFacts facts = facts_of(hello);
+    start.device_class =
+        has_gpu ? gpu_class(facts, gpu("")) : processor_class(facts, target);
   }
+  std::vector<Capacities> all() const { return capacities_of(hello, start); }
+};
+
+TEST_CASE("a node of another weft is refused, and told what to do") {
+  Pair pair("cpu");
+  CHECK(why_refused(pair.hello, pair.start) == "");
+  pair.hello.weft = "2";
+  CHECK(why_refused(pair.hello, pair.start) ==
+        "its weft is 2, the run's 1: install the same on both");
 }
 
-TEST_CASE("a driver matters where there are GPUs to be timed on") {
-  Pair pair("cuda");
-  pair.hello.driver = "550.54";
-  CHECK(pair.why() == "");
-  pair.start.machine.gpus = {gpu("GPU-a")};
-  CHECK(pair.why() == "");  // it has none, and only builds
-  pair.hello.devices = {{"GPU-b", gpu("GPU-b")}};
-  CHECK(pair.why() == "its GPU driver is 550.54, the run's 580.65");
+TEST_CASE("a node of another class is accepted, and says what it can do") {
+  Pair pair("cpu");
+  CHECK(capabilities_text(pair.all()) == "capture, judge");
+  pair.hello.machine.cores = 4;
+  CHECK(why_refused(pair.hello, pair.start) == "");
+  CHECK(capabilities_text(pair.all()) == "build cpu, capture");
+  CHECK(pair.all().front().device_class.contains("4 cores"));
+  pair.hello.torch.clear();
+  CHECK(capabilities_text(pair.all()) == "build cpu");
+  pair.hello.compiler.clear();
+  CHECK(capabilities_text(pair.all()) == "nothing for this run");
 }
 
-TEST_CASE("devices of another kind than the run's are not offered") {
-  Pair pair("cuda");
-  pair.start.machine.gpus = {gpu("GPU-a")};
+TEST_CASE("an earlier weft's run takes no node that cannot judge") {
+  Pair pair("cpu");
+  CHECK(why_no_judge(pair.hello, pair.start) == "");
+  pair.hello.machine.cores = 4;
+  CHECK(why_no_judge(pair.hello, pair.start).contains("begun by an earlier"));
+}
+
+TEST_CASE("devices of another class are offered for capture alone") {
+  Pair pair("cuda", true);
   Gpu smaller = gpu("GPU-c");
   smaller.memory_bytes /= 2;
-  pair.hello.name = "n1";
-  pair.hello.slots = {{"cpu", 8}};
-  pair.hello.devices = {{"GPU-b", gpu("GPU-b")}, {"GPU-c", smaller}};
-  const auto all = capacities_of(pair.hello, pair.start);
-  REQUIRE(all.size() == 2);
+  pair.hello.devices.push_back({"GPU-c", smaller});
+  const auto all = pair.all();
+  REQUIRE(all.size() == 3);
   CHECK(all[0].location == "n1");
+  CHECK(all[0].capabilities.empty());  // its cores build for its own GPU
   CHECK(all[1].location == "n1/GPU-b");
+  CHECK(has_capability(all[1].capabilities, capability::judge));
+  CHECK(all[2].location == "n1/GPU-c");
+  CHECK(all[2].capabilities == std::vector<std::string>{"capture"});
+}
+
+TEST_CASE("a node without a GPU builds for GPUs") {
+  Pair pair("cuda", true);
+  pair.hello.devices.clear();
+  pair.hello.driver.clear();
+  REQUIRE(pair.all().size() == 1);
+  CHECK(capabilities_text(pair.all()) == "build cuda");
 }
 
 TEST_CASE("what was measured on a device goes with it, without nonsense") {
-  Pair pair("cuda");
-  pair.start.machine.gpus = {gpu("GPU-a")};
-  pair.hello.name = "n1";
-  pair.hello.devices = {{"GPU-b",
-                         gpu("GPU-b"),
-                         {{"copy_gbps", 4'000},
-                          {"fp32_tflops", -1},
-                          {"half_tflops", std::nan("")},
-                          {"clusters_of_8", HUGE_VAL}}}};
-  const auto all = capacities_of(pair.hello, pair.start);
+  Pair pair("cuda", true);
+  pair.hello.devices.front().numbers = {{"copy_gbps", 4'000},
+                                        {"fp32_tflops", -1},
+                                        {"half_tflops", std::nan("")},
+                                        {"clusters_of_8", HUGE_VAL}};
+  const auto all = pair.all();
   REQUIRE(all.size() == 2);
   CHECK(all[0].gpu_numbers.empty());
   CHECK(all[1].gpu_numbers ==

@@ -30,6 +30,7 @@ struct ListenFlags {
   std::optional<std::filesystem::path> keys;
   double silence_s = 15;  ///< who is silent for longer is lost
   bool no_local = false;  ///< nodes do all that they can
+  std::string classes;    ///< a part of the timing class's name; empty: any
 };
 
 struct RunFlags {
@@ -110,7 +111,9 @@ struct SimulateFlags {
 int simulate_command(const CommonFlags& common, const SimulateFlags& flags);
 
 /// What a run needs of this machine, before anything is written.
-Result<Installation> ready_installation(const CommonFlags& common);
+/// `needs_torch`: an error where it has none.
+Result<Installation> ready_installation(const CommonFlags& common,
+                                        bool needs_torch = true);
 
 /// Prints the error for a person (or a tool) and returns its exit code.
 int report_error(const CommonFlags& common, const Error& error);

@@ -24,6 +24,11 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   node->add_option("--devices", flags.devices, "GPUs that the run may have")
       ->check(CLI::IsMember({"all", "none"}))
       ->capture_default_str();
+  node->add_option("--only", flags.only,
+                   "Work that it does (default: all that it can)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"capture", "build", "judge"}));
   node->add_option("--keys", flags.keys, "Folder of 'weft keygen'");
   node->add_option("--folder", flags.folder,
                    "Its own (default: below ~/.cache/weft/nodes)");

@@ -79,6 +79,7 @@ Result<wire::Hello> show_self(const NodeFlags& flags,
                 "not '" +
                     hello.name + "'");
   }
+  hello.only = flags.only;
   if (const auto read = read_slots(flags.slots, hello); !read) {
     return std::unexpected(read.error());
   }
@@ -156,11 +157,12 @@ std::string row(const json& node) {
   char text[512];
   std::snprintf(text, sizeof text,
                 "%-20s %-12s %4d cores  %3d at work %4d done"
-                "  torch %s%s%s",
+                "  can %s; torch %s%s%s",
                 node.value("name", "").c_str(), node.value("state", "").c_str(),
                 node.value("cores", 0), node.value("working", 0),
-                node.value("answered", 0), node.value("torch", "").c_str(),
-                devices.empty() ? "" : "  ", devices.c_str());
+                node.value("answered", 0), node.value("can", "").c_str(),
+                node.value("torch", "").c_str(), devices.empty() ? "" : "  ",
+                devices.c_str());
   return text;
 }
 
@@ -170,8 +172,12 @@ int node_command(const CommonFlags& common, const NodeFlags& flags) {
   const Interrupt interrupt;
   auto keys = keys_for(flags);
   if (!keys) return report_error(common, keys.error());
-  const auto installation = ready_installation(common);
+  const auto installation = ready_installation(common, false);
   if (!installation) return report_error(common, installation.error());
+  if (installation->torch_version.empty()) {
+    say(common, installation->python.string() +
+                    " has no PyTorch: this node can only build");
+  }
   auto hello = show_self(flags, *installation);
   if (!hello) return report_error(common, hello.error());
   const auto folder =

@@ -16,6 +16,7 @@ struct NodeFlags {
   std::string name;                ///< empty: the host's
   std::vector<std::string> slots;  ///< "cpu=4"
   std::string devices = "all";     ///< or "none"
+  std::vector<std::string> only;   ///< "capture", "build", "judge"; empty: all
   std::optional<std::filesystem::path> keys;
   std::optional<std::filesystem::path> folder;
   bool once = false;

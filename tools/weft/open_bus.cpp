@@ -62,8 +62,17 @@ Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
   options.spares_head = flags.no_local;
   options.expected = std::move(locations->nodes);
   options.start = start;
-  options.own =
-      make_hello(installation, weft_version(), !start.machine.gpus.empty());
+  if (!has_class(start)) {
+    // Begun by a weft that had only copies of the head as nodes.
+    options.only_judges = true;
+    wire::Hello own =
+        make_hello(installation, weft_version(), !start.machine.gpus.empty());
+    const MachineFacts facts = facts_of(own);
+    options.start.device_class =
+        start.machine.gpus.empty()
+            ? processor_class(facts, start.options.target)
+            : gpu_class(facts, start.machine.gpus.front());
+  }
   options.silence_ms = static_cast<std::int64_t>(flags.silence_s * 1000);
   options.heartbeat_ms =
       std::clamp<std::int64_t>(options.silence_ms / 5, 100, 1'000);
@@ -79,8 +88,9 @@ Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
   return bus;
 }
 
-void take_what_nodes_build(HeadBus* bus, BlobStore& blobs, KernelCache& cache) {
-  if (!bus) return;
+void take_what_nodes_build(HeadBus* bus, BlobStore& blobs, KernelCache& cache,
+                           bool head_judges) {
+  if (!bus || !head_judges) return;
   bus->on_built([&](const BuildRequest& request,
                     const std::string& artefact) -> Result<void> {
     const auto source = blobs.get(request.source);

@@ -25,7 +25,9 @@ Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
                                           Journal& journal, BlobStore& blobs,
                                           const RunStart& start);
 
-/// What nodes build is the head's, too, before the run hears of it.
-void take_what_nodes_build(HeadBus* bus, BlobStore& blobs, KernelCache& cache);
+/// Copies to the head's cache what nodes build, before the run hears of it: the
+/// head checks the composed module, unless nodes do.
+void take_what_nodes_build(HeadBus* bus, BlobStore& blobs, KernelCache& cache,
+                           bool head_judges);
 
 }  // namespace weft

@@ -7,14 +7,16 @@
 
 namespace weft {
 
-Result<Installation> ready_installation(const CommonFlags& common) {
+Result<Installation> ready_installation(const CommonFlags& common,
+                                        bool needs_torch) {
   if (const auto enough = check_process_limits(); !enough) {
     return std::unexpected(enough.error());
   }
   auto installation = find_installation(common.python);
   if (!installation) return installation;
   if (const auto torch = check_torch(*installation); !torch) {
-    return std::unexpected(torch.error());
+    if (needs_torch) return std::unexpected(torch.error());
+    return installation;
   }
   const auto say = [&common](const std::string& text) {
     if (common.quiet || common.json) return;

@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <thread>
 
+#include "actors/capabilities.hpp"
 #include "actors/llm/seeds.hpp"
 #include "messages/shown_text.hpp"
 #include "runtime/machine/either_stop.hpp"
@@ -74,6 +75,17 @@ Result<void> check_model(const Journal& journal, const RunOptions& options,
                    : Result<void>();
 }
 
+/// missing: the head cannot do again what it did when the run began.
+Result<void> check_head(const RunStart& start,
+                        const Installation& installation) {
+  if (head_can(start, capability::capture)) {
+    if (const auto torch = check_torch(installation); !torch) return torch;
+  }
+  if (!head_can(start, capability::judge)) return {};
+  const auto tools = check_tools(start.options, installation);
+  return tools ? check_devices(start) : tools;
+}
+
 void say_remarks(const CommonFlags& common, const ForeignRun& run) {
   if (common.quiet) return;
   for (const std::string& remark : run.remarks) {
@@ -87,7 +99,7 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   const Interrupt interrupt;
   const auto folder = RunDirectory::open(flags.run);
   if (!folder) return report_error(common, folder.error());
-  const auto installation = ready_installation(common);
+  const auto installation = ready_installation(common, false);
   if (!installation) return report_error(common, installation.error());
   const auto run = reopen_run(flags.run);
   if (!run) return report_error(common, run.error());
@@ -97,11 +109,8 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   if (!loaded) return report_error(common, loaded.error());
   const auto start = read_start(open.journal);
   if (!start) return report_error(common, start.error());
-  if (const auto tools = check_tools(start->options, *installation); !tools) {
-    return report_error(common, tools.error());
-  }
-  if (const auto devices = check_devices(*start); !devices) {
-    return report_error(common, devices.error());
+  if (const auto able = check_head(*start, *installation); !able) {
+    return report_error(common, able.error());
   }
   std::optional<ForeignRun> foreign;
   if (!flags.trusted && !is_own(open.journal)) {

@@ -19,6 +19,7 @@
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/own_runs.hpp"
+#include "tools/weft/run_class.hpp"
 #include "tools/weft/run_in_process.hpp"
 #include "tools/weft/run_machine.hpp"
 #include "tools/weft/run_settings.hpp"
@@ -137,11 +138,12 @@ struct Ready {
   LlmAccess llm;
   std::vector<PromptFile> prompts;
   Installation installation;
-  Machine machine;
+  RunClass run_class;
 };
 
 /// Nothing is written yet, and little time spent.
-Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags) {
+Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags,
+                         const std::stop_token& stop) {
   Ready ready;
   if (const auto closed = check_listening(flags.listen); !closed) {
     return std::unexpected(closed.error());
@@ -171,23 +173,26 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags) {
                   "the name of " + shown + " is not UTF-8: rename it");
     }
   }
-  auto installation = ready_installation(common);
+  // Whoever describes a problem has it tried here.
+  const bool may_lack_torch =
+      !flags.listen.endpoint.empty() && flags.describe.empty();
+  auto installation = ready_installation(common, !may_lack_torch);
   if (!installation) return std::unexpected(installation.error());
   ready.installation = std::move(*installation);
-  auto machine = resolve_machine(flags.options, ready.installation);
-  if (!machine) return std::unexpected(machine.error());
-  ready.machine = std::move(*machine);
-  settle_seeds(flags, ready.machine);
-  const auto tools = check_tools(flags.options, ready.installation);
-  if (!tools) return std::unexpected(tools.error());
+  auto settled = settle_class(common, ready.installation, flags.listen,
+                              flags.options, stop);
+  if (!settled) return std::unexpected(settled.error());
+  ready.run_class = std::move(*settled);
+  settle_seeds(flags, ready.run_class.machine);
   return ready;
 }
 
 /// A run goes on without what the probe would have said.
 void probe(const CommonFlags& common, const RunFlags& flags, Ready& ready) {
+  if (!ready.run_class.head_judges()) return;
   if (asks_models(flags.options)) {
-    const auto answer =
-        add_model_facts(ready.machine, flags.options, ready.installation);
+    const auto answer = add_model_facts(ready.run_class.machine, flags.options,
+                                        ready.installation);
     if (!answer && !common.quiet) {
       std::fprintf(stderr,
                    "weft: the processor could not be measured: %s; the "
@@ -195,7 +200,8 @@ void probe(const CommonFlags& common, const RunFlags& flags, Ready& ready) {
                    answer.error().message.c_str());
     }
   }
-  const auto probed = add_gpu_numbers(ready.machine, ready.installation);
+  const auto probed =
+      add_gpu_numbers(ready.run_class.machine, ready.installation);
   if (probed || common.quiet) return;
   std::fprintf(stderr,
                "weft: the GPU could not be measured: %s; kernels are chosen "
@@ -227,7 +233,8 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
         std::max<std::int64_t>(1, options.budget_ms - watch.elapsed_ms());
   }
   RunStart start =
-      make_start(options, ready.machine, ready.prompts, open.blobs);
+      make_start(options, ready.run_class.machine, ready.prompts, open.blobs);
+  add_class(start, ready.run_class, flags.listen);
   start.problem_name = flags.problem.filename().string();
   start.problem = open.blobs.put(*problem);
   if (!flags.describe.empty()) {
@@ -253,13 +260,14 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   const Stopwatch watch;
   const Interrupt interrupt;
   RunFlags flags = given;
-  auto ready = make_ready(common, flags);
+  auto ready = make_ready(common, flags, interrupt.token());
+  if (!ready && interrupt.token().stop_requested()) return 130;
   if (!ready) return report_error(common, ready.error());
   probe(common, flags, *ready);
   if (!flags.describe.empty()) {
     const auto file =
-        write_problem({common, ready->installation, ready->machine, ready->llm,
-                       ready->prompts},
+        write_problem({common, ready->installation, ready->run_class.machine,
+                       ready->llm, ready->prompts},
                       flags);
     if (!file) return file.error();
     flags.problem = *file;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "actors/capabilities.hpp"
 #include "actors/roster.hpp"
 #include "config/llm_settings.hpp"
 #include "messages/shown_text.hpp"
@@ -101,7 +102,8 @@ Result<HostEnd> host(const Hosting& hosting, OpenRun& run,
   Production production =
       make_production(run.directory, run.scratch, hosting.installation,
                       run.blobs, start, hosting.llm);
-  take_what_nodes_build(bus->get(), run.blobs, *production.cache);
+  take_what_nodes_build(bus->get(), run.blobs, *production.cache,
+                        head_can(start, capability::judge));
   if (hosting.shows_end) {
     hosting.display.begin_bars(
         start, run.directory.folder(),

@@ -10,18 +10,6 @@
 namespace weft {
 namespace {
 
-/// A GPU's events tell in a fraction of the time what a processor's clock does.
-/// What was asked for stays.
-void shorten_timing(RunOptions& options) {
-  constexpr std::int64_t gpu_timing_ms = 300;
-  constexpr std::int64_t gpu_final_timing_ms = 1'500;
-  const RunOptions usual;
-  if (options.timing_ms == usual.timing_ms) options.timing_ms = gpu_timing_ms;
-  if (options.final_timing_ms == usual.final_timing_ms) {
-    options.final_timing_ms = gpu_final_timing_ms;
-  }
-}
-
 /// Without a GPU some targets can prove kernels, and some can do nothing.
 Result<void> check_without_gpu(const RunOptions& options,
                                const Target& target) {
@@ -41,6 +29,18 @@ Result<void> check_without_gpu(const RunOptions& options,
 }
 
 }  // namespace
+
+/// A GPU's events tell in a fraction of the time what a processor's clock does.
+/// What was asked for stays.
+void shorten_timing(RunOptions& options) {
+  constexpr std::int64_t gpu_timing_ms = 300;
+  constexpr std::int64_t gpu_final_timing_ms = 1'500;
+  const RunOptions usual;
+  if (options.timing_ms == usual.timing_ms) options.timing_ms = gpu_timing_ms;
+  if (options.final_timing_ms == usual.final_timing_ms) {
+    options.final_timing_ms = gpu_final_timing_ms;
+  }
+}
 
 Result<Machine> resolve_machine(RunOptions& options,
                                 const Installation& installation) {

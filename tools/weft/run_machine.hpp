@@ -13,6 +13,9 @@ namespace weft {
 Result<Machine> resolve_machine(RunOptions& options,
                                 const Installation& installation);
 
+/// How long timing takes on a GPU, where nothing else was asked for.
+void shorten_timing(RunOptions& options);
+
 /// Adds what the first GPU reaches, measured now if nobody has before: some
 /// seconds, once a device. Without it the compiler goes by other devices.
 Result<void> add_gpu_numbers(Machine& machine,

@@ -7,10 +7,10 @@
 #include "tools/weft/command_registration.hpp"
 #include "tools/weft/config_command.hpp"
 #include "tools/weft/doctor_command.hpp"
-#include "tools/weft/run_python_driver.hpp"
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/number_range.hpp"
 #include "tools/weft/run_flags.hpp"
+#include "tools/weft/run_python_driver.hpp"
 #include "tools/weft/settings_flags.hpp"
 #include "tools/weft/shared_options.hpp"
 
@@ -78,9 +78,12 @@ void add_run(CLI::App& app, CommonFlags& common, int& code) {
                               "Kernels for the backward pass, too: a ModelNew "
                               "that can be trained")
                     ->excludes(describe);
-  for (CLI::Option* flag : add_listen(*run, flags.listen)) {
-    train->excludes(flag);
-  }
+  const auto listen_flags = add_listen(*run, flags.listen);
+  for (CLI::Option* flag : listen_flags) train->excludes(flag);
+  run->add_option("--classes", flags.listen.classes,
+                  "Check and time on the device class whose name has this in "
+                  "it (default: the head's, else the one with most devices)")
+      ->needs(listen_flags.front());
   run->parse_complete_callback([run, problem, describe, &common] {
     if (problem->count() + describe->count() == 0) {
       throw CLI::RequiredError("problem");
