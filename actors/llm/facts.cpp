@@ -19,6 +19,8 @@ namespace {
 
 /// Memory bounds a kernel whose bytes exceed this multiple of the last cache.
 constexpr double kCachesBeyond = 2;
+/// Arithmetic below this share of the memory's time is no limit.
+constexpr double kLight = 0.1;
 
 std::string rounded_text(double value) {
   std::array<char, 32> text{};
@@ -371,6 +373,7 @@ Roofline roofline_of(const Graph& graph, const Machine& machine) {
   const double arithmetic_us =
       tflops > 0 ? roofline.operations / tflops / 1e6 : 0;
   roofline.by_memory = memory_us >= arithmetic_us;
+  roofline.is_light = arithmetic_us > 0 && arithmetic_us < kLight * memory_us;
   roofline.us = std::max(memory_us, arithmetic_us);
   roofline.binds =
       roofline.us > 0 &&

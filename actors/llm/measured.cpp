@@ -257,6 +257,12 @@ Cause by_times(double share, double over_fastest, const Situation& situation) {
         "launches limit it.",
         far};
   }
+  if (situation.is_light) {
+    return {
+        "It has few operations for each byte: memory or caches limit it, or "
+        "threads that wait for each other.",
+        kMoving};
+  }
   if (over_fastest >= kSlower) {
     return {
         "PyTorch needs less time for the same work: instructions, latency or "

@@ -27,6 +27,8 @@ struct Situation {
   double floor_us = 0;
   /// That time is of arithmetic, not of moving bytes.
   bool computes = false;
+  /// It has too little arithmetic to be limited by instructions.
+  bool is_light = false;
 };
 
 struct Bottleneck {

@@ -121,7 +121,7 @@ std::string measured_text(const RefineRequest& request, const Graph& graph,
     const Situation situation{
         products.matrix_operations + products.convolution_operations > 0,
         is_for_gpu(work.options), roofline.binds ? roofline.us : 0,
-        !roofline.by_memory};
+        !roofline.by_memory, roofline.is_light};
     const Bottleneck found =
         bottleneck_of(request.result, situation, request.history);
     method = found.method;

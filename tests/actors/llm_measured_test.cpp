@@ -157,6 +157,16 @@ TEST_CASE(
   CHECK(found.method.contains("cheaper instructions"));
 }
 
+TEST_CASE("few operations for each byte are not said to limit a kernel") {
+  SeedResult kernel = timed(50);
+  kernel.timing.floor_us = 0;
+  const auto heavy = bottleneck_of(kernel, {}, {});
+  CHECK(heavy.text.contains("limit it, not memory."));
+  const auto light = bottleneck_of(kernel, {.is_light = true}, {});
+  CHECK(light.text.contains("memory or caches limit it"));
+  CHECK(light.method.contains("each byte once"));
+}
+
 TEST_CASE("scalar code is named even if it is faster than eager") {
   auto result = timed(20, {{"run",
                             {{"vector_bits", 0},
