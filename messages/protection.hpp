@@ -11,14 +11,10 @@ namespace weft {
 /// In Machine::unprotected, instead of the layers' names.
 inline constexpr std::string_view kNoSandbox = "everything (--sandbox none)";
 
-/// Stands for the description in a run whose problem nobody described and whose
-/// user does not trust it.
-inline constexpr std::string_view kUntrustedProblem = "(not trusted)";
-
 /// Whether the problem runs in a sandbox only: a language model wrote it from a
 /// description, or the user does not trust it.
 inline bool is_problem_untrusted(const RunStart& start) {
-  return !start.description.empty();
+  return start.untrusted_problem || !start.description.empty();
 }
 
 inline bool has_no_sandbox(const Machine& machine) {

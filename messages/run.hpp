@@ -165,8 +165,11 @@ struct RunStart {
   /// The cut around the framework's own products is searched, too, where a
   /// kernel with one is not right, or lost.
   bool seeks_products = false;
+  /// The problem's code runs in a sandbox only: the user does not trust it.
+  bool untrusted_problem = false;
   WEFT_FIELDS(problem_name, problem, options, machine, weft_version, graph,
-              vocabulary, decisions, description, seeks_products)
+              vocabulary, decisions, description, seeks_products,
+              untrusted_problem)
   bool operator==(const RunStart&) const = default;
 };
 

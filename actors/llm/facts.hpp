@@ -39,8 +39,8 @@ struct Roofline {
   double operations = 0;  ///< of arithmetic: one for each element of a call
   double us = 0;          ///< 0: the rates are not known
   bool by_memory = true;
-  /// Its arithmetic takes so little of the time that moving the bytes takes
-  /// that instructions are no limit, whatever holds the bytes.
+  /// Instructions are no limit: moving the bytes takes much longer than the
+  /// arithmetic.
   bool is_light = false;
   /// False: the bytes fit into the caches, so moving them is no bound.
   bool binds = false;

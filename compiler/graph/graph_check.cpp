@@ -3,28 +3,18 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/graph/characters.hpp"
+#include "compiler/graph/printed_text.hpp"
 
 namespace weft {
 
 namespace {
 
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-bool is_identifier(std::string_view text) {
-  return !text.empty() && is_letter(text.front()) &&
-         std::ranges::all_of(
-             text, [](char c) { return is_letter(c) || is_digit(c); });
-}
-
-/// Targets are printed into Python source, so nothing else may be in them.
-bool is_operator_name(std::string_view text) {
-  return std::ranges::count(text, '.') >= 2 &&
-         std::ranges::all_of(text, [](char c) {
-           return is_letter(c) || is_digit(c) || c == '.';
-         });
+bool has_sound_symbols(const Arg& arg) {
+  if (const auto* symbol = std::get_if<Symbol>(&arg.value)) {
+    return is_symbol_text(symbol->value);
+  }
+  const auto* list = std::get_if<Arg::List>(&arg.value);
+  return list == nullptr || std::ranges::all_of(*list, has_sound_symbols);
 }
 
 std::unexpected<Error> broken(const Node& node, const std::string& what) {
@@ -127,7 +117,13 @@ Result<void> check_graph(const Graph& graph) {
     }
     if (!known.insert(node.name).second) return broken(node, "defined twice");
     if (auto checked = check_values(node); !checked) return checked;
+    if (node.kind == NodeKind::input && !is_input_path(node.target)) {
+      return broken(node, "'" + node.target + "' is no argument of forward()");
+    }
     if (node.kind != NodeKind::call) continue;
+    if (!std::ranges::all_of(node.args, has_sound_symbols)) {
+      return broken(node, "an argument is no dtype, device or layout");
+    }
     if (node.target == "getitem") {
       if (auto checked = check_getitem(graph, node); !checked) return checked;
     } else if (!is_operator_name(node.target)) {
@@ -135,6 +131,9 @@ Result<void> check_graph(const Graph& graph) {
     }
     for (const auto& [key, arg] : node.kwargs) {
       if (!is_identifier(key)) return broken(node, "bad keyword " + key);
+      if (!has_sound_symbols(arg)) {
+        return broken(node, key + " is no dtype, device or layout");
+      }
     }
   }
   for (const std::string& name : graph.outputs) {
@@ -142,6 +141,11 @@ Result<void> check_graph(const Graph& graph) {
       return fail(ErrorCode::wrong_input,
                   "captured graph: output " + name + " is not a node");
     }
+  }
+  if (!is_output_template(graph.output_template, graph.outputs.size())) {
+    return fail(ErrorCode::wrong_input,
+                "captured graph: its output template is not an expression of "
+                "its outputs");
   }
   for (const Mutation& mutation : graph.mutations) {
     if (!known.contains(mutation.node) ||

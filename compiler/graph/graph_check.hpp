@@ -9,7 +9,8 @@ namespace weft {
 
 /// Names are unique identifiers, arguments refer to earlier nodes, getitem
 /// reads a value that exists, outputs and mutations name nodes of the graph,
-/// sizes are not negative. wrong_input names the first node that breaks it.
+/// sizes are not negative, and texts that become Python source hold no other
+/// code (printed_text.hpp). wrong_input names the first node that breaks it.
 Result<void> check_graph(const Graph& graph);
 
 /// Calls `visit` for every node that the arguments mention, in order, once a

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <vector>
+
+#include "runtime/sandbox/descendants.hpp"
 
 namespace weft {
 namespace {
@@ -105,8 +106,10 @@ int spawn(pid_t& pid, const std::string& program,
                                      i + 1);
   }
   posix_spawn_file_actions_addclosefrom_np(&actions, kStatusFd + 1);
-  const int error = posix_spawn(&pid, program.c_str(), &actions, nullptr,
-                                pointers.data(), environment);
+  const int error = start_child(pid, [&](pid_t* started) {
+    return posix_spawn(started, program.c_str(), &actions, nullptr,
+                       pointers.data(), environment);
+  });
   posix_spawn_file_actions_destroy(&actions);
   return error;
 }
@@ -157,8 +160,9 @@ Result<LauncherRun> run_launcher(const std::filesystem::path& launcher,
     read_all(streams, run,
              static_cast<std::size_t>(order.request.limits.output_bytes));
   }
-  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  wait_for_child(pid);
+  // One that was killed has left its other half behind, which is at work.
+  if (order.request.stop.stop_requested()) await_orphans(pid);
   return run;
 }
 

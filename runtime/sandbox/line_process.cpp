@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/sandbox/descendants.hpp"
 #include "runtime/sandbox/secret_variables.hpp"
 
 extern char** environ;
@@ -148,9 +148,10 @@ Result<LineProcess> LineProcess::start(const LineCommand& command) {
   auto words = command.words;
   auto environment = merged_environment(command.environment);
   pid_t pid = -1;
-  const int error =
-      posix_spawnp(&pid, words[0].c_str(), &actions, &attributes,
-                   pointers(words).data(), pointers(environment).data());
+  const int error = start_child(pid, [&](pid_t* started) {
+    return posix_spawnp(started, words[0].c_str(), &actions, &attributes,
+                        pointers(words).data(), pointers(environment).data());
+  });
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   close(to[0]);
@@ -177,7 +178,8 @@ LineProcess::~LineProcess() {
   kill();
   close(to_);
   close(from_);
-  waitpid(pid_, nullptr, 0);
+  wait_for_child(pid_);
+  await_orphans(pid_);
 }
 
 void LineProcess::kill() {

@@ -1,6 +1,7 @@
 // A long-lived child process that is asked one line and answers one line. Its
 // standard error goes to a log file. It is killed, with its process group, when
-// it does not answer in time and when the object dies.
+// it does not answer in time and when the object dies. The sandboxes that it
+// started have ended, too, when the object is gone (after adopt_orphans()).
 #pragma once
 
 #include <sys/types.h>

@@ -95,6 +95,16 @@ class WhatIsRecorded(CaptureTest):
                   if node["kind"] == "input"]
         self.assertEqual(inputs, ["xs[0]", "xs[1]", "d['a']"])
 
+    def test_a_key_that_is_no_text_or_integer_is_refused(self):
+        for key in ("(1, 'a')", "2.5", "None"):
+            with self.subTest(key):
+                self.refuse(simple(f"return d[{key}] + 1", names="d",
+                                   inputs="[{" + key + ": torch.randn(4)}]"),
+                            "unsupported", "argument d has a dict with the key")
+        graph = self.capture(simple("return d[3] + 1", names="d",
+                                    inputs="[{3: torch.randn(4)}]"))
+        self.assertEqual(graph["nodes"][0]["target"], "d[3]")
+
     def test_an_argument_that_is_none_and_one_left_out_are_no_trouble(self):
         graph = self.capture(simple(
             "return x if m is None else x + m", names="x, m, k=3",

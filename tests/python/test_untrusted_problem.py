@@ -108,7 +108,7 @@ class UntrustedProblem(WeftCase):
         # The journal records it, so a resumed or replayed run is restricted, too.
         [start] = [event["body"] for event in weft_case.events_of(run)
                    if event["type"] == "RunStart"]
-        self.assertTrue(start["description"])
+        self.assertTrue(start["untrusted_problem"])
         again = self.run_here("replay", run, "--check")
         self.assertEqual(again.returncode, 0, again.stderr)
 

@@ -162,11 +162,19 @@ void die_with_parent(int signal, pid_t parent) {
   if (getppid() != parent) _exit(kExitNotStarted);  // it died before we asked
 }
 
-/// Readable once the launcher's outer process has died.
+sigset_t end_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+/// The inner process, for the outer one's signal handler.
+volatile pid_t forward_to = -1;
+
+/// Readable once the launcher's outer process has died or was asked to end.
 int open_death_notice(pid_t outer) {
-  sigset_t notice;
-  sigemptyset(&notice);
-  sigaddset(&notice, SIGTERM);
+  const sigset_t notice = end_signals();
   sigprocmask(SIG_BLOCK, &notice, nullptr);
   const int fd = signalfd(-1, &notice, SFD_CLOEXEC);
   die_with_parent(SIGTERM, outer);
@@ -216,11 +224,20 @@ int supervise(const SandboxOrder& order) {
   // Two processes, so that one is left to clear away when the other is killed:
   // a bubblewrap whose parent dies while it builds would stay for ever.
   const pid_t outer = getpid();
+  const sigset_t end = end_signals();
+  sigprocmask(SIG_BLOCK, &end, nullptr);
   const pid_t keeper = fork();
   if (keeper == 0) {
+    setpgid(0, 0);  // who kills the outer process kills its group
     const int death_fd = open_death_notice(outer);
     _exit(keep_box(order, death_fd));
   }
+  // Asked to end, this waits until the box is gone.
+  forward_to = keeper;
+  signal(SIGTERM, [](int number) {
+    if (forward_to > 0) kill(forward_to, number);
+  });
+  sigprocmask(SIG_UNBLOCK, &end, nullptr);
   int status = 0;
   while (keeper > 0 && waitpid(keeper, &status, 0) < 0 && errno == EINTR) {
   }

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -12,11 +11,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "runtime/machine/stopwatch.hpp"
+#include "runtime/sandbox/descendants.hpp"
 #include "runtime/store/untrusted_files.hpp"
+#include "tools/weft/end_of_program.hpp"
 
 extern char** environ;
 
@@ -27,7 +27,6 @@ namespace {
 constexpr std::int64_t kStopMs = 800;
 /// A process that a kernel or a driver holds is not waited for any longer.
 constexpr std::int64_t kKillMs = 5'000;
-constexpr timespec kLook{0, 5'000'000};
 constexpr int kInterrupted = 130;
 
 sigset_t watched_signals() {
@@ -57,8 +56,10 @@ int start(const std::vector<std::string>& words, pid_t& pid) {
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  const int error = posix_spawnp(&pid, pointers[0], &actions, &attributes,
-                                 pointers.data(), environ);
+  const int error = start_child(pid, [&](pid_t* started) {
+    return posix_spawnp(started, pointers[0], &actions, &attributes,
+                        pointers.data(), environ);
+  });
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   return error;
@@ -99,27 +100,11 @@ void reap(pid_t command, int& code) {
   }
 }
 
-/// Of a killed process its children become ours (PR_SET_CHILD_SUBREAPER), so
-/// this ends when no descendant is left.
-void kill_descendants() {
-  const Stopwatch watch;
-  const std::string self = std::to_string(getpid());
-  while (watch.elapsed_ms() < kKillMs) {
-    std::ifstream list("/proc/self/task/" + self + "/children");
-    for (pid_t child = 0; list >> child;) kill(child, SIGKILL);
-    while (waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
-    if (waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD) return;
-    nanosleep(&kLook, nullptr);
-  }
-}
-
 }  // namespace
 
 Result<int> run_attached(const Attached& attached) {
   const sigset_t set = watched_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
   const int signals = signalfd(-1, &set, SFD_CLOEXEC);
   pid_t command = -1;
   if (const int error = start(attached.words, command); error != 0) {
@@ -150,7 +135,7 @@ Result<int> run_attached(const Attached& attached) {
       reap(command, code);
     }
   }
-  kill_descendants();
+  end_all_started(0, kKillMs);
   close(signals);
   if (seen.is_closed && !attached.removed.empty()) {
     (void)remove_tree(attached.removed);

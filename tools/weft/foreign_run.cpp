@@ -102,8 +102,7 @@ Result<ForeignRun> limit_foreign(const RunStart& start, Settings settings,
   const auto boxed = check_has_sandbox("a run that was not begun here");
   if (!boxed) return std::unexpected(boxed.error());
   ForeignRun held{.start = start, .spending = {}};
-  // Ports only look whether there is a description: this one is no blob.
-  held.start.description = kUntrustedProblem;
+  held.start.untrusted_problem = true;
   held.remarks.push_back(
       "this run was not begun here by you: its problem runs in a sandbox, and "
       "your limits hold (--trusted takes all as its journal says)");

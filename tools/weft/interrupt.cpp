@@ -4,10 +4,16 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <ctime>
+
+#include "tools/weft/end_of_program.hpp"
 
 namespace weft {
 namespace {
+
+/// The longest wait after a second signal.
+constexpr std::int64_t kEndMs = 3'000;
 
 sigset_t watched() {
   sigset_t set;
@@ -33,7 +39,10 @@ Interrupt::Interrupt() {
     const timespec tick{0, 100'000'000};
     for (int seen = 0; !done.stop_requested();) {
       if (sigtimedwait(&signals, nullptr, &tick) < 0) continue;
-      if (++seen > 1) _exit(130);
+      if (++seen > 1) {
+        end_all_started(0, kEndMs);
+        _exit(130);
+      }
       source_.request_stop();
     }
   });

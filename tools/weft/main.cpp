@@ -9,6 +9,7 @@
 #include "messages/shown_text.hpp"
 #include "tools/weft/command_registration.hpp"
 #include "tools/weft/earlier_flags.hpp"
+#include "tools/weft/end_of_program.hpp"
 #include "tools/weft/help.hpp"
 #include "tools/weft/version.hpp"
 #include "tools/weft/wrong_usage.hpp"
@@ -30,6 +31,7 @@ int end(int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const EndOfProgram nothing_outlives_it;
   CLI::App app{"weft turns a PyTorch model into verified, fast kernels"};
   set_grouped_help(app);
   app.set_version_flag("--version", std::string("weft ") + weft_version());

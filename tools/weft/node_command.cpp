@@ -21,6 +21,7 @@
 #include "runtime/bus/node.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/ports/node_ports.hpp"
+#include "tools/weft/end_of_program.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/json_line.hpp"
 #include "tools/weft/version.hpp"
@@ -129,6 +130,7 @@ class LastWord {
                       [] { return false; });
     if (gone.stop_requested()) return;
     std::fprintf(stderr, "weft node: its work does not stop: killed\n");
+    end_all_started(0, 3'000);
     _exit(143);
   }
 

@@ -230,13 +230,10 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
       make_start(options, ready.machine, ready.prompts, open.blobs);
   start.problem_name = flags.problem.filename().string();
   start.problem = open.blobs.put(*problem);
-  // The description, or its stand-in, tells ports here and on nodes that the
-  // problem is not trusted.
   if (!flags.describe.empty()) {
     start.description = open.blobs.put(flags.describe);
-  } else if (flags.untrusted_problem) {
-    start.description = open.blobs.put(std::string(kUntrustedProblem));
   }
+  start.untrusted_problem = flags.untrusted_problem;
   Display display(common);
   display.say("run directory: " + open.directory.folder().string());
   say_protections(display, start.machine);

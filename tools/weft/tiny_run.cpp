@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/machine/files.hpp"
+#include "runtime/sandbox/descendants.hpp"
 #include "tools/weft/temporary_folder.hpp"
 
 extern char** environ;
@@ -30,16 +31,16 @@ Result<int> run(std::vector<std::string> words, const fs::path& path) {
                                    O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, pointers[0], &actions, nullptr,
-                                pointers.data(), environ);
+  const int error = start_child(pid, [&](pid_t* started) {
+    return posix_spawn(started, pointers[0], &actions, nullptr, pointers.data(),
+                       environ);
+  });
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
     return fail(ErrorCode::missing,
                 "cannot start " + words[0] + ": " + std::strerror(error));
   }
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = wait_for_child(pid);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

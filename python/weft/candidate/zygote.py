@@ -184,7 +184,7 @@ class Zygote:
         """The child closed its end: say how it ended."""
         # A crash closes its pipes before it can be waited for: without a
         # moment's patience its signal would be lost to our own SIGKILL.
-        _await_exit(child.pid, 0.2)
+        process.await_exit(child.pid, 0.2)
         self.end("exited")
 
     def read_link(self) -> None:
@@ -374,16 +374,6 @@ def _reap(pid: int) -> dict[str, int] | None:
     if os.WIFSIGNALED(status):
         return {"signal": os.WTERMSIG(status)}
     return {"code": os.WEXITSTATUS(status)}
-
-
-def _await_exit(pid: int, seconds: float) -> None:
-    """Returns when the child can be reaped, or after that time."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        if os.waitid(os.P_PID, pid, flags) is not None:
-            return
-        time.sleep(0.002)
 
 
 def _become_child(commands: int, answers: int, printed: int, device: str) -> NoReturn:

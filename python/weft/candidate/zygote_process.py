@@ -20,6 +20,11 @@ Starter = Callable[[Sequence[str], Mapping[str, str], str],
                    Union["ZygoteProcess", "OutsideZygote"]]
 
 
+#: A sandbox that is asked to end takes some ten milliseconds; a GPU's driver may hold
+#: its processes for longer.
+END_S = 5.0
+
+
 class NotStarted(Exception):
     """The sandbox's program cannot be started; the text says why."""
 
@@ -36,9 +41,13 @@ class ZygoteProcess:
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """Kills it with its tree and closes its link; returns when it is reaped."""
+        """Ends it with its tree and closes its link; returns when all have ended, or
+        are killed after END_S."""
         self.link.close()
         os.close(self.complaints)
+        # The sandbox's launcher, asked so, ends when the sandbox is gone.
+        self.process.terminate()
+        process.await_exit(self.process.pid, END_S)
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):

@@ -356,7 +356,7 @@ class State:
         self.problem = problem
         self.model = model
         self.inputs = inputs
-        #: As model_attributes.py tells of them, once it was run.
+        #: The records of model_attributes.py, once the model was run.
         self.parts: list[dict[str, Any]] = []
         self.buffers = dict(model.named_buffers())
         self.saved = {name: tensor.detach().clone()

@@ -364,6 +364,12 @@ def input_targets(program: ExportedProgram, model: torch.nn.Module,
     paths = []
     for name, value in bound.arguments.items():
         for path, _ in pytree.tree_flatten_with_path(value)[0]:
+            for step in path:
+                key = getattr(step, "key", 0)
+                if not isinstance(key, (str, int)):
+                    raise ProblemError(
+                        "unsupported", f"argument {name} has a dict with the key "
+                        f"{key!r}: use strings or integers as keys")
             paths.append(name + pytree.keystr(path))
     names = [spec.arg.name for spec in program.graph_signature.input_specs
              if spec.kind.name == "USER_INPUT"]

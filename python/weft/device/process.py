@@ -130,6 +130,18 @@ def await_stop(pid: int, until: float) -> bool:
     return True
 
 
+def await_exit(pid: int, seconds: float) -> None:
+    """Returns when that child can be reaped, or after that time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                return
+        except ChildProcessError:  # it is reaped
+            return
+        time.sleep(0.002)
+
+
 def resident_bytes(pid: int) -> int:
     """Resident memory of that process that is not shared; 0 if it is gone."""
     try:

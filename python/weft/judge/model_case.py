@@ -10,12 +10,12 @@ import torch
 
 from weft.expect.compare import Expected
 
-#: What a run leaves behind.
+#: The groups of tensors that a run leaves behind.
 KEYS = ("outputs", "inputs_after", "state_after")
-#: Of a model that draws: above this, it has drawn others in float64.
+#: If a model draws and errs by more than this, float64 has drawn other numbers.
 SAME_DRAWS_MAX = 1e-2
 
-#: What random numbers begin with: a seed, or the generators' states.
+#: A seed, or the states of the random generators.
 Seed = int | list[torch.Tensor]
 
 
@@ -38,7 +38,7 @@ class ModelCase:
         return self.outputs + self.inputs_after + self.state_after
 
     def without_tensors(self) -> ModelCase:
-        """What `WholeModel.expect_near` asks of another's."""
+        """The fields that `WholeModel.expect_near` reads of another case."""
         return replace(self, leaves=[], state=[],
                        outputs=_without_tensors(self.outputs),
                        inputs_after=_without_tensors(self.inputs_after),
@@ -50,6 +50,6 @@ def _without_tensors(expectations: list[Expected]) -> list[Expected]:
 
 
 def are_parted(made: Iterable[list[Expected]]) -> bool:
-    """Whether float64 has drawn other numbers than the framework."""
+    """Whether float64 has drawn other numbers than eager."""
     errors = [one.framework_error for group in made for one in group]
     return max(errors, default=0.0) > SAME_DRAWS_MAX

@@ -1,4 +1,4 @@
-"""What Rounds (rounds.py) and Timer (timing.py) ask of a bench."""
+"""The interface of a bench, which Rounds (rounds.py) and Timer (timing.py) use."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Bench:
 
     def back_to_back(self, process: Slot, party: str, numbers: Sequence[int],
                      reads: bool = False) -> list[float]:
-        """Seconds of so many calls without a pause, for each of these numbers."""
+        """Seconds that rows of calls without a pause took, one row for each number."""
         raise NotImplementedError
 
     def untimed_work(self, timed: list[Message]) -> UntimedWork:

@@ -144,7 +144,7 @@ def _search(module: torch.nn.Module, call: Flattened, options: Options,
 
 
 class _WithKernels:
-    """What is put before a module's own class, whose forward() is super()'s."""
+    """A base class that comes before a module's own class."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         own: Any = super()
