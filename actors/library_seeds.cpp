@@ -2,6 +2,7 @@
 
 #include "actors/device.hpp"
 #include "actors/kernel_key.hpp"
+#include "actors/llm/patterns.hpp"
 
 namespace weft {
 namespace {
@@ -27,8 +28,10 @@ void LibrarySeeds::look_up(const Address& by, const OptimizeSubgraph& work,
     context.send(by, SeedsReply{work.subgraph, kLibrarySource, {}, {}, {}});
     return;
   }
+  const FindKernelRequest request{0, kernel_key(work),
+                                  pattern_query(work, context.blobs())};
   const auto entry =
-      effects_.start(address::library, FindKernelRequest{0, kernel_key(work)},
+      effects_.start(address::library, request,
                      {"disk", 1, work.subgraph, kLookupMs}, context);
   asked_[entry] = {by, work.subgraph};
 }
@@ -45,7 +48,11 @@ void LibrarySeeds::found(const EffectResult& end, Context& context) {
     context.send(address::user,
                  Progress{"", "library", "not used: " + end.failure.message});
   }
-  if (!end.failure) reply.known = std::get<FindKernelReply>(*end.reply).kernel;
+  if (!end.failure) {
+    const auto& answer = std::get<FindKernelReply>(*end.reply);
+    reply.known = answer.kernel;
+    reply.patterns = answer.patterns;
+  }
   const KnownKernel& known = reply.known;
   if (!known.source.empty()) {
     reply.seeds.push_back({"library-0", known.target, kLibrarySource,

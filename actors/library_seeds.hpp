@@ -1,6 +1,7 @@
 // A source of seeds: the kernel library, which knows the best kernels of
-// earlier runs. It gives one seed or none, and what is remembered of it. One
-// role serves all subgraphs. A library that cannot be read is a note, once.
+// earlier runs. It gives one seed or none, what is remembered of it, and, for a
+// language model's prompt, what won for similar subgraphs. One role serves all
+// subgraphs. A library that cannot be read is a note, once.
 #pragma once
 
 #include <map>

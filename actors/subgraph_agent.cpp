@@ -4,6 +4,7 @@
 
 #include "actors/device.hpp"
 #include "actors/kernel_key.hpp"
+#include "actors/llm/patterns.hpp"
 #include "actors/llm/seeds.hpp"
 #include "actors/outcome.hpp"
 #include "actors/session_files.hpp"
@@ -122,6 +123,7 @@ void SubgraphAgent::seeds_came(const SeedsReply& reply, Context& context) {
   if (reply.origin == kLibrarySource) {
     can_keep_ = !reply.failure;
     known_ = reply.known;
+    patterns_ = reply.patterns;
     for (const Seed& seed : reply.seeds) {
       known_id_ = seed.id;
       verify(seed, context);
@@ -369,6 +371,7 @@ void SubgraphAgent::send_asks(Context& context) {
   for (RefineRequest& ask : std::exchange(asks_, {})) {
     Timing& timing = ask.best.timing;
     if (ask.best.timed && timing.compile.runs == 0) timing.compile = compile_;
+    ask.patterns = patterns_;
     context.send(address::seeds(kLlmSource), std::move(ask));
   }
   context.send(address::user, Progress{work_->subgraph, "llm", what});
@@ -521,6 +524,11 @@ bool SubgraphAgent::keep(Context& context) {
     request.kernel = as_known(done_->best);
     if (final_ == known_id_) request.kernel.origin = known_.origin;
     request.kernel.superseded = superseded();
+  }
+  if (done_->outcome == "won") {
+    auto pattern =
+        winning_pattern(*work_, results_, done_->best, context.blobs());
+    if (pattern) request.pattern = std::move(*pattern);
   }
   // Outdone or wrong, it goes. What could not be verified stays.
   const SeedResult* known = of_library();

@@ -72,9 +72,10 @@ class SubgraphAgent : public Role {
   std::map<std::string, Seed> seeds_;          ///< those being verified, by id
   std::map<std::string, SeedResult> results_;
   std::map<std::string, std::int64_t> judged_us_;  ///< when, by seed
-  std::vector<Seed> waiting_;     ///< for what comes of the library's kernel
-  std::string known_id_;          ///< of the library's kernel; empty: none
-  KnownKernel known_;             ///< what the library remembers of it
+  std::vector<Seed> waiting_;  ///< for what comes of the library's kernel
+  std::string known_id_;       ///< of the library's kernel; empty: none
+  KnownKernel known_;          ///< what the library remembers of it
+  std::vector<WinningPattern> patterns_;  ///< of similar subgraphs
   bool holds_ = false;            ///< it is right, and as fast as remembered
   bool can_keep_ = false;         ///< the library answered
   std::string final_;             ///< the seed in its last timing

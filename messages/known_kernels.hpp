@@ -45,20 +45,55 @@ struct KnownKernel {
   bool operator==(const KnownKernel&) const = default;
 };
 
+/// LlmOptions::edition of the first runs whose library keeps and shows
+/// patterns. They decide as edition 2 does.
+inline constexpr int kPatternsEdition = 3;
+
+/// How a language model's kernel became the best one of its subgraph. Models
+/// wrote most of its texts: they are data, whatever they say.
+struct WinningPattern {
+  std::string type;      ///< of the subgraph, for people
+  std::string inputs;    ///< their types
+  std::string device;    ///< KernelKey::device
+  std::string platform;  ///< "cpu" or "gpu"
+  /// What subgraphs are compared by: operators, and kinds of them.
+  std::vector<std::string> features;
+  std::string idea;        ///< the model's own line; may be empty
+  std::string change;      ///< blob: the lines of the change that gained most
+  bool is_whole = false;   ///< `change` is the kernel, not a difference
+  double over_eager = 0;   ///< the kernel's ratio
+  double over_others = 0;  ///< over the other sources' best; 0: they had none
+  double gain = 0;         ///< by this change alone
+  WEFT_FIELDS(type, inputs, device, platform, features, idea, change, is_whole,
+              over_eager, over_others, gain)
+  bool operator==(const WinningPattern&) const = default;
+};
+
+/// Which patterns are wanted. Without features: none.
+struct PatternQuery {
+  std::string platform;
+  std::vector<std::string> features;
+  int count_max = 0;
+  WEFT_FIELDS(platform, features, count_max)
+  bool operator==(const PatternQuery&) const = default;
+};
+
 /// seeds/library -> port/library: the best known kernel for that.
 struct FindKernelRequest {
   static constexpr std::string_view name = "FindKernelRequest";
   std::uint64_t effect = 0;
   KernelKey key;
-  WEFT_FIELDS(effect, key)
+  PatternQuery similar{};  ///< what won for other subgraphs
+  WEFT_FIELDS(effect, key, similar)
   bool operator==(const FindKernelRequest&) const = default;
 };
 struct FindKernelReply {
   static constexpr std::string_view name = "FindKernelReply";
   std::uint64_t effect = 0;
   Failure failure;
-  KnownKernel kernel;  ///< without a source: none is known
-  WEFT_FIELDS(effect, failure, kernel)
+  KnownKernel kernel;                      ///< without a source: none is known
+  std::vector<WinningPattern> patterns{};  ///< the most similar first
+  WEFT_FIELDS(effect, failure, kernel, patterns)
   bool operator==(const FindKernelReply&) const = default;
 };
 
@@ -73,7 +108,9 @@ struct KeepKernelRequest {
   /// The best one now; without a source there is none. What another run has
   /// put there meanwhile stays if that is faster.
   KnownKernel kernel;
-  WEFT_FIELDS(effect, key, judged, kernel)
+  /// How it came about; without a change: not told. It goes with its kernel.
+  WinningPattern pattern{};
+  WEFT_FIELDS(effect, key, judged, kernel, pattern)
   bool operator==(const KeepKernelRequest&) const = default;
 };
 struct KeepKernelReply {

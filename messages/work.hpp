@@ -94,7 +94,9 @@ struct SeedsReply {
   bool more = false;    ///< this source will reply again, to the same request
   int round = 0;        ///< the RefineRequest's that this answers; 0: the first
   LlmSpent spent{};     ///< on this reply
-  WEFT_FIELDS(subgraph, origin, seeds, failure, known, more, round, spent)
+  std::vector<WinningPattern> patterns{};  ///< the library's, for a model
+  WEFT_FIELDS(subgraph, origin, seeds, failure, known, more, round, spent,
+              patterns)
   bool operator==(const SeedsReply&) const = default;
 };
 
@@ -168,7 +170,8 @@ struct RefineRequest {
   int round = 0;      ///< that this asks for, from 1
   std::vector<SeedResult> history;  ///< of its line, the first proposal first
   SeedResult best;                  ///< of the subgraph so far, of any source
-  WEFT_FIELDS(subgraph, work, seed, result, round, history, best)
+  std::vector<WinningPattern> patterns{};  ///< of similar subgraphs
+  WEFT_FIELDS(subgraph, work, seed, result, round, history, best, patterns)
   bool operator==(const RefineRequest&) const = default;
 };
 

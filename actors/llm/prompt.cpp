@@ -9,6 +9,7 @@
 #include "actors/llm/facts.hpp"
 #include "actors/llm/history.hpp"
 #include "actors/llm/measured.hpp"
+#include "actors/llm/patterns.hpp"
 #include "actors/llm/templates.hpp"
 #include "actors/mismatch_text.hpp"
 #include "compiler/compose/reference_source.hpp"
@@ -157,6 +158,7 @@ Result<TemplateWords> seed_words(const RefineRequest& request,
   words["tolerance"] = tolerance_text(graph);
   words["round"] = std::to_string(request.round);
   words["best"] = parts_text(work, blobs) + best_text(request, graph, blobs);
+  words["patterns"] = patterns_text(request, blobs);
   words["history"] = history_text(request, blobs);
   words["measured"] = measured_text(request, graph, method);
   if (request.seed.id.empty()) {

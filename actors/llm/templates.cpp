@@ -57,7 +57,7 @@ std::span<const LlmTemplate> llm_templates() {
       {"idioms_gpu", embedded::config_prompts_idioms_gpu, {}},
       {"measured",
        embedded::config_prompts_measured,
-       {"measured", "best", "history"}},
+       {"measured", "best", "patterns", "history"}},
       {"propose", embedded::config_prompts_propose, {"unusable"}},
       {"repair",
        embedded::config_prompts_repair,

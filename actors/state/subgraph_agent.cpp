@@ -18,6 +18,7 @@ nlohmann::json SubgraphAgent::describe() const {
           {"library",
            {{"seed", known_id_},
             {"known", to_state(known_)},
+            {"patterns", to_state(patterns_)},
             {"holds", holds_},
             {"can_keep", can_keep_}}},
           {"final", final_},

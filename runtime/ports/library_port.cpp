@@ -21,9 +21,21 @@ FindKernelReply LibraryPort::find(const FindKernelRequest& request) {
   const auto found = library_.find(request.key);
   if (!found) {
     reply.failure = to_failure(found.error());
-  } else if (*found) {
+    return reply;
+  }
+  if (*found) {
     reply.kernel = (*found)->kernel;
     reply.kernel.source = blobs_.put((*found)->text);
+  }
+  if (request.similar.features.empty()) return reply;
+  const auto patterns = library_.similar(request.similar, request.key);
+  if (!patterns) {
+    reply.failure = to_failure(patterns.error());
+    return reply;
+  }
+  for (const StoredPattern& stored : *patterns) {
+    WinningPattern& pattern = reply.patterns.emplace_back(stored.pattern);
+    pattern.change = blobs_.put(stored.text);
   }
   return reply;
 }
@@ -44,7 +56,12 @@ KeepKernelReply LibraryPort::keep(const KeepKernelRequest& request) {
     best.emplace(request.kernel, "");
     if (!fetch(request.kernel.source, best->text)) return reply;
   }
-  const auto done = library_.keep(request.key, judged, best);
+  std::optional<StoredPattern> pattern;
+  if (!request.pattern.change.empty()) {
+    pattern.emplace(request.pattern, "");
+    if (!fetch(request.pattern.change, pattern->text)) return reply;
+  }
+  const auto done = library_.keep(request.key, judged, best, pattern);
   if (!done) reply.failure = to_failure(done.error());
   return reply;
 }

@@ -84,6 +84,21 @@ KnownKernel simulated_kernel(Blobs& blobs, Random& random) {
   return kernel;
 }
 
+std::vector<WinningPattern> simulated_patterns(const PatternQuery& query,
+                                               Blobs& blobs, Random& random) {
+  std::vector<WinningPattern> patterns;
+  for (int i = 0; i < query.count_max && happens(random, 500); ++i) {
+    WinningPattern& pattern = patterns.emplace_back();
+    pattern.type = "made up";
+    pattern.platform = query.platform;
+    pattern.features = query.features;
+    pattern.change = blobs.put("+ a line of an earlier run\n");
+    pattern.over_eager = 2;
+    pattern.gain = 1.5;
+  }
+  return patterns;
+}
+
 /// A kernel that may be none, tokens that may not be told.
 LlmReply simulated_reply(const LlmRequest& request, Blobs& blobs,
                          Random& random) {
@@ -159,7 +174,10 @@ struct Answer {
     return ProbeReply{m.effect, {}, "2.13.0", 10.0, 2, {}};
   }
   Message operator()(const FindKernelRequest& m) {
-    return FindKernelReply{m.effect, {}, simulated_kernel(blobs, random)};
+    return FindKernelReply{m.effect,
+                           {},
+                           simulated_kernel(blobs, random),
+                           simulated_patterns(m.similar, blobs, random)};
   }
   Message operator()(const KeepKernelRequest& m) {
     return KeepKernelReply{m.effect, {}};

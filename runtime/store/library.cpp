@@ -211,7 +211,8 @@ Result<Database> Library::open() const {
   if (!found) return std::unexpected(found.error());
   if (*found == kLayout) return database;
   if (*found != 0) return of_another_weft();
-  const auto is_foreign = database->has_other_table({"kernel", "made"});
+  const auto is_foreign =
+      database->has_other_table({"kernel", "made", "pattern"});
   if (!is_foreign) return std::unexpected(is_foreign.error());
   if (*is_foreign) return fail(ErrorCode::damaged, "it has other tables");
   // Of several that begin it at once, one has its way; without WAL readers
@@ -279,7 +280,8 @@ Result<std::optional<StoredKernel>> Library::find(const KernelKey& key) const {
 }
 
 Result<void> Library::keep(const KernelKey& key, std::string_view judged,
-                           const std::optional<StoredKernel>& best) const {
+                           const std::optional<StoredKernel>& best,
+                           const std::optional<StoredPattern>& pattern) const {
   const auto work = [&]() -> Result<void> {
     auto database = open();
     if (!database) return std::unexpected(database.error());
@@ -293,10 +295,11 @@ Result<void> Library::keep(const KernelKey& key, std::string_view judged,
       is_free = true;
       if (!best || best->text != judged) {
         if (auto done = erase(*database, id); !done) return done;
+        if (auto done = erase_pattern(*database, id); !done) return done;
       }
     }
     if (best) {
-      const bool is_same = !is_free && (*there)->text == best->text;
+      const bool is_same = *there && (*there)->text == best->text;
       const bool is_faster =
           !is_free && best->kernel.candidate.median_us <
                           (*there)->kernel.candidate.median_us;
@@ -305,6 +308,8 @@ Result<void> Library::keep(const KernelKey& key, std::string_view judged,
         if (!done) return done;
         done = trim(*database, "kernel", limits_.kernels_bytes);
         if (!done) return done;
+        done = put_pattern(*database, id, is_same, pattern);
+        if (!done) return done;
       }
     }
     return database->execute("COMMIT");
@@ -312,6 +317,29 @@ Result<void> Library::keep(const KernelKey& key, std::string_view judged,
   const auto done = work();
   if (!done) return std::unexpected(explained(file_, done.error()));
   return done;
+}
+
+/// Another kernel's pattern does not stay.
+Result<void> Library::put_pattern(
+    Database& database, const std::string& id, bool is_same_kernel,
+    const std::optional<StoredPattern>& pattern) const {
+  if (!pattern) {
+    return is_same_kernel ? Result<void>() : erase_pattern(database, id);
+  }
+  if (auto done = store_pattern(database, id, *pattern, clock_()); !done) {
+    return done;
+  }
+  return trim(database, "pattern", limits_.patterns_bytes);
+}
+
+Result<std::vector<StoredPattern>> Library::similar(
+    const PatternQuery& query, const KernelKey& key) const {
+  auto database = open();
+  if (!database) return std::unexpected(explained(file_, database.error()));
+  auto found =
+      similar_patterns(*database, query, key_text(key), key.device, clock_());
+  if (!found) return std::unexpected(explained(file_, found.error()));
+  return found;
 }
 
 Result<std::optional<std::string>> Library::find_artefact(

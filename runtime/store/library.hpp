@@ -18,6 +18,7 @@
 
 #include "messages/known_kernels.hpp"
 #include "messages/result.hpp"
+#include "runtime/store/pattern_table.hpp"
 #include "runtime/store/sqlite.hpp"
 
 namespace weft {
@@ -40,6 +41,7 @@ struct LibraryEntry {
 struct LibraryLimits {
   std::int64_t kernels_bytes = 64 << 20;  ///< of texts
   std::int64_t made_bytes = 192 << 20;
+  std::int64_t patterns_bytes = 4 << 20;
 };
 
 class Library {
@@ -60,8 +62,15 @@ class Library {
   /// One transaction: `judged` (a text; empty: none) goes if it is still what
   /// stands there; then `best`, if any, is put there unless a faster one of
   /// another run stands there now. Doing it twice changes nothing more.
-  Result<void> keep(const KernelKey& key, std::string_view judged,
-                    const std::optional<StoredKernel>& best) const;
+  /// `pattern` is how `best` came about; a pattern goes with its kernel.
+  Result<void> keep(
+      const KernelKey& key, std::string_view judged,
+      const std::optional<StoredKernel>& best,
+      const std::optional<StoredPattern>& pattern = std::nullopt) const;
+
+  /// What won for subgraphs like that of the key, which itself is left out.
+  Result<std::vector<StoredPattern>> similar(const PatternQuery& query,
+                                             const KernelKey& key) const;
 
   /// Every kernel, by key. Only reads: wrong_input where there is no library.
   Result<std::vector<LibraryEntry>> entries() const;
@@ -74,6 +83,9 @@ class Library {
 
  private:
   Result<Database> open() const;
+  Result<void> put_pattern(Database& database, const std::string& id,
+                           bool is_same_kernel,
+                           const std::optional<StoredPattern>& pattern) const;
   Result<void> trim(Database& database, const char* table,
                     std::int64_t bytes_max) const;
 

@@ -1,5 +1,8 @@
 #include "actors/library_seeds.hpp"
 
+#include <algorithm>
+
+#include "compiler/graph/graph.hpp"
 #include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
@@ -68,4 +71,23 @@ TEST_CASE("where nothing is timed the library is not asked") {
   const auto sent = role.say("agent/sg", request_for("triton"));
   CHECK(only<FindKernelRequest>(sent).empty());
   CHECK(single<SeedsReply>(sent).seeds.empty());
+}
+
+TEST_CASE("for a model's prompt the library is asked what won elsewhere") {
+  RunFixture<LibrarySeeds> role;
+  SeedsRequest request = request_for();
+  request.work.graph = role.blobs.put(graph_to_json(two_piece_graph()));
+  const auto plain = single<FindKernelRequest>(role.say("agent/sg", request));
+  CHECK(plain.similar == PatternQuery());
+  request.work.options.seeds = {"library", "llm"};
+  request.work.options.llm.edition = kPatternsEdition;
+  const auto find = single<FindKernelRequest>(role.say("agent/sg", request));
+  CHECK(find.similar.platform == "cpu");
+  CHECK(std::ranges::find(find.similar.features, "op:mm") !=
+        find.similar.features.end());
+  FindKernelReply found{find.effect, {}, {}};
+  found.patterns.emplace_back().type = "mm+tanh";
+  const auto reply = single<SeedsReply>(role.say(address::library, found));
+  CHECK(reply.patterns == found.patterns);
+  CHECK(reply.seeds.empty());
 }

@@ -1,5 +1,6 @@
 // An agent whose run has a kernel library.
 #include "actors/subgraph_agent.hpp"
+#include "compiler/graph/graph.hpp"
 #include "tests/actors/run_fixture.hpp"
 
 using namespace weft;
@@ -253,4 +254,32 @@ TEST_CASE("an answer of the library that never comes keeps nobody waiting") {
       single<KeepKernelRequest>(agent.result(timed(compiled("a"), 50)));
   const auto sent = agent.say(address::broker, LeaseExpired{answer.effect});
   CHECK(single<SubgraphDone>(sent).outcome == "won");
+}
+
+TEST_CASE("what won elsewhere is in the prompt, and how a model won is kept") {
+  RunFixture<SubgraphAgent> agent;
+  OptimizeSubgraph work;
+  work.subgraph = "sg";
+  work.graph = agent.blobs.put(graph_to_json(two_piece_graph()));
+  work.options.seeds = {"library", "compiler", "llm"};
+  work.options.llm.edition = kPatternsEdition;
+  work.options.llm.rounds = 0;
+  agent.say(address::dispatcher, work);
+  SeedsReply found{"sg", "library", {}, {}, {}};
+  found.patterns.emplace_back().type = "mm+tanh";
+  agent.say("seeds/library", found);
+  agent.say("seeds/compiler",
+            SeedsReply{"sg", "compiler", {compiled("a")}, {}});
+  const auto asked =
+      single<RefineRequest>(agent.say("worker/sg.a", timed(compiled("a"), 50)));
+  CHECK(asked.patterns == found.patterns);
+  const Seed written{"llm-0", "python", "llm", "first proposal",
+                     agent.blobs.put("a kernel\n")};
+  agent.say("seeds/llm", SeedsReply{"sg", "llm", {written}, {}});
+  agent.say("worker/sg.llm-0", timed(written, 20));
+  const auto kept = single<KeepKernelRequest>(
+      agent.say("worker/sg.llm-0", timed(written, 20)));
+  CHECK(kept.kernel.origin == "llm");
+  CHECK(kept.pattern.is_whole);
+  CHECK(kept.pattern.over_others == doctest::Approx(2.5));
 }

@@ -117,7 +117,7 @@ Result<void> settle_llm(RunOptions& options,
   auto providers = providers_of(endpoints, options.llm.name);
   if (!providers) return std::unexpected(providers.error());
   options.llm.providers = std::move(*providers);
-  options.llm.edition = kLlmEdition;
+  options.llm.edition = kPatternsEdition;
   if (!is_asked) return {};
   const auto key = check_llm_key(endpoints, options.llm.name);
   if (!key) return key;
