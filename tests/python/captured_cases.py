@@ -94,8 +94,14 @@ def cut(graph, inputs, outputs):
             wanted.update(references([node["args"], node["kwargs"]]))
     return {**graph, "nodes": inputs + nodes[::-1], "outputs": outputs,
             "mutations": [],
-            "output_template": ", ".join("{%d}" % i
-                                         for i in range(len(outputs)))}
+            "output_template": output_template(len(outputs))}
+
+
+def output_template(count: int) -> str:
+    """The expression of what the graph returns: one value, or a tuple of all."""
+    if count == 1:
+        return "{0}"
+    return "(" + ", ".join("{%d}" % i for i in range(count)) + ")"
 
 
 def references(arg):

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from captured_cases import output_template
+
 #: The last three have no kernels.
 DTYPES = (torch.float32,) * 18 + (
     torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int64,
@@ -75,8 +77,7 @@ class RandomGraph:
         outputs = list(dict.fromkeys(outputs))
         return {"version": 1, "nodes": self.inputs + self.calls,
                 "outputs": outputs, "mutations": [], "training": False,
-                "output_template": ", ".join(
-                    "{%d}" % i for i in range(len(outputs)))}
+                "output_template": output_template(len(outputs))}
 
     # What makers ask.
 
