@@ -115,7 +115,7 @@ TEST_CASE("a dispatcher that deals out to other classes gets caught") {
         if (address == address::dispatcher) return std::make_unique<Blind>();
         return make_role(address);
       });
-  CHECK_MESSAGE(problem.contains("is asked to judge"), problem);
+  CHECK_MESSAGE(problem.contains("which it did not announce"), problem);
 }
 
 TEST_CASE("a role that asks for the wrong capability gets caught") {
