@@ -52,10 +52,11 @@ nlohmann::json Broker::describe() const {
                       {"is_expired", lease.expired}});
   }
   json timers = json::array();
-  for (const auto* of : {&timers_, &calls_}) {
+  for (const auto* of : {&timers_, &calls_, &patience_}) {
     for (const auto& [timer, ticket] : *of) {
       timers.push_back({{"timer", timer},
                         {"is_of_a_call", of == &calls_},
+                        {"is_patience", of == &patience_},
                         {"holder", ticket.first},
                         {"ticket", ticket.second}});
     }
