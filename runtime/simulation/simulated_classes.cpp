@@ -23,6 +23,21 @@ MachineFacts facts_of_class(std::int64_t number, bool has_gpu) {
   return facts;
 }
 
+/// One of the classes; half of the time the run's own.
+std::int64_t pick_class(const RunStart& start, int classes, Random& random) {
+  const bool has_gpu = !start.machine.gpus.empty();
+  const std::int64_t picked = pick(random, classes);
+  if (happens(random, 500)) return picked;
+  for (std::int64_t number = 0; number < classes; ++number) {
+    const MachineFacts facts = facts_of_class(number, has_gpu);
+    const DeviceClass found =
+        has_gpu ? gpu_class(facts, facts.machine.gpus.front())
+                : processor_class(facts, start.options.target);
+    if (found == start.device_class) return number;
+  }
+  return picked;
+}
+
 }  // namespace
 
 void add_classes(RunStart& start, int classes, Random& random) {
@@ -53,7 +68,7 @@ std::vector<Capacities> simulated_nodes(const RunStart& start, int classes,
   const bool has_gpu = !start.machine.gpus.empty();
   const auto nodes = 1 + pick(random, 6);
   for (std::int64_t i = 0; i < nodes; ++i) {
-    MachineFacts facts = facts_of_class(pick(random, classes), has_gpu);
+    MachineFacts facts = facts_of_class(pick_class(start, classes, random), has_gpu);
     if (happens(random, 200)) facts.torch.clear();
     if (happens(random, 200)) facts.only = {"build"};
     Capacities machine;

@@ -187,11 +187,10 @@ void Simulator::add_locations() {
   }
 }
 
-/// Nodes that are in as the run begins, and may go and come back.
+/// Nodes that join as soon as the run has begun, and may go and come back.
 void Simulator::add_nodes_of_classes() {
   for (Capacities& capacities :
        simulated_nodes(start_, options_.classes, random_)) {
-    inform(capacities);
     locations_.push_back({std::move(capacities), true, true});
   }
 }
@@ -330,6 +329,9 @@ void Simulator::journal_next(const Address& sender) {
     ledger_.settle(envelope);
     end_.journal.push_back(envelope);
     broken(invariants_.take(envelope));
+    if (envelope.type == RunStart::name && options_.classes > 0) {
+      for (const Offer& offer : locations_) inform(offer.capacities);
+    }
     if (envelope.dst == address::user) {
       if (envelope.type != RunFinished::name) continue;
       finished_ = true;
