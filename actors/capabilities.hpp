@@ -1,6 +1,6 @@
-// The capabilities of a machine in a run: capture the model, build kernels that
-// others judge, and judge (check and time) kernels. All rules about which machines
-// must be alike are here, as pure functions of what the machines show.
+// Capabilities of a machine in a run: capture the model, build kernels that
+// others judge, and judge (check and time) kernels. All rules about which
+// machines must be alike are here, as pure functions of MachineFacts.
 //
 // A run has one timing class (RunStart::device_class). Verdicts and timings
 // come from devices of that class only, so that two classes are never compared.
