@@ -446,8 +446,7 @@ std::optional<Location> Broker::location_with_free_space(
   return best;
 }
 
-/// What it takes of the location's device memory: all, where that is not
-/// enough.
+/// Device memory that it takes at the location: all, if that is not enough.
 std::int64_t Broker::memory_of(const LeaseRequest& request,
                                const Location& location) const {
   const auto memory = resources_.find(gpu_memory);

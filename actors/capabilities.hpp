@@ -1,6 +1,6 @@
-// What a machine can do for a run: capture the model, build kernels that others
-// judge, and judge (check and time) kernels. All rules about which machines
-// must be alike are here, as pure functions of what the machines show.
+// Capabilities of a machine in a run: capture the model, build kernels that
+// others judge, and judge (check and time) kernels. All rules about which
+// machines must be alike are here, as pure functions of MachineFacts.
 //
 // A run has one timing class (RunStart::device_class). Verdicts and timings
 // come from devices of that class only, so that two classes are never compared.
@@ -51,7 +51,7 @@ DeviceClass gpu_class(const MachineFacts& facts, const Gpu& gpu);
 /// different names. Empty: the run was begun before there were classes.
 std::string class_name(const DeviceClass& device_class);
 
-/// What the machine can do with its processor in a run of that class.
+/// Capabilities of the machine's processor in a run of that class.
 std::vector<std::string> machine_capabilities(const MachineFacts& facts,
                                               const DeviceClass& timing_class,
                                               std::string_view target);

@@ -46,7 +46,7 @@ bool Composer::wants_kernelbench(const Verdict& verdict) const {
   return accept == rule::kernelbench || (accept == "both" && others_are);
 }
 
-/// Of the cuts that were timed as a whole, the fastest that is near.
+/// Takes the fastest partition near to eager that was timed as a whole.
 bool Composer::take_kernelbench_trial() {
   const CutTrial* trial =
       eager_contractions_ ? trials_.best_kernelbench() : nullptr;

@@ -1,5 +1,5 @@
 // A device class: everything that must be equal between two devices before
-// their verdicts and timings may stand beside each other. Plain data; the rules
+// their verdicts and timings may be compared. Plain data; the rules
 // are in actors/capabilities.hpp.
 #pragma once
 

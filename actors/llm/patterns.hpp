@@ -1,8 +1,8 @@
 // Patterns: how language models' kernels won, kept in the kernel library for
 // the prompts of similar subgraphs.
 //
-// * When a search ends with a model's kernel that is a step faster than the
-//   best kernel of all other sources, the agent sends a WinningPattern with the
+// * A search may end with a model's kernel that is a step faster than the best
+//   kernel of all other sources. Then the agent sends a WinningPattern with the
 //   kernel to the library. The pattern has the one change of the kernel's line
 //   that gained most: the difference to the last correct kernel before it, or
 //   the kernel itself if it had no correct parent.

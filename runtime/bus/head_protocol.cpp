@@ -11,8 +11,8 @@ using namespace head_action;
 constexpr std::int64_t kAskWhoMs = 500;
 /// Peers that were asked; beyond, the list begins anew.
 constexpr std::size_t kAskedMax = 4'096;
-/// A node's name is taken by another process of its name after so many missed
-/// beats: the earlier one is dead, or cut off.
+/// Another process may take a node's name after this many missed beats: the
+/// earlier one is dead, or cut off.
 constexpr int kMissedBeats = 3;
 /// The run's end is said this often, and no longer than that: a node that does
 /// not hear it finds out by its own patience.

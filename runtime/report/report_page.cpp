@@ -60,7 +60,7 @@ std::string page_script() {
 }
 
 /// The frame with what goes into its locations, each once and in this order.
-/// What was put in is not looked at again: a journal may say "@DATA@".
+/// Inserted text is not searched for marks: a journal may contain "@DATA@".
 std::string framed(std::string_view connect, const std::string& data,
                    const std::string& packs) {
   const std::string script = page_script();

@@ -97,7 +97,8 @@ bool look_at_orphans(const Children& children, pid_t group) {
   for (const Process& one : children_now()) {
     if (children.started.contains(one.pid)) continue;
     const bool is_alive = waitpid(one.pid, nullptr, WNOHANG) == 0;
-    // What the dead one left may have been passed before it became ours.
+    // The children of a dead one may have been looked at before this process
+    // adopted them.
     is_left =
         is_left || !is_alive || one.group == group || one.name == kLauncherName;
   }

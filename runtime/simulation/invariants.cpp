@@ -268,7 +268,8 @@ std::string Invariants::use(const std::string& resource,
          std::to_string(capacity_[pool]);
 }
 
-/// Nobody is told: who holds one hears from its port that the location left.
+/// No message is sent: the holder of a lease hears from its port that the
+/// location left.
 void Invariants::give_back_all(const Location& location) {
   std::vector<Ticket> retained;
   for (const auto& [ticket, lease] : leases_) {

@@ -10,8 +10,8 @@
 
 namespace weft {
 
-/// Gives the run one of so many classes, and a head that may lack what it
-/// takes.
+/// Gives the run one of `classes` classes, and a head that may lack PyTorch or
+/// the device.
 void add_classes(RunStart& start, int classes, Random& random);
 
 /// One to six nodes of those classes, as the head would tell the broker.

@@ -192,8 +192,7 @@ SwarmEnd Swarm::run() {
   end_.events = seq_;
   end_.resent = before_.resent + head_->counters().resent;
   if (end_.problem.empty() && !open_.empty()) {
-    // What was lost with a location may be answered late, but is asked of
-    // nobody.
+    // A late reply of a lost location may come, but nobody is asked again.
     broken("work is done, and the head waits for answers");
   }
   if (end_.problem.empty() && broker_.in_use("cpu") != 0) {

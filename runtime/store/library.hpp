@@ -68,7 +68,7 @@ class Library {
       const std::optional<StoredKernel>& best,
       const std::optional<StoredPattern>& pattern = std::nullopt) const;
 
-  /// What won for subgraphs like that of the key, which itself is left out.
+  /// Patterns of subgraphs similar to that of the key, whose own is left out.
   Result<std::vector<StoredPattern>> similar(const PatternQuery& query,
                                              const KernelKey& key) const;
 

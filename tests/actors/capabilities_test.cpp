@@ -1,4 +1,4 @@
-// What a machine can do for a run, and which class a run has.
+// Capabilities of machines, and the class of a run.
 #include "actors/capabilities.hpp"
 
 #include <doctest/doctest.h>

@@ -62,7 +62,7 @@ inline std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-/// Mean of windows of eight, four over the border, along rows of so many.
+/// Mean of windows of eight, four over the border, along rows of `extent`.
 inline Graph pooled(std::int64_t extent) {
   Graph graph;
   add_input(graph, "x", dense({4, 3, extent}));

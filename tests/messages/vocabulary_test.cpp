@@ -21,7 +21,7 @@ void each_round_trips(std::index_sequence<I...>) {
       ...);
 }
 
-/// Whether a map in there has a field's name of today beside the earlier one.
+/// Whether a map in there has both a field's name of today and its earlier one.
 bool has_both_names(const nlohmann::json& value) {
   if (value.is_object()) {
     for (const auto& name : earlier::kFields) {

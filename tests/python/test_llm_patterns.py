@@ -1,4 +1,4 @@
-"""What won for one subgraph is shown to a model that is asked for a similar one."""
+"""A model that is asked for a kernel sees patterns that won for similar subgraphs."""
 
 import os
 import sqlite3

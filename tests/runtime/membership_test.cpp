@@ -1,4 +1,4 @@
-// Who may join a run, and what the broker is told of it.
+// Rules for joining a run, and the messages to the broker.
 #include "runtime/bus/membership.hpp"
 
 #include <doctest/doctest.h>

@@ -35,7 +35,8 @@ const OldRun kRuns[] = {
     {"journal_of_vocabulary_3.db", 3, 181},
 };
 
-/// A journal of tests/runtime/data, copied: to open it makes files beside it.
+/// A copy of a journal of tests/runtime/data: opening it creates files next to
+/// it.
 class OldJournal {
  public:
   explicit OldJournal(const char* name)

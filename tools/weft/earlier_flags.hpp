@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// The command line in today's names; `say` is told of each that had another.
+/// The command line in today's names; `say` gets a line for each earlier name.
 std::vector<std::string> with_current_flags(
     std::vector<std::string> words, void (*say)(const std::string& line));
 

@@ -21,8 +21,8 @@ void shorten_timing(RunOptions& options);
 Result<void> add_gpu_numbers(Machine& machine,
                              const Installation& installation);
 
-/// Adds what a language model is told of the location: the versions of what
-/// builds its code and, where kernels run on the processor, what that reaches.
+/// Adds the location's facts for prompts: the versions of the builders and, for
+/// kernels on the processor, its rates.
 Result<void> add_model_facts(Machine& machine, const RunOptions& options,
                              const Installation& installation);
 

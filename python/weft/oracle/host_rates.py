@@ -1,4 +1,4 @@
-"""What PyTorch reaches on this machine's processor: rates that kernels are held against."""
+"""Rates that PyTorch reaches on this machine's processor: the reference for kernels."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 
 
 def copy_gbps(size_bytes: int = 1 << 28, repeats: int = 5) -> float:
-    """Bytes read plus written each second by the framework's own copy, in
-    10^9: the bandwidth that memory-bound kernels are held against."""
+    """10^9 bytes read plus written each second by PyTorch's own copy: the reference
+    for memory-bound kernels."""
     source = torch.zeros(size_bytes, dtype=torch.uint8)
     target = torch.empty_like(source)
     target.copy_(source)
@@ -18,7 +18,7 @@ def copy_gbps(size_bytes: int = 1 << 28, repeats: int = 5) -> float:
 
 
 def processor_rates(size: int = 1024, repeats: int = 5) -> dict[str, float]:
-    """What else PyTorch reaches on this processor: 10^9 bytes read each second by a
+    """Further rates of PyTorch on this processor: 10^9 bytes read each second by a
     sum, and 10^9 operations each second of a float32 matrix product."""
     many = torch.zeros(1 << 26)
     factor = torch.rand(size, size)

@@ -34,7 +34,7 @@ class Bench:
     has_rows: bool
     trusts_events: bool
     is_large: bool
-    #: Of a call's results, and of all that a call reads or writes at least.
+    #: Bytes of a call's results, and the fewest that a call reads and writes.
     bytes_written: int
     bytes_floor: int
     #: Timer's: what it was made for, {baseline: empty, or why it could not be
