@@ -167,6 +167,7 @@ std::string clock_words(const Timing& timing) {
 }
 
 std::string kernelbench_word(const std::string& outcome) {
+  if (outcome == kernelbench_outcome::within) return "near";
   return outcome == kernelbench_outcome::outside ? "not near" : outcome;
 }
 

@@ -11,7 +11,7 @@ nlohmann::json PendingEffects::describe() const {
   auto list = nlohmann::json::array();
   for (const auto& [effect, open] : open_) {
     list.push_back({{"effect", effect},
-                    {"effect", open.id},
+                    {"id", open.id},
                     {"state", kStates[static_cast<int>(open.state)]},
                     {"port", address::at(open.port, open.location)},
                     {"request", name_of(open.request)},

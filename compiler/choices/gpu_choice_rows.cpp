@@ -53,7 +53,7 @@ void visit_triton_product(TritonProductChoices& choices,
                           const VisitChoice& visit) {
   visit({"triton.product.rows_min", "rows", kAnySize, kH200Nov21},
         &choices.rows_min);
-  visit({"triton.product.columns_min", "columns", kAnySize, kH200Nov21},
+  visit({"triton.product.columns_min", "columns", {2, 0x1p40}, kH200Nov21},
         &choices.columns_min);
   visit({"triton.product.folded_min", "elements", kAnySize, kH200Nov21},
         &choices.folded_min);

@@ -49,7 +49,7 @@ TEST_CASE("a worker tells what it waits for") {
   role->receive("agent/a", work, context);
   const nlohmann::json state = role->describe();
   CHECK(state["work"]["seed"]["id"] == "b");
-  REQUIRE(state["errands"].size() == 1);
-  CHECK(state["errands"][0]["state"] == "waiting");
-  CHECK(state["errands"][0]["request"] == "BuildRequest");
+  REQUIRE(state["effects"].size() == 1);
+  CHECK(state["effects"][0]["state"] == "waiting");
+  CHECK(state["effects"][0]["request"] == "BuildRequest");
 }

@@ -264,6 +264,7 @@ TEST_CASE("what won elsewhere is in the prompt, and how a model won is kept") {
   work.options.seeds = {"library", "compiler", "llm"};
   work.options.llm.edition = kPatternsEdition;
   work.options.llm.rounds = 0;
+  work.options.compile_baseline = false;
   agent.say(address::dispatcher, work);
   SeedsReply found{"sg", "library", {}, {}, {}};
   found.patterns.emplace_back().type = "mm+tanh";

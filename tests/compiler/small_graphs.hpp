@@ -30,6 +30,7 @@ inline void add_input(Graph& graph, std::string name, TensorType type) {
   Node node;
   node.name = std::move(name);
   node.kind = NodeKind::input;
+  node.target = node.name;
   node.values = {std::move(type)};
   graph.nodes.push_back(std::move(node));
 }
