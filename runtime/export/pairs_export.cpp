@@ -59,7 +59,7 @@ PairLicence given_licence(const std::string& id, const std::string& otherwise) {
 
 /// The file's own words go before those of its checkout.
 PairLicence licence_of(const std::string& given, const std::string& problem,
-                   const json& checkout) {
+                       const json& checkout) {
   if (!given.empty()) return given_licence(given, "");
   if (const auto own = licence_in(problem)) return {*own, "the problem's file"};
   const json& file = checkout["licence_file"];

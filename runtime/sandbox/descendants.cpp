@@ -20,16 +20,21 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/machine/stopwatch.hpp"
-
 namespace weft {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kDescendantsLook{2};
 constexpr std::int64_t kOrphansMs = 5'000;
 /// The launcher's name, as the kernel shows it. It ends its sandbox and itself
 /// when the process that started it has died.
 constexpr const char* kLauncherName = "weft-sandbox";
+
+std::int64_t elapsed_ms(Clock::time_point begin) {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(Clock::now() - begin).count();
+}
 
 struct Children {
   std::mutex mutex;         // held from a start until it is in `started`
@@ -164,14 +169,14 @@ int wait_for_child(pid_t pid) {
 
 void await_orphans(pid_t group) {
   Children& children = all_children();
-  const Stopwatch watch;
+  const Clock::time_point begin = Clock::now();
   while (true) {
     {
       const std::lock_guard lock(children.mutex);
       if (!children.adopts || children.has_ended) return;
       if (!look_at_orphans(children, group)) return;
     }
-    if (watch.elapsed_ms() >= kOrphansMs) return;
+    if (elapsed_ms(begin) >= kOrphansMs) return;
     std::this_thread::sleep_for(kDescendantsLook);
   }
 }
@@ -180,7 +185,7 @@ std::string end_descendants(std::int64_t grace_ms, std::int64_t wall_ms) {
   Children& children = all_children();
   const std::lock_guard lock(children.mutex);
   children.has_ended = true;
-  const Stopwatch watch;
+  const Clock::time_point begin = Clock::now();
   std::set<pid_t> asked;
   // An ended process hands its children to us before its status can be taken:
   // without children there are no descendants.
@@ -189,8 +194,8 @@ std::string end_descendants(std::int64_t grace_ms, std::int64_t wall_ms) {
     std::erase_if(left, [&](const Process& one) {
       return !children.adopts && !children.started.contains(one.pid);
     });
-    if (watch.elapsed_ms() >= wall_ms) return sentence_of(left, wall_ms);
-    const bool is_over = watch.elapsed_ms() >= grace_ms;
+    if (elapsed_ms(begin) >= wall_ms) return sentence_of(left, wall_ms);
+    const bool is_over = elapsed_ms(begin) >= grace_ms;
     for (const Process& one : left) {
       if (is_over) {
         kill(one.pid, SIGKILL);

@@ -68,7 +68,8 @@ std::vector<Capacities> simulated_nodes(const RunStart& start, int classes,
   const bool has_gpu = !start.machine.gpus.empty();
   const auto nodes = 1 + pick(random, 6);
   for (std::int64_t i = 0; i < nodes; ++i) {
-    MachineFacts facts = facts_of_class(pick_class(start, classes, random), has_gpu);
+    MachineFacts facts =
+        facts_of_class(pick_class(start, classes, random), has_gpu);
     if (happens(random, 200)) facts.torch.clear();
     if (happens(random, 200)) facts.only = {"build"};
     Capacities machine;

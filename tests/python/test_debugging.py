@@ -357,7 +357,7 @@ class UiTest(RunCase):
             self.assertEqual([run["folder"] for run in runs], [copy])
             self.assertTrue(runs[0]["finished"])
             run = f"{address}run/{runs[0]['id']}/"
-            status, headers, page = ask(run + "past")
+            status, headers, page = ask(run + "events")
             self.assertEqual(status, 200)
             self.assertIn("default-src 'none'",
                           headers["Content-Security-Policy"])

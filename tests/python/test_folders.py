@@ -113,9 +113,18 @@ def upward_imports(uses: dict[str, dict[str, tuple[str, str]]]) -> list[str]:
     return found
 
 
+def without_types(node):
+    """All nodes but those below `if TYPE_CHECKING:`, which no program runs."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        yield from without_types(child)
+
+
 def modules_named(tree):
     """Of every import, wherever it stands: a late one is one all the same."""
-    for node in ast.walk(tree):
+    for node in without_types(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -44,8 +44,8 @@ void add_simulate(CLI::App& app, CommonFlags& common, int& code) {
   auto* simulate = app.add_subcommand(
       "simulate", "Simulate whole runs with injected faults");
   add_common(*simulate, common);
-  simulate->add_option("--random-seeds", flags.random_seeds,
-                       "From..to, inclusive")
+  simulate
+      ->add_option("--random-seeds", flags.random_seeds, "From..to, inclusive")
       ->capture_default_str();
   simulate->add_option("--out", flags.out,
                        "Run directory to keep the journal of one seed in");

@@ -33,6 +33,13 @@ std::pair<std::string, std::string> split(const std::string& word) {
   return {word.substr(0, equals), word.substr(equals)};
 }
 
+/// "run.random_seed" of "--random-seed".
+std::string setting_of(std::string_view flag) {
+  std::string words(flag.substr(2));
+  std::ranges::replace(words, '-', '_');
+  return "run." + words;
+}
+
 }  // namespace
 
 std::vector<std::string> with_current_flags(
@@ -65,13 +72,15 @@ std::vector<std::string> with_current_flags(
   return words;
 }
 
+std::vector<std::string> renamed_settings() {
+  std::vector<std::string> names;
+  for (const EarlierFlag& flag : kFlags) {
+    if (flag.verb.empty()) names.push_back(setting_of(flag.now));
+  }
+  return names;
+}
+
 std::string earlier_setting(const std::string& name) {
-  constexpr std::string_view section = "run.";
-  const auto setting_of = [&](std::string_view flag) {
-    std::string words(flag.substr(2));
-    std::ranges::replace(words, '-', '_');
-    return std::string(section) + words;
-  };
   for (const EarlierFlag& flag : kFlags) {
     if (!flag.verb.empty() || name != setting_of(flag.now)) continue;
     return setting_of(flag.before);

@@ -16,4 +16,7 @@ std::vector<std::string> with_current_flags(
 /// had none.
 std::string earlier_setting(const std::string& name);
 
+/// Settings that had another name earlier, by today's names.
+std::vector<std::string> renamed_settings();
+
 }  // namespace weft

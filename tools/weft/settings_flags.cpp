@@ -120,32 +120,6 @@ bool is_lower_budget(const CLI::Option& option, const std::string& name,
   return is_lower(setting, typed);
 }
 
-}  // namespace
-
-Result<LoadedSettings> load_settings(
-    const std::optional<std::filesystem::path>& named) {
-  const Environment environment = &process_environment;
-  std::vector<std::string> remarks;
-  auto settings =
-      read_settings(settings_files(environment, named.value_or("")), remarks);
-  say_once(remarks);
-  if (!settings) return std::unexpected(settings.error());
-  for (const auto& [name, setting] : *settings) {
-    if (name.starts_with("run.") || name.starts_with("llm.")) continue;
-    return fail(ErrorCode::wrong_input,
-                setting.origin + ": there is no setting " + name +
-                    ": there are those of [run] and [llm.NAME]");
-  }
-  auto endpoints = llm_endpoints(*settings, environment);
-  if (!endpoints) return std::unexpected(endpoints.error());
-  for (const LlmEndpoint& endpoint : *endpoints) {
-    if (!endpoint.key_env.empty()) keep_from_processes(endpoint.key_env);
-  }
-  return LoadedSettings{std::move(*settings), std::move(*endpoints)};
-}
-
-namespace {
-
 /// A setting that is given by the name that it had before.
 void take_earlier_name(Settings& settings, const std::string& name) {
   const std::string before = earlier_setting(name);
@@ -161,13 +135,35 @@ void take_earlier_name(Settings& settings, const std::string& name) {
 
 }  // namespace
 
+Result<LoadedSettings> load_settings(
+    const std::optional<std::filesystem::path>& named) {
+  const Environment environment = &process_environment;
+  std::vector<std::string> remarks;
+  auto settings =
+      read_settings(settings_files(environment, named.value_or("")), remarks);
+  say_once(remarks);
+  if (!settings) return std::unexpected(settings.error());
+  for (const std::string& name : renamed_settings()) {
+    take_earlier_name(*settings, name);
+  }
+  for (const auto& [name, setting] : *settings) {
+    if (name.starts_with("run.") || name.starts_with("llm.")) continue;
+    return fail(ErrorCode::wrong_input,
+                setting.origin + ": there is no setting " + name +
+                    ": there are those of [run] and [llm.NAME]");
+  }
+  auto endpoints = llm_endpoints(*settings, environment);
+  if (!endpoints) return std::unexpected(endpoints.error());
+  for (const LlmEndpoint& endpoint : *endpoints) {
+    if (!endpoint.key_env.empty()) keep_from_processes(endpoint.key_env);
+  }
+  return LoadedSettings{std::move(*settings), std::move(*endpoints)};
+}
+
 void apply_settings(CLI::App& verb, const std::string& section,
                     const std::optional<std::filesystem::path>& named) {
   auto loaded = load_settings(named);
   if (!loaded) reject(loaded.error().message);
-  for (const std::string& name : setting_names(verb)) {
-    take_earlier_name(loaded->settings, section + "." + name);
-  }
   reject_unknown(verb, section, loaded->settings);
   reject_unknown_variables(verb, section);
   // What was typed is known before anything is added to it.
