@@ -81,7 +81,7 @@ def module_imports() -> dict[str, dict[str, tuple[str, str]]]:
 
 def modules_of(tree: ast.Module, paths: dict[str, str]) -> Iterator[str]:
     """`from a import b` names the module a.b if there is one, else the module a."""
-    for node in ast.walk(tree):
+    for node in without_types(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in paths)
         elif isinstance(node, ast.ImportFrom) and node.module:

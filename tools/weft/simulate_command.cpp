@@ -53,7 +53,7 @@ int simulate_command(const CommonFlags& common, const SimulateFlags& flags) {
   if (flags.out && range->from != range->to) {
     return report_error(common,
                         {ErrorCode::wrong_input,
-                         "--out keeps one run: name one, --random-seeds N"});
+                         "--out keeps one run: name one seed, --random-seeds N"});
   }
   SimulationOptions options;
   options.make_role = &make_role;

@@ -43,8 +43,8 @@ function ruleBlocks() {
   if (!checked && !other) return ours;
   const timing = other ? other.timing : result.timing;
   const outcome = other ? "within the tolerance, by another module"
-    : checked.outcome === "outside"
-      ? "outside the tolerance" : checked.outcome;
+    : checked.outcome === "within" ? "within the tolerance"
+    : checked.outcome === "outside" ? "outside the tolerance" : checked.outcome;
   const counts = other || checked.outcome === "within";
   return ours.concat(h("div", {class: "rule"},
     h("h3", {}, "KernelBench\u2019s rule: " + outcome),
