@@ -168,7 +168,7 @@ class ReportPageTest(ReportCase):
         first = self.browser.run("document.getElementById('overview')"
                                  ".innerText")
         for words in ("Verified", "made.py", "weft\u2019s rule: verified",
-                      "KernelBench\u2019s rule: near", "2.31\u00d7",
+                      "KernelBench\u2019s rule: within the tolerance", "2.31\u00d7",
                       "1.38\u00d7", "3 of 3", "9 of 12", "$0.0036"):
             self.assertIn(words, first)
         self.quiet()

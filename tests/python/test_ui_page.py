@@ -50,7 +50,7 @@ class UiPageTest(WeftCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         events = events_of(run)
         self.serve(run)
-        self.browser.open(self.link("past") + "#at=60&role=broker")
+        self.browser.open(self.link("events") + "#at=60&role=broker")
         self.begins("event", "60 ")
         self.browser.wait("document.getElementById('state').textContent")
         broker = json.loads(self.text("state"))

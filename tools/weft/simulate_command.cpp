@@ -51,9 +51,9 @@ int simulate_command(const CommonFlags& common, const SimulateFlags& flags) {
   const auto range = parse_range(flags.random_seeds);
   if (!range) return report_error(common, range.error());
   if (flags.out && range->from != range->to) {
-    return report_error(common,
-                        {ErrorCode::wrong_input,
-                         "--out keeps one run: name one seed, --random-seeds N"});
+    return report_error(
+        common, {ErrorCode::wrong_input,
+                 "--out keeps one run: name one seed, --random-seeds N"});
   }
   SimulationOptions options;
   options.make_role = &make_role;
