@@ -9,16 +9,16 @@ from llm_server import LlmServer
 from weft_case import WEFT, problem_with
 
 STEPS = 16
-#: With these steps, one pass over memory is faster than eager's passes.
+#: So many calls of eager take far longer than one call of a kernel.
 FORWARD = ("y = torch.relu(x) * 2\n"
            f"        for _ in range({STEPS}):\n"
            "            y = torch.relu(y - 0.25) * {factor}\n"
            "        return y")
 BODY = ("({{ float r = (v < 0 ? 0.0f : v) * 2.0f;"
         + STEPS * " r -= 0.25f; r = (r < 0 ? 0.0f : r) * {factor}f;" + " r; }})")
-#: Without vectors one thread would be slower than eager.
+#: Flags of the compiler, so that the loop is vectorised.
 VECTORISED = '"-O3", "-march=native", "-fno-trapping-math"'
-INPUTS = "[torch.rand(512, 1024)]"
+INPUTS = "[torch.rand(16, 16)]"
 IDEA = "all steps in one pass"
 SECTION = "What won for similar subgraphs"
 
