@@ -493,6 +493,7 @@ void Broker::report_waiting(const Ticket& ticket, const LeaseRequest& request,
   const auto queue = resource.queues.find(request.group);
   if (queue == resource.queues.end()) return;
   Waiting& next = queue->second.front();
+  if (next.ticket != ticket) return;
   const auto locations = locations_for(resource, request);
   if (locations.empty()) {
     context.send(address::user,
@@ -503,7 +504,7 @@ void Broker::report_waiting(const Ticket& ticket, const LeaseRequest& request,
   const bool is_device = std::ranges::all_of(
       locations,
       [](const Location& location) { return !device_of(location).empty(); });
-  if (next.ticket != ticket || !is_device) return;
+  if (!is_device) return;
   next.waiting_reported = true;
   context.send(
       address::user,

@@ -1,17 +1,24 @@
 // Owns everything scarce as units of named resources, each at the locations
-// that offer it. Requests queue; turns go round the groups, so that one
-// subgraph with many seeds cannot starve another; a turn is a few requests
-// long, as the next one for a subgraph finds ready what the last one needed.
-// Within a group, and among the groups, higher priorities go first, and of one
-// priority what is worth more; else first come first served. The request whose
-// turn it is waits until enough units are free at one of its locations, and
-// nobody overtakes it there (but what is worth more, of a search of limited
-// time), so a request for all units is served too. A lease that is not given
-// back in time expires: its holder has the work stopped and then gives it back,
-// or loses it when the grace time is over. One given back before it is granted
-// is not waited for any more. With a location that is gone, all leases there
-// are lost. A request names locations, or a capability that locations announce;
-// one that may wait for a location does so for a limited time.
+// that offer it.
+//
+// Order. Requests queue in groups. Turns go round the groups, so that one
+// subgraph with many seeds cannot starve another. A turn is a few requests
+// long, because the next request for a subgraph finds ready what the last one
+// needed. Higher priorities go first, within groups and among them. Of one
+// priority, the higher expected gain goes first, and then the earlier request.
+//
+// Waiting. The request whose turn it is waits until enough units are free at
+// one of its locations. No other request overtakes it there, so that a request
+// for all units is served, too. The exception: in a search of limited time, a
+// request with a higher expected gain does.
+//
+// Leases. A lease that is not given back in time expires. Its holder stops the
+// work and gives the lease back, or loses it after the grace time. If a holder
+// gives a request back before it is granted, the request leaves the queue. When
+// a location is gone, all leases there are lost.
+//
+// Locations. A request names locations, or a capability that locations
+// announce. A request may wait for such a location for a limited time.
 #pragma once
 
 #include <cstdint>

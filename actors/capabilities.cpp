@@ -103,6 +103,12 @@ DeviceClass gpu_class(const MachineFacts& facts, const Gpu& gpu) {
   return found;
 }
 
+DeviceClass class_of(const MachineFacts& facts, const std::vector<Gpu>& gpus,
+                     std::string_view target) {
+  return gpus.empty() ? processor_class(facts, target)
+                      : gpu_class(facts, gpus.front());
+}
+
 std::string class_name(const DeviceClass& device_class) {
   const DeviceClass& of = device_class;
   if (of.device.empty()) return "";

@@ -4,13 +4,15 @@
 //
 // A run has one timing class (RunStart::device_class). Verdicts and timings
 // come from devices of that class only, so that two classes are never compared.
-//   judge    the device is of the run's class, and its machine can build for it
-//   capture  the same PyTorch; on a GPU run, a GPU
-//   build T  the builder of target T makes what the class's own builder makes:
-//            for processors the same processor, vector width and compiler; for
-//            GPUs the same Triton and PyTorch, or an NVRTC. No GPU is needed
-// A location that judges builds its own kernels. One that can only build does
-// so for all, and announces "build T".
+//
+//   judge    The device is of the run's class, and its machine builds for it.
+//   capture  The same PyTorch. For a GPU run, also a GPU.
+//   build T  The builder of target T gives the same results as the class's own.
+//            Processors: the same processor, vector width and compiler.
+//            GPUs: the same Triton and PyTorch, or an NVRTC; no GPU.
+//
+// A location that judges builds its own kernels. A location that can only build
+// announces "build T", and builds for all others.
 #pragma once
 
 #include <string>
@@ -47,6 +49,10 @@ struct MachineFacts {
 DeviceClass processor_class(const MachineFacts& facts, std::string_view target);
 DeviceClass gpu_class(const MachineFacts& facts, const Gpu& gpu);
 
+/// The class of the first of the GPUs; without GPUs, of the processor.
+DeviceClass class_of(const MachineFacts& facts, const std::vector<Gpu>& gpus,
+                     std::string_view target);
+
 /// For people, for --classes and for the journal. Different classes have
 /// different names. Empty: the run was begun before there were classes.
 std::string class_name(const DeviceClass& device_class);
@@ -56,7 +62,7 @@ std::vector<std::string> machine_capabilities(const MachineFacts& facts,
                                               const DeviceClass& timing_class,
                                               std::string_view target);
 
-/// And with that GPU of its own.
+/// Capabilities of the machine's GPU in a run of that class.
 std::vector<std::string> gpu_capabilities(const MachineFacts& facts,
                                           const Gpu& gpu,
                                           const DeviceClass& timing_class,

@@ -12,11 +12,11 @@
 // kernels in the order of their distance from eager, it finds by halves how
 // many can stay, in as many checks as their number has binary digits. Another
 // cut's module that was timed and is near spares that. Where kernels leave for
-// their products, the dispatcher is asked for the plan's near cut, whose
-// products are the framework's own: its module is tried, too, and the faster
-// one is the near module. Where no kernel with a product is in the whole, as
-// none was right or faster, that cut is searched as well, and its module
-// becomes the whole where it is faster.
+// their products, the dispatcher is asked for the plan's eager-contractions
+// partition, whose products are the framework's own: its module is tried, too,
+// and the faster one is the near module. Where no kernel with a product is in
+// the whole, as none was right or faster, that cut is searched as well, and its
+// module becomes the whole where it is faster.
 //
 // When the run's time is over (Compose::ends_us), what was composed is checked
 // all the same; nothing is tried or timed any more that need not be.
@@ -103,9 +103,9 @@ class Composer : public Role {
   PendingEffects effects_;
   /// Which module is being made.
   enum class Stage {
-    whole,        ///< the one that weft's rule accepts
-    seeking,      ///< which kernels can be within KernelBench's tolerance …
-    kernelbench,  ///< … and the module of those is checked and timed
+    whole,        ///< The module that weft's rule accepts.
+    seeking,      ///< A search for kernels within KernelBench's tolerance.
+    kernelbench,  ///< The check and the timing of the module with these.
   };
   Stage stage_ = Stage::whole;
   std::vector<const SubgraphDone*> chosen_;  ///< into compose_->results
@@ -116,8 +116,8 @@ class Composer : public Role {
   /// any, the others are these kernels.
   std::vector<const SubgraphDone*> ranked_;
   std::size_t within_ = 0, outside_ = 0, changes_ = 0;
-  std::string kernelbench_source_;  ///< blob: the near module that is tried
-  KernelBenchModule kernelbench_module_;  ///< what was found of it
+  std::string kernelbench_source_;        ///< Blob: the module that is tried.
+  KernelBenchModule kernelbench_module_;  ///< Its results.
   std::optional<Plan>
       eager_contractions_;  ///< the plan's; while it is at hand, the other
   bool is_eager_contractions_ =
@@ -129,11 +129,11 @@ class Composer : public Role {
   bool is_checked_ = false;     ///< what source_ has is right
   bool is_settled_ = false;     ///< and is the whole, whatever else is tried
   std::uint64_t deadline_ = 0;  ///< the timer of the run's end
-  std::uint64_t files_ = 0;     ///< the errand that writes them: all is decided
+  std::uint64_t files_ = 0;     ///< the effect that writes them: all is decided
   bool was_slower_ = false;     ///< than eager, the first time it was timed
-  std::uint64_t timing_ = 0;    ///< the errand that times the whole
+  std::uint64_t timing_ = 0;    ///< the effect that times the whole
   std::uint64_t making_ = 0;    ///< the one that checks or times a module
-  std::uint64_t probe_ = 0;     ///< the errand that asks about the machine
+  std::uint64_t probe_ = 0;     ///< the effect that asks about the machine
   /// Of a module for any sizes: those that it is still to be checked at, and
   /// those that it is; empty: the problem's.
   std::vector<Sizes> judged_;

@@ -1,5 +1,5 @@
 // The composer's second module: near to eager, where the whole is not; and that
-// of the near cut, which may become the whole.
+// of the eager-contractions partition, which may become the whole.
 #include <algorithm>
 #include <utility>
 
@@ -180,8 +180,9 @@ void Composer::kernelbench_settled(Context& context) {
   probe_at_last(context);
 }
 
-/// Whether the near cut's module is to be the whole: it is faster, or, where
-/// nothing is timed, has more kernels where the whole lacks one with a product.
+/// Whether the eager-contractions partition's module is to be the whole: it is
+/// faster, or, where nothing is timed, has more kernels where the whole lacks
+/// one with a product.
 bool Composer::is_better_whole() const {
   if (!is_eager_contractions_ || !kernelbench_module_.composed ||
       keeps_forward_)
@@ -233,9 +234,10 @@ bool Composer::may_search_eager_contractions(const Context& context) const {
          left_ms(context) >= 2 * kLeastShareMs && lacks_product();
 }
 
-/// Its module has kernels around PyTorch's own products. Kernels that
-/// left for a product are worth that, and so is it where all left: then it may
-/// be that the library was called otherwise than the model calls it.
+/// Whether to search the partition with PyTorch's own products: if kernels were
+/// removed for a product, or if all kernels were removed. In the latter case
+/// the vendor's library may have been called in another way than the model
+/// does.
 bool Composer::wants_eager_contractions(const Context& context) const {
   if (!eager_contractions_ || is_eager_contractions_ || is_late(context))
     return false;
@@ -286,14 +288,14 @@ void Composer::eager_contractions_searched(
     return kernelbench_settled(context);
   }
   rank();
-  outside_ = ranked_.size() + 1;  // all of them may be near
+  outside_ = ranked_.size() + 1;  // All of them may be near to eager.
   changes_ = ranked_.size();
   stage_ = Stage::kernelbench;
   keeps_forward_ = false;
   attempt(context);
 }
 
-/// The report tells of all cuts, by the module's own first.
+/// The report lists all partitions, the module's own first.
 void Composer::leave_eager_contractions(bool is_whole) {
   if (!is_whole) std::swap(plan_, *eager_contractions_);
   Plan other = std::move(*eager_contractions_);

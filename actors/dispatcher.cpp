@@ -77,12 +77,12 @@ void Dispatcher::begin(const Dispatch& dispatch, Context& context) {
 void Dispatcher::start_agents(Context& context) {
   const bool head_judges = head_can(dispatch_->run, capability::judge);
   if ((spares_head_ || !head_judges) && locations().empty()) {
-    if (next_ < plan_.subgraphs.size() && placed_.empty()) {
+    if (next_ < plan_.subgraphs.size() && placed_.empty() && node_alarm_ == 0) {
       const std::string why = head_judges
                                   ? "the head is spared"
                                   : class_name(dispatch_->run.device_class);
       context.send(address::user, Progress{"", "waits", "for a node: " + why});
-      if (!head_judges && node_alarm_ == 0) {
+      if (!head_judges) {
         node_alarm_ = effects_.timer(dispatch_->run.node_wait_ms, context);
       }
     }

@@ -1,13 +1,17 @@
-// Gives each distinct subgraph to an agent of its own, so many at a time and at
-// the location with the fewest of them (all of its kernels are timed there);
-// keeps each one's files in the run directory, and hands all verdicts to the
-// composer. Where the run's time is limited, the dearest subgraphs go first,
-// each is told when its share is over, and what is left then is not begun.
-// Told that the head offers nothing, it waits for nodes. By the user's choice
-// neighbours that won get an agent once more, as one piece: that is kept where
-// it is faster than they are one by one, and may be fused again. Where the
-// composer finds that no module is near to eager, or that a product is in no
-// kernel of it, the plan's near cut is searched, too: what only it has.
+// Starts an agent for each distinct subgraph, and hands all verdicts to the
+// composer. The number of agents at a time is limited. An agent's location is
+// the one with the fewest agents; all kernels of the subgraph are timed there.
+// The files of each subgraph are kept in the run directory.
+//
+// * If the run's time is limited, the most expensive subgraphs go first. Each
+//   agent is stopped when its share is over. The rest is not begun.
+// * If the head offers no resources, the dispatcher waits for nodes.
+// * With --llm-fuses, neighbours that won get one agent as one piece. The piece
+//   is kept if it is faster than its parts. It may be fused again.
+// * The composer may find that no module is near to eager, or that no kernel
+// has
+//   a product. Then subgraphs that only the plan's eager contractions partition
+//   has are searched, too.
 #pragma once
 
 #include <map>
@@ -68,22 +72,22 @@ class Dispatcher : public Role {
   std::int64_t search_until_us_ = 0;  ///< 0: there is no limit
   std::int64_t captured_us_ = 0;      ///< where there is one
   std::size_t agents_limit_ = 0;      ///< with little time; 0: there is none
-  int kernels_each_ = 0;  ///< with little time; 0: as many as are asked for
+  int kernels_each_ = 0;              ///< Kernels per subgraph; 0: no limit.
   SearchShares shares_;
-  std::map<std::uint64_t, std::string> alarms_;  ///< whose share is over then
+  std::map<std::uint64_t, std::string> alarms_;  ///< Ends of shares, by timer.
   std::map<std::string, SubgraphDone> done_;
-  std::map<Location, Capacities> offers_;   ///< beside the head's own
-  std::map<std::string, Location> placed_;  ///< subgraphs that are at work
+  std::map<Location, Capacities> offers_;   ///< Without the head's own.
+  std::map<std::string, Location> placed_;  ///< Subgraphs with an agent.
   bool spares_head_ = false;
-  std::uint64_t node_alarm_ = 0;  ///< ends the wait for a node; 0: no wait
-  Plan apart_;                    ///< the cut before `fusing_`
-  Fusing fusing_;     ///< what is asked for as one, until all has its verdict
-  FusedParts fused_;  ///< what was kept of that
-  std::set<std::string> tried_to_fuse_;  ///< pieces, kept or not
-  bool summary_written_ = false;         ///< or on its way
-  bool is_composed_ = false;             ///< and the near cut may be asked for
-  std::optional<std::set<std::string>>
-      eager_contractions_;  ///< asked for: what is new in it
+  std::uint64_t node_alarm_ = 0;  ///< Ends the wait for a node; 0: no wait.
+  Plan apart_;                    ///< The partition before `fusing_`.
+  Fusing fusing_;     ///< Pieces in search, until each has its verdict.
+  FusedParts fused_;  ///< Fused pieces that were kept.
+  std::set<std::string> tried_to_fuse_;  ///< All pieces that were tried.
+  bool summary_written_ = false;         ///< Written, or being written.
+  bool is_composed_ = false;             ///< The composer has its request.
+  /// New subgraphs of the eager contractions partition, once it is asked for.
+  std::optional<std::set<std::string>> eager_contractions_;
   bool over_ = false;
 };
 

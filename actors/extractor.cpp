@@ -63,20 +63,19 @@ bool wants_inductor_cut(const RunStart& run) {
          has("compiler") && has("inductor");
 }
 
-/// The dimension of that location: (position of its input, size). A size of 0:
-/// there is none.
+/// The place of that symbol: (position of its input, size). A size of 0: there
+/// is none.
 std::pair<int, std::int64_t> size_in(const Graph& graph,
-                                     const SymbolicDim& location) {
+                                     const SymbolicDim& symbol) {
   int position = 0;
   for (const Node& node : graph.nodes) {
     if (node.kind != NodeKind::input) continue;
     const int at = position++;
     const bool is_tensor = !node.values.empty() && node.values[0] &&
                            !node.values[0]->shape.empty();
-    const bool is_named =
-        location.input == at || (location.input < 0 && is_tensor);
+    const bool is_named = symbol.input == at || (symbol.input < 0 && is_tensor);
     if (!is_named) continue;
-    const auto dim = static_cast<std::size_t>(location.dim);
+    const auto dim = static_cast<std::size_t>(symbol.dim);
     const bool has_it = is_tensor && dim < node.values[0]->shape.size();
     return {at, has_it ? node.values[0]->shape[dim] : 0};
   }
@@ -236,20 +235,20 @@ Failure Extractor::without_sizes() const {
 Result<Sizes> Extractor::sizes_in(const Graph& graph) const {
   Sizes sizes;
   std::set<std::pair<int, int>> known;
-  for (const SymbolicDim& location : symbolic_dims(run_->options)) {
-    const auto [input, size] = size_in(graph, location);
-    const std::string flag = size_flag(location);
+  for (const SymbolicDim& symbol : symbolic_dims(run_->options)) {
+    const auto [input, size] = size_in(graph, symbol);
+    const std::string flag = size_flag(symbol);
     if (size < 2) {
-      return fail(ErrorCode::wrong_input,
-                  flag + ": " +
-                      (location.input < 0
-                           ? "the first tensor"
-                           : "the input " + std::to_string(location.input)) +
-                      " of " + run_->problem_name + " has no dimension " +
-                      std::to_string(location.dim) +
-                      " of 2 or more, which would be of any size");
+      return fail(
+          ErrorCode::wrong_input,
+          flag + ": " +
+              (symbol.input < 0 ? "the first tensor"
+                                : "the input " + std::to_string(symbol.input)) +
+              " of " + run_->problem_name + " has no dimension " +
+              std::to_string(symbol.dim) +
+              " of 2 or more, which would be of any size");
     }
-    if (!known.insert({input, location.dim}).second) {
+    if (!known.insert({input, symbol.dim}).second) {
       return fail(ErrorCode::wrong_input,
                   size_flags(run_->options) + ": that is one dimension of " +
                       run_->problem_name + ", named twice");

@@ -85,9 +85,9 @@ void InductorSeeds::begin(const Waiting& next, Context& context) {
   if (!work.locations.empty() && !work.machine.gpus.empty()) {
     request.arch = work.machine.gpus.front().arch;
   }
-  const auto entry =
+  const auto effect =
       effects_.start(address::build, request, terms, context, tries);
-  asked_[entry] = {next.by, work.subgraph, node_for(work)};
+  asked_[effect] = {next.by, work.subgraph, node_for(work)};
 }
 
 void InductorSeeds::answered(const EffectResult& end, Context& context) {

@@ -41,7 +41,7 @@ class InductorSeeds : public Role {
   void answered(const EffectResult& end, Context& context);
 
   PendingEffects effects_;
-  std::map<std::uint64_t, Asked> asked_;  ///< by errand
+  std::map<std::uint64_t, Asked> asked_;  ///< by effect
   std::vector<Waiting> waiting_;
 };
 

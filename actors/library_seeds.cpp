@@ -30,10 +30,10 @@ void LibrarySeeds::look_up(const Address& by, const OptimizeSubgraph& work,
   }
   const FindKernelRequest request{0, kernel_key(work),
                                   pattern_query(work, context.blobs())};
-  const auto entry =
+  const auto effect =
       effects_.start(address::library, request,
                      {"disk", 1, work.subgraph, kLookupMs}, context);
-  asked_[entry] = {by, work.subgraph};
+  asked_[effect] = {by, work.subgraph};
 }
 
 void LibrarySeeds::found(const EffectResult& end, Context& context) {

@@ -28,7 +28,7 @@ class LibrarySeeds : public Role {
   void found(const EffectResult& end, Context& context);
 
   PendingEffects effects_;
-  std::map<std::uint64_t, Asked> asked_;  ///< by errand
+  std::map<std::uint64_t, Asked> asked_;  ///< by effect
   bool noted_ = false;                    ///< that it cannot be used
 };
 

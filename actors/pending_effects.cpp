@@ -12,7 +12,7 @@ constexpr std::int64_t kRetryMsMax = 600'000;
 constexpr int kOverloadsMax = 5'000;
 /// A third location is not risked.
 constexpr int kLocationsLostMax = 2;
-/// Nobody has so many locations that leave while they have the same work.
+/// No run has this many locations that leave with the same work.
 constexpr std::size_t kLocationsLeftMax = 64;
 
 void set_effect(Message& message, std::uint64_t effect) {

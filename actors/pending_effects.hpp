@@ -1,9 +1,8 @@
 // Effects that a role has under way. Every effect runs under a lease: first the
 // broker is asked, then the port at the location that it grants, then the lease
-// is given back. The lease's expiry is the effect's time limit, so an answer
-// that never comes (a dead node, a lost message, a hung port) ends as a
-// Failure, not as a hang; the work is stopped first, so that its units are free
-// when others get them.
+// is given back. The lease's expiry is the effect's time limit. If no reply
+// comes (a dead node, a lost message, a hung port), the work is stopped, its
+// units become free, and the effect ends with a Failure.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +15,32 @@
 
 namespace weft {
 
-/// How an errand ended: with the port's reply, or with a failure.
+/// How an effect ended: with the port's reply, or with a failure.
 struct EffectResult {
   std::uint64_t id = 0;
   std::optional<Message> reply;  ///< whatever the port said, if it did
   Failure failure;
-  Location location{};  ///< where it was done last
-  /// Places that went down while it was done there, or had no room left.
+  Location location{};  ///< The last location.
+  /// Locations that were lost or had a full disk during the work.
   int locations_lost = 0;
 };
 
 /// Files are written in milliseconds, unless many wait for the disk.
 inline constexpr std::int64_t kDiskMs = 60'000;
 
-/// What the errand needs while it runs.
+/// The lease that the effect needs while it runs.
 struct LeaseTerms {
   std::string resource = "cpu";
   std::int64_t units = 1;
   std::string group;  ///< a subgraph's id, or empty
   std::int64_t ttl_ms = 60'000;
-  std::vector<Location> locations{};  ///< that will do; empty: any
-  int priority = 0;                   ///< higher goes first
-  std::int64_t memory_bytes = 0;   ///< of the device's memory at the location
-  std::int64_t expected_gain = 0;  ///< LeaseRequest's
-  std::string capability{};        ///< LeaseRequest's
-  std::int64_t wait_ms = 0;        ///< LeaseRequest's
+  // The other fields have the meaning that they have in LeaseRequest.
+  std::vector<Location> locations{};
+  int priority = 0;
+  std::int64_t memory_bytes = 0;
+  std::int64_t expected_gain = 0;
+  std::string capability{};
+  std::int64_t wait_ms = 0;
 };
 
 /// A large number of units: the broker clips it to all there are.
@@ -48,24 +48,24 @@ inline constexpr int kAllUnits = 1'000'000;
 
 class PendingEffects {
  public:
-  /// Begins an errand; `request`'s effect number is set here. Returns its id.
-  /// A failure that may pass (not wrong_input, not refused) is not the end
-  /// before there were `tries` of them: each has an effect and a lease of its
-  /// own. Two kinds of failure are no try: "overloaded" is asked again after
-  /// the time that it names, and a location that is gone is replaced by
-  /// another. What was lost with two locations is not taken to a third: it may
-  /// be what brought them down. A location whose disk it may have filled
-  /// answers "disk_full", and counts as lost, though it may be asked again. One
-  /// that leaves of its own will answers "node_lost", and is none of the two.
+  /// Begins an effect; `request`'s effect number is set here. Returns its id.
+  /// After a failure that may pass (not wrong_input, not refused) the work is
+  /// tried again, `tries` times in all, each with a new effect and lease. Two
+  /// kinds of failure do not count as tries. After "overloaded" the port is
+  /// asked again at the time that it names. A location that is gone is replaced
+  /// by another. Work that two locations were lost with is not taken to a
+  /// third, because it may be the cause. A location that answers "disk_full"
+  /// counts as lost, though it may be asked again. A location that leaves by
+  /// itself answers "node_lost", and does not count as lost.
   std::uint64_t start(const Address& port, Message request,
                       const LeaseTerms& terms, Context& context, int tries = 1);
 
-  /// Takes one message; returns how an errand ended, if this ended one.
+  /// Takes one message; returns how an effect ended, if this ended one.
   /// Anything late, doubled or not ours is ignored.
   std::optional<EffectResult> receive(const Message& message, Context& context);
 
   /// Has the clock tell in so long: its TimerFired bears the number returned,
-  /// which is no errand's.
+  /// which is no effect's.
   std::uint64_t timer(std::int64_t after_ms, Context& context);
 
   /// Gives up what still waits for its lease, or for its next try. What a port
@@ -85,7 +85,7 @@ class PendingEffects {
 
   bool idle() const { return open_.empty(); }
 
-  /// As Role::describe: an array, one object an errand.
+  /// As Role::describe: an array, one object an effect.
   nlohmann::json describe() const;
 
  private:

@@ -7,6 +7,7 @@
 #include "actors/capabilities.hpp"
 #include "actors/device.hpp"
 #include "actors/llm/report.hpp"
+#include "actors/number_text.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/choices/choices.hpp"
 #include "compiler/compose/parts_source.hpp"
@@ -17,12 +18,6 @@
 
 namespace weft {
 namespace {
-
-std::string number(double value, const char* format) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 
 std::string milliseconds(const Times& times) {
   if (times.runs == 0) return "–";

@@ -65,17 +65,18 @@ class SubgraphAgent : public Role {
   std::set<std::string> unjudged() const;
 
   std::optional<OptimizeSubgraph> work_;
-  std::set<std::string> sources_open_;         ///< that may reply yet
-  std::map<std::string, int> replies_;         ///< of each source
-  std::size_t location_index_ = 0;             ///< in use, of work_->locations
-  std::map<std::string, int> locations_lost_;  ///< while they had that seed
-  std::map<std::string, Seed> seeds_;          ///< those being verified, by id
+  std::set<std::string> sources_open_;         ///< Sources that may reply yet.
+  std::map<std::string, int> replies_;         ///< Replies by source.
+  std::size_t location_index_ = 0;             ///< Index in work_->locations.
+  std::map<std::string, int> locations_lost_;  ///< Lost locations by seed.
+  std::map<std::string, Seed> seeds_;  ///< Seeds in verification, by id.
   std::map<std::string, SeedResult> results_;
-  std::map<std::string, std::int64_t> judged_us_;  ///< when, by seed
-  std::vector<Seed> waiting_;  ///< for what comes of the library's kernel
-  std::string known_id_;       ///< of the library's kernel; empty: none
-  KnownKernel known_;          ///< what the library remembers of it
-  std::vector<WinningPattern> patterns_;  ///< of similar subgraphs
+  std::map<std::string, std::int64_t>
+      judged_us_;              ///< Time of the verdict, by seed.
+  std::vector<Seed> waiting_;  ///< Seeds behind the library's kernel.
+  std::string known_id_;       ///< Id of the library's kernel; may be empty.
+  KnownKernel known_;          ///< The library's record of that kernel.
+  std::vector<WinningPattern> patterns_;  ///< Patterns of similar subgraphs.
   bool holds_ = false;            ///< it is right, and as fast as remembered
   bool can_keep_ = false;         ///< the library answered
   std::string final_;             ///< the seed in its last timing

@@ -39,7 +39,7 @@ class VerificationWorker : public Role {
 
   std::optional<VerifySeed> work_;
   bool stopped_ = false;
-  bool timing_ = false;  ///< the errand under way is a timing
+  bool timing_ = false;  ///< the effect under way is a timing
   Address agent_;
   SeedResult result_;
   std::string artefact_;  ///< blob: what the build made, if the port gave it

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "config/earlier_settings.hpp"
 #include "config/folder_settings.hpp"
 
 namespace weft {
@@ -104,29 +105,44 @@ Result<std::string> read_bytes(const fs::path& file) {
   return bytes;
 }
 
+constexpr std::string_view kRunSection = "run.";
+
+/// Today's name of a setting.
+std::string_view name_now(std::string_view name) {
+  for (const EarlierSetting& earlier : kEarlierSettings) {
+    if (name == earlier.before) return earlier.now;
+  }
+  return name;
+}
+
+/// "jobs" of "run.jobs"; empty: the setting is in another section.
+std::string_view run_setting(std::string_view name) {
+  return name.starts_with(kRunSection) ? name.substr(kRunSection.size()) : "";
+}
+
 /// Whether the setting costs money, loosens a limit, opens a port or the
 /// sandbox, or names files to read, to write or to send.
 bool is_of_user(std::string_view name, const Setting& setting) {
-  static constexpr std::string_view own[] = {"run.llm",
-                                             "run.llm_groups",
-                                             "run.llm_fuses",
-                                             "run.rounds",
-                                             "run.samples",
-                                             "run.search",
-                                             "run.prompts",
-                                             "run.no_llm_cache",
-                                             "run.library",
-                                             "run.memory_gib",
-                                             "run.capture_seconds",
-                                             "run.call_seconds",
-                                             "run.listen",
-                                             "run.keys",
-                                             "run.no_local",
-                                             "run.node_seconds",
-                                             "run.sandbox",
-                                             "run.untrusted_problem"};
+  static constexpr std::string_view own[] = {"llm",
+                                             "llm_groups",
+                                             "llm_fuses",
+                                             "rounds",
+                                             "samples",
+                                             "search",
+                                             "prompts",
+                                             "no_llm_cache",
+                                             "library",
+                                             "memory_gib",
+                                             "capture_seconds",
+                                             "call_seconds",
+                                             "listen",
+                                             "keys",
+                                             "no_local",
+                                             "node_seconds",
+                                             "sandbox",
+                                             "untrusted_problem"};
   if (name.starts_with("llm.")) return true;
-  if (std::ranges::find(own, name) != std::end(own)) return true;
+  if (std::ranges::find(own, run_setting(name)) != std::end(own)) return true;
   return name == "run.seeds" &&
          std::ranges::any_of(setting.values, [](std::string_view value) {
            return value.contains("llm");
@@ -136,33 +152,31 @@ bool is_of_user(std::string_view name, const Setting& setting) {
 }  // namespace
 
 bool may_lie_in_folder(std::string_view name, const Setting& setting) {
-  static constexpr std::string_view harmless[] = {
-      "run.accept",
-      "run.autotune_baseline",
-      "run.choice",
-      "run.device",
-      "run.devices",
-      "run.dynamic_batch",
-      "run.dynamic_dim",
-      "run.fast_sync",
-      "run.jobs",
-      "run.mode",
-      "run.final_timing_ms",
-      "run.no_extern",
-      "run.no_library",
-      "run.no_compile_baseline",
-      "run.precision",
-      "run.rounding",
-      "run.random_seed",
-      "run.seed",  // its earlier name
-      "run.seeds",
-      "run.target",
-      "run.timing_ms",
-      "run.train",
-      "run.variants"};
+  static constexpr std::string_view harmless[] = {"accept",
+                                                  "autotune_baseline",
+                                                  "choice",
+                                                  "device",
+                                                  "devices",
+                                                  "dynamic_batch",
+                                                  "dynamic_dim",
+                                                  "fast_sync",
+                                                  "final_timing_ms",
+                                                  "jobs",
+                                                  "mode",
+                                                  "no_compile_baseline",
+                                                  "no_extern",
+                                                  "no_library",
+                                                  "precision",
+                                                  "random_seed",
+                                                  "rounding",
+                                                  "seeds",
+                                                  "target",
+                                                  "timing_ms",
+                                                  "train",
+                                                  "variants"};
   if (is_budget(name)) return true;  // the lowest counts
   if (name == "run.untrusted_problem") return setting.shown() == "true";
-  return std::ranges::find(harmless, name) != std::end(harmless) &&
+  return std::ranges::find(harmless, run_setting(name)) != std::end(harmless) &&
          !is_of_user(name, setting);
 }
 
@@ -215,14 +229,14 @@ bool is_budget(std::string_view name) {
   return std::ranges::find(budgets, name) != std::end(budgets);
 }
 
-bool is_lower(const Setting& item_value, const Setting& other) {
-  const auto number = [](const Setting& setting) -> double {
-    const std::string text = setting.shown();
+bool is_lower(const Setting& setting, const Setting& other) {
+  const auto number = [](const Setting& one) -> double {
+    const std::string text = one.shown();
     char* end = nullptr;
     const double value = std::strtod(text.c_str(), &end);
     return text.empty() || *end != '\0' ? std::nan("") : value;
   };
-  return number(item_value) < number(other);
+  return number(setting) < number(other);
 }
 
 Result<Settings> read_settings(const SettingsFiles& files) {
@@ -246,7 +260,13 @@ Result<Settings> read_settings(const SettingsFiles& files,
     if (!bytes) return std::unexpected(bytes.error());
     auto settings = parse_settings(*bytes, file.string());
     if (!settings) return settings;
-    for (auto& [name, setting] : *settings) {
+    for (auto& [given, setting] : *settings) {
+      const std::string name(name_now(given));
+      if (name != given) {
+        remarks.push_back(setting.origin + ": " + given + " is called " + name +
+                          " now");
+        if (settings->contains(name)) continue;
+      }
       // Who names the file himself trusts it.
       setting.from_folder = file == files.folder && file != files.named;
       if (setting.from_folder && is_of_user(name, setting) &&

@@ -11,15 +11,17 @@
 namespace weft {
 
 struct DeviceClass {
-  std::string device;             ///< the GPU's or processor's own name
-  std::string arch;               ///< "sm_90"; empty: a processor
-  std::int64_t memory_bytes = 0;  ///< of a GPU
-  std::string driver;             ///< of a GPU
-  int vector_bytes = 0;           ///< of a processor
-  int cores = 0;                  ///< of a processor
-  std::string compiler;           ///< that builds for a processor: "g++ 12.2.0"
+  std::string device;  ///< The name of the GPU or processor.
   std::string torch;
-  std::string triton;  ///< where the run's kernels are for a GPU
+  // Of a GPU; empty or 0 for a processor.
+  std::string arch;  ///< "sm_90".
+  std::int64_t memory_bytes = 0;
+  std::string driver;
+  std::string triton;
+  // Of a processor; empty or 0 for a GPU.
+  int vector_bytes = 0;
+  int cores = 0;
+  std::string compiler;  ///< "g++ 12.2.0".
   WEFT_FIELDS(device, arch, memory_bytes, driver, vector_bytes, cores, compiler,
               torch, triton)
   bool operator==(const DeviceClass&) const = default;

@@ -52,18 +52,18 @@ inline constexpr int kPatternsEdition = 3;
 /// How a language model's kernel became the best one of its subgraph. Models
 /// wrote most of its texts: they are data, whatever they say.
 struct WinningPattern {
-  std::string type;      ///< of the subgraph, for people
-  std::string inputs;    ///< their types
+  std::string type;      ///< The subgraph's type, for people.
+  std::string inputs;    ///< The types of its inputs.
   std::string device;    ///< KernelKey::device
   std::string platform;  ///< "cpu" or "gpu"
   /// What subgraphs are compared by: operators, and kinds of them.
   std::vector<std::string> features;
-  std::string idea;        ///< the model's own line; may be empty
-  std::string change;      ///< blob: the lines of the change that gained most
-  bool is_whole = false;   ///< `change` is the kernel, not a difference
-  double over_eager = 0;   ///< the kernel's ratio
-  double over_others = 0;  ///< over the other sources' best; 0: they had none
-  double gain = 0;         ///< by this change alone
+  std::string idea;        ///< The model's own line; may be empty.
+  std::string change;      ///< Blob: the lines of the change that gained most.
+  bool is_whole = false;   ///< `change` is the kernel, not a difference.
+  double over_eager = 0;   ///< Speedup of the kernel.
+  double over_others = 0;  ///< Speedup over other sources; 0: they had none.
+  double gain = 0;         ///< Speedup by this change alone.
   WEFT_FIELDS(type, inputs, device, platform, features, idea, change, is_whole,
               over_eager, over_others, gain)
   bool operator==(const WinningPattern&) const = default;

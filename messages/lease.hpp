@@ -15,8 +15,8 @@ namespace weft {
 
 /// extractor (of the head), or "node/NAME" -> broker: how much there is of each
 /// resource at a location; broker -> dispatcher, of locations with devices.
-/// What is said later of the same location replaces it; no units at all: the
-/// location is gone, and what is leased there is lost.
+/// A later message about the same location replaces it. No units at all: the
+/// location is gone, and all leases there are lost.
 struct Capacities {
   static constexpr std::string_view name = "Capacities";
   /// "cpu" -> cores, "gpu" -> 1 or more of one device, "gpu_memory" -> bytes.
@@ -46,15 +46,19 @@ struct LeaseRequest {
   std::int64_t units = 1;
   std::string group;  ///< turns go round the groups; a subgraph's id
   std::int64_t ttl_ms = 60'000;
-  std::vector<Location> locations{};  ///< that will do; empty: any
-  std::vector<Location> avoid{};  ///< that will not, whatever `locations` says
-  int priority = 0;  ///< higher first, within groups and among them
-  std::int64_t memory_bytes = 0;  ///< of "gpu_memory" at the same location
-  std::int64_t expected_gain =
-      0;  ///< of one priority, more first; alike: in turns
-  /// A location that announces it will do, too. Without `locations`: only such.
+  /// Locations that fit. Empty: all.
+  std::vector<Location> locations{};
+  /// Locations that do not fit, even if `locations` has them.
+  std::vector<Location> avoid{};
+  /// Higher ones go first, within groups and among them.
+  int priority = 0;
+  /// Bytes of "gpu_memory" at the same location.
+  std::int64_t memory_bytes = 0;
+  /// Of one priority, higher ones go first. Equal ones take turns.
+  std::int64_t expected_gain = 0;
+  /// Locations that announce it fit, too. Without `locations`: no others do.
   std::string capability{};
-  /// Longest wait while no location will do; 0: it is denied at once.
+  /// Longest wait while no location fits. 0: it is denied at once.
   std::int64_t wait_ms = 0;
   WEFT_FIELDS(ticket, resource, units, group, ttl_ms, locations, avoid,
               priority, memory_bytes, expected_gain, capability, wait_ms)

@@ -51,18 +51,18 @@ struct OptimizeSubgraph {
   std::string graph;  ///< blob: the subgraph's graph
   RunOptions options;
   Machine machine;
-  /// Where its kernels may be checked and timed, the one to begin with first:
-  /// all on one device. Empty: wherever the broker says.
+  /// Locations for checks and timings, in order; one of them is used for all
+  /// kernels. Empty: the broker chooses.
   std::vector<Location> locations{};
-  std::int64_t device_bytes = 0;  ///< of a device, that a check may take
-  std::vector<Seed> parts{};  ///< winners that one fused kernel is to replace
-  /// What there is to gain, beside other subgraphs' that wait for the same
-  /// device; 0: each has its turn, as there is time for all.
+  std::int64_t device_bytes = 0;  ///< Device memory that a check may take.
+  std::vector<Seed> parts{};  ///< Winners that one fused kernel may replace.
+  /// The gain that is expected, compared with other subgraphs that wait for the
+  /// same device. 0: time is not limited, all take turns.
   std::int64_t expected_gain = 0;
-  /// Of the work of all calls of the model, by its bytes and operations: what
-  /// this subgraph takes, in all places where it is. 0: not told.
+  /// This subgraph's part of the model's work by bytes and operations, at all
+  /// of its places. 0: unknown.
   double share = 0;
-  std::string device_class{};  ///< of those locations, by its name
+  std::string device_class{};  ///< Name of the locations' class.
   WEFT_FIELDS(subgraph, type, signature, graph, options, machine, locations,
               device_bytes, parts, expected_gain, share, device_class)
   bool operator==(const OptimizeSubgraph&) const = default;
@@ -90,11 +90,11 @@ struct SeedsReply {
   std::string origin;
   std::vector<Seed> seeds;
   Failure failure;
-  KnownKernel known{};  ///< the library's: what it remembers of its seed
-  bool more = false;    ///< this source will reply again, to the same request
-  int round = 0;        ///< the RefineRequest's that this answers; 0: the first
-  LlmSpent spent{};     ///< on this reply
-  std::vector<WinningPattern> patterns{};  ///< the library's, for a model
+  KnownKernel known{};  ///< The library's record of its seed.
+  bool more = false;    ///< Another reply to the same request will follow.
+  int round = 0;        ///< Round of the RefineRequest; 0: of a SeedsRequest.
+  LlmSpent spent{};     ///< Cost of this reply.
+  std::vector<WinningPattern> patterns{};  ///< The library's, for prompts.
   WEFT_FIELDS(subgraph, origin, seeds, failure, known, more, round, spent,
               patterns)
   bool operator==(const SeedsReply&) const = default;
@@ -108,12 +108,12 @@ struct VerifySeed {
   Seed seed;
   RunOptions options;
   Machine machine;
-  bool thorough = false;  ///< timed at once as the best one will be
-  Location location{};    ///< of checks and timings, where `placed`
+  bool thorough = false;  ///< The first timing is as long as the last one.
+  Location location{};    ///< For checks and timings, if `placed`.
   bool placed = false;
-  std::int64_t device_bytes = 0;   ///< of a device, that a check may take
-  std::int64_t expected_gain = 0;  ///< LeaseRequest's
-  std::string device_class{};      ///< OptimizeSubgraph's
+  std::int64_t device_bytes = 0;   ///< Device memory that a check may take.
+  std::int64_t expected_gain = 0;  ///< As in LeaseRequest.
+  std::string device_class{};      ///< As in OptimizeSubgraph.
   WEFT_FIELDS(subgraph, graph, seed, options, machine, thorough, location,
               placed, device_bytes, expected_gain, device_class)
   bool operator==(const VerifySeed&) const = default;
@@ -124,7 +124,7 @@ struct TimeSeed {
   static constexpr std::string_view name = "TimeSeed";
   std::int64_t budget_ms = 0;
   bool with_compile = false;
-  std::int64_t expected_gain = 0;  ///< LeaseRequest's
+  std::int64_t expected_gain = 0;  ///< As in LeaseRequest.
   WEFT_FIELDS(budget_ms, with_compile, expected_gain)
   bool operator==(const TimeSeed&) const = default;
 };
@@ -133,12 +133,12 @@ struct TimeSeed {
 struct StopSeed {
   static constexpr std::string_view name = "StopSeed";
   std::string reason;
-  bool cancel = false;  ///< ports at work on it stop, and a worker answers
+  bool cancel = false;  ///< Ports stop their work on it; the worker replies.
   WEFT_FIELDS(reason, cancel)
   bool operator==(const StopSeed&) const = default;
 };
 
-/// worker -> agent: all that was found out about a seed.
+/// worker -> agent: the results of a seed.
 struct SeedResult {
   static constexpr std::string_view name = "SeedResult";
   Seed seed;
@@ -147,30 +147,30 @@ struct SeedResult {
   Verdict verdict;
   bool timed = false;
   Timing timing;
-  Failure failure;         ///< the verification itself did not work
-  Location location{};     ///< where it was checked and timed
-  int locations_lost = 0;  ///< locations that went while they worked on it
+  Failure failure;         ///< A failure of the verification itself.
+  Location location{};     ///< Location of checks and timings.
+  int locations_lost = 0;  ///< Locations lost during the work on it.
   /// The class of the device that gave verdict and timing. Verdicts of two
   /// classes are never compared.
   std::string device_class{};
-  std::string artefact{};  ///< blob: what was built, where it travels
+  std::string artefact{};  ///< Blob: the built kernel, if it travels.
   WEFT_FIELDS(seed, built, build_log, verdict, timed, timing, failure, location,
               locations_lost, device_class, artefact)
   bool operator==(const SeedResult&) const = default;
 };
 
-/// agent -> seeds/<source>: better this one of your seeds. Answered like a
-/// SeedsRequest, with seeds of that round whose parent it is.
+/// agent -> seeds/<source>: refine this seed. The reply is a SeedsReply of that
+/// round, whose seeds have it as parent.
 struct RefineRequest {
   static constexpr std::string_view name = "RefineRequest";
   std::string subgraph;
   OptimizeSubgraph work;
   Seed seed;
-  SeedResult result;  ///< the evidence: verdict, times, what the compiler said
-  int round = 0;      ///< that this asks for, from 1
-  std::vector<SeedResult> history;  ///< of its line, the first proposal first
-  SeedResult best;                  ///< of the subgraph so far, of any source
-  std::vector<WinningPattern> patterns{};  ///< of similar subgraphs
+  SeedResult result;  ///< Verdict, times and the compiler's messages.
+  int round = 0;      ///< The round that is asked for, from 1.
+  std::vector<SeedResult> history;         ///< Its ancestors, the oldest first.
+  SeedResult best;                         ///< The subgraph's best so far.
+  std::vector<WinningPattern> patterns{};  ///< Of similar subgraphs.
   WEFT_FIELDS(subgraph, work, seed, result, round, history, best, patterns)
   bool operator==(const RefineRequest&) const = default;
 };
@@ -184,9 +184,9 @@ struct SubgraphDone {
   /// "wrong": no kernel is correct. "failed": nothing could be verified.
   std::string outcome;
   std::string reason;
-  SeedResult best;  ///< when won, not_faster or proven
-  int seeds = 0;    ///< tried
-  int correct = 0;  ///< of them
+  SeedResult best;  ///< If won, not_faster or proven.
+  int seeds = 0;    ///< Seeds that were tried.
+  int correct = 0;  ///< Correct seeds among these.
   LlmSummary llm{};
   WEFT_FIELDS(subgraph, outcome, reason, best, seeds, correct, llm)
   bool operator==(const SubgraphDone&) const = default;
@@ -222,7 +222,7 @@ struct SearchEagerContractions {
 /// dispatcher -> composer, its answer.
 struct EagerContractionsSearched {
   static constexpr std::string_view name = "EagerContractionsSearched";
-  std::vector<SubgraphDone> results;  ///< those that Compose did not have
+  std::vector<SubgraphDone> results;  ///< Results that Compose did not have.
   WEFT_FIELDS(results)
   bool operator==(const EagerContractionsSearched&) const = default;
 };

@@ -4,6 +4,7 @@
 
 #include "actors/llm/measured.hpp"
 #include "actors/llm/templates.hpp"
+#include "actors/llm/text.hpp"
 #include "compiler/compose/reference_source.hpp"
 #include "compiler/cpu/generate.hpp"
 #include "compiler/targets.hpp"
@@ -22,7 +23,9 @@ std::string too_long(const std::string& source) {
 }
 
 std::string fenced(const std::string& source) {
-  return "\n\n```\n" + source + (source.ends_with("\n") ? "" : "\n") + "```";
+  const std::string fence = fence_for(source);
+  return "\n\n" + fence + "\n" + source + (source.ends_with("\n") ? "" : "\n") +
+         fence;
 }
 
 /// Around C++ that exports kernel_function(inputs…, outputs…).

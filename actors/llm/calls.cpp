@@ -231,13 +231,13 @@ std::optional<LlmEnd> LlmCalls::failed(Open open, const Failure& failure,
     attempt(std::move(open), 0, context);
     return std::nullopt;
   }
-  Failure answer = failure;
+  Failure shown = failure;
   if (too_long) {
-    answer.message += " (it asks to wait " +
-                      std::to_string(failure.retry_after_ms / 1000) +
-                      " s: not tried again)";
+    shown.message += " (it asks to wait " +
+                     std::to_string(failure.retry_after_ms / 1000) +
+                     " s: not tried again)";
   }
-  return gather({open.id, {}, answer, open.spent});
+  return gather({open.id, {}, shown, open.spent});
 }
 
 void LlmCalls::cancel(std::uint64_t id, const std::string& why,

@@ -38,7 +38,7 @@ class LlmCalls {
   static constexpr int kTries = 4;
   static constexpr std::int64_t kRetryAfterMaxMs = 120'000;
 
-  /// Where the numbers of a role begin that has errands, too: the broker knows
+  /// Where the numbers of a role begin that has effects, too: the broker knows
   /// both by number.
   static constexpr std::uint64_t kFirstCallNumber = 1'000'000;
 

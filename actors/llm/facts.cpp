@@ -236,10 +236,10 @@ std::string tolerance_text(const Graph& graph) {
       "Tolerance, for each element with the expected value r (float64): error "
       "= |x - r| / (|r| + rms of all r). The root mean square of all errors "
       "may be half as large. L is the number of summed terms.\n";
-  std::set<DType> answer;
+  std::set<DType> seen;
   for (const std::string& output : graph.outputs) {
     const DType dtype = tensor_type(graph, output).dtype;
-    if (answer.insert(dtype).second) text += "- " + tolerance_of(dtype) + "\n";
+    if (seen.insert(dtype).second) text += "- " + tolerance_of(dtype) + "\n";
   }
   return text;
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/llm/templates.hpp"
+#include "compiler/fusion/signature.hpp"
 #include "compiler/text/python_text.hpp"
 
 namespace weft {
@@ -16,12 +17,7 @@ constexpr std::size_t kGroupsMax = 1'000;
 
 std::string type_text(const Node& node) {
   if (node.values.empty() || !node.values.front()) return "?";
-  const TensorType& type = *node.values.front();
-  std::string text = std::string(dtype_name(type.dtype)) + "[";
-  for (std::size_t i = 0; i < type.shape.size(); ++i) {
-    text += (i ? "," : "") + std::to_string(type.shape[i]);
-  }
-  return text + "]" + (node.is_tuple ? " and more" : "");
+  return shape_text(*node.values.front()) + (node.is_tuple ? " and more" : "");
 }
 
 std::string call_line(const Node& node, const std::string& piece) {

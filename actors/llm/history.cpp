@@ -5,6 +5,7 @@
 
 #include "actors/llm/measured.hpp"
 #include "actors/llm/search.hpp"
+#include "actors/llm/text.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/text/line_diff.hpp"
 
@@ -92,10 +93,11 @@ std::string failed_text(const RefineRequest& request, Blobs& blobs) {
   if (diff.empty()) return "";
   const bool is_noisy =
       failed->timed && may_be_noise(failed->timing, parent->timing);
+  const std::string fence = fence_for(diff);
   return "The change from " + parent->seed.id + " to " + failed->seed.id +
          (is_noisy ? ", which did not help beyond noise"
                    : ", which did not help") +
-         ":\n\n```diff\n" + diff + "```\n\n";
+         ":\n\n" + fence + "diff\n" + diff + fence + "\n\n";
 }
 
 std::string trimmed_note(std::string_view text) {

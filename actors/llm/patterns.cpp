@@ -12,8 +12,10 @@
 #include "actors/llm/search.hpp"
 #include "actors/llm/seeds.hpp"
 #include "actors/llm/templates.hpp"
+#include "actors/llm/text.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/compose/reference_source.hpp"
+#include "compiler/fusion/signature.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/operator_facts.hpp"
 #include "compiler/text/line_diff.hpp"
@@ -33,7 +35,7 @@ std::string cut_line(std::string_view text, std::size_t bytes_max) {
   return terminal_line(text.substr(0, bytes_max)) + (is_cut ? "…" : "");
 }
 
-/// At most so many lines, each cut; nothing hidden is in them.
+/// At most kPatternLinesMax lines, each cut, without hidden characters.
 std::string cut_listing(std::string_view text) {
   std::string out;
   for (std::size_t count = 0; !text.empty(); ++count) {
@@ -47,17 +49,6 @@ std::string cut_listing(std::string_view text) {
   return out;
 }
 
-/// A fence that the text does not contain.
-std::string fence_for(std::string_view text) {
-  std::size_t longest = 2;
-  std::size_t run = 0;
-  for (const char c : text) {
-    run = c == '`' ? run + 1 : 0;
-    longest = std::max(longest, run);
-  }
-  return std::string(longest + 1, '`');
-}
-
 std::string ratio_text(double ratio) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.3gx", ratio);
@@ -67,13 +58,7 @@ std::string ratio_text(double ratio) {
 std::string inputs_text(const Graph& graph) {
   std::string text;
   for (const std::string& name : input_names(graph)) {
-    const TensorType& type = tensor_type(graph, name);
-    text +=
-        (text.empty() ? "" : ", ") + std::string(dtype_name(type.dtype)) + "[";
-    for (std::size_t i = 0; i < type.shape.size(); ++i) {
-      text += (i == 0 ? "" : ", ") + std::to_string(type.shape[i]);
-    }
-    text += "]";
+    text += (text.empty() ? "" : ", ") + shape_text(tensor_type(graph, name));
   }
   return text;
 }
@@ -140,7 +125,7 @@ WinningStep greatest_step(const SeedResult& best, const SeedResult* others,
   return greatest;
 }
 
-/// What a kernel has that the prompt's example lacks.
+/// The lines of a kernel that the prompt's example lacks.
 std::string kernel_lines(const std::string& source, const LlmOptions& options,
                          bool on_gpu, Blobs& blobs) {
   const auto example =

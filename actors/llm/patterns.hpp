@@ -3,9 +3,9 @@
 //
 // * A search may end with a model's kernel that is a step faster than the best
 //   kernel of all other sources. Then the agent sends a WinningPattern with the
-//   kernel to the library. The pattern has the one change of the kernel's line
-//   that gained most: the difference to the last correct kernel before it, or
-//   the kernel itself if it had no correct parent.
+//   kernel to the library. The pattern has the one change among the kernel's
+//   ancestors that gained most, as the difference to the correct kernel before
+//   it. A kernel without a correct parent is stored whole.
 // * Before a model is asked, seeds/library looks up patterns together with the
 //   kernel. Subgraphs are compared by features: operators, and the kinds of
 //   technique that the prompt knows (reduction, scan, …). The library prefers
@@ -29,7 +29,7 @@ namespace weft {
 
 struct Graph;
 
-/// What similar subgraphs have in common, sorted: "scan", "op:cumsum".
+/// The features by which subgraphs are compared, sorted: "scan", "op:cumsum".
 std::vector<std::string> features_of(const Graph& graph);
 
 /// Which patterns a search for this subgraph wants; none where no model is

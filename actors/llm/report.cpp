@@ -6,16 +6,11 @@
 
 #include "actors/llm/calls.hpp"
 #include "actors/llm/search.hpp"
+#include "actors/number_text.hpp"
 #include "messages/shown_text.hpp"
 
 namespace weft {
 namespace {
-
-std::string number(double value, const char* format) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 
 std::string seconds(std::int64_t ms) {
   return number(static_cast<double>(ms) / 1e3, "%.1f s");

@@ -1,5 +1,6 @@
 #include "actors/llm/text.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -118,6 +119,16 @@ std::string near_duplicate_key(std::string_view python) {
                          python_token.end - python_token.begin);
   }
   return key;
+}
+
+std::string fence_for(std::string_view text) {
+  std::size_t longest = 2;
+  std::size_t run = 0;
+  for (const char c : text) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  return std::string(longest + 1, '`');
 }
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Finds the Python file in what a language model answered.
+// Python files in language models' answers, and texts in prompts.
 #pragma once
 
 #include <string>
@@ -17,5 +17,8 @@ Result<std::string> python_file_in(std::string_view answer,
 
 /// The same for texts that differ in spaces, comments and empty lines only.
 std::string near_duplicate_key(std::string_view python);
+
+/// A Markdown fence that the text does not contain: three backticks or more.
+std::string fence_for(std::string_view text);
 
 }  // namespace weft

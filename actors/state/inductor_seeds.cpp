@@ -7,8 +7,8 @@ namespace weft {
 
 nlohmann::json InductorSeeds::describe() const {
   auto asked = nlohmann::json::array();
-  for (const auto& [entry, item] : asked_) {
-    asked.push_back({{"effect", entry},
+  for (const auto& [effect, item] : asked_) {
+    asked.push_back({{"effect", effect},
                      {"by", item.by},
                      {"subgraph", item.subgraph},
                      {"node", item.node}});

@@ -7,9 +7,9 @@ namespace weft {
 
 nlohmann::json LibrarySeeds::describe() const {
   auto asked = nlohmann::json::array();
-  for (const auto& [entry, item] : asked_) {
+  for (const auto& [effect, item] : asked_) {
     asked.push_back(
-        {{"effect", entry}, {"by", item.by}, {"subgraph", item.subgraph}});
+        {{"effect", effect}, {"by", item.by}, {"subgraph", item.subgraph}});
   }
   return {{"asked", std::move(asked)},
           {"noted", noted_},

@@ -122,7 +122,7 @@ Result<Plan> plan_from_value(const Json& value, bool is_whole) {
     }
   }
   if (plan.eager_contractions_partition.size() > 1)
-    return misfit("two near cuts");
+    return misfit("two eager-contractions partitions");
   return plan;
 }
 

@@ -34,9 +34,13 @@ std::string numbers_text(const std::vector<std::int64_t>& numbers) {
   return text;
 }
 
-std::string type_text(const TensorType& type) {
+std::string shape_text(const TensorType& type) {
   return std::string(dtype_name(type.dtype)) + "[" + numbers_text(type.shape) +
-         "]{" + numbers_text(type.stride) + "}";
+         "]";
+}
+
+std::string type_text(const TensorType& type) {
+  return shape_text(type) + "{" + numbers_text(type.stride) + "}";
 }
 
 std::string signature_of(const Graph& graph) {

@@ -34,6 +34,9 @@ std::string fresh_id(const std::string& signature,
 /// "2,3"
 std::string numbers_text(const std::vector<std::int64_t>& numbers);
 
+/// "float32[2,3]": dtype, shape.
+std::string shape_text(const TensorType& type);
+
 /// "float32[2,3]{3,1}": dtype, shape, stride.
 std::string type_text(const TensorType& type);
 

@@ -97,27 +97,26 @@ class OutputTemplate {
   OutputTemplate(std::string_view text, std::size_t outputs)
       : reader_(text), outputs_(outputs) {}
 
-  bool is_sound() { return take_expression(0, true) && reader_.at_end(); }
+  bool is_sound() { return take_expression(0, false) && reader_.at_end(); }
 
  private:
-  bool take_expression(int depth, bool may_have_strings) {
+  bool take_expression(int depth, bool in_function) {
     if (depth > kDepthMax) return false;
     const auto take_items = [&](std::string_view end) {
-      return take_list(
-          end, [&] { return take_expression(depth + 1, may_have_strings); });
+      return take_list(end,
+                       [&] { return take_expression(depth + 1, in_function); });
     };
     if (reader_.take("(")) return take_items(")");
     if (reader_.take("[")) return take_items("]");
     if (reader_.take("{{")) {
       return take_list("}}", [&] {
-        return take_expression(depth + 1, may_have_strings) &&
-               reader_.take(": ") &&
-               take_expression(depth + 1, may_have_strings);
+        return take_expression(depth + 1, in_function) && reader_.take(": ") &&
+               take_expression(depth + 1, in_function);
       });
     }
     if (reader_.take("{")) return take_slot();
     if (reader_.peek() == '\'' || reader_.peek() == '"') {
-      return may_have_strings && reader_.take_string(true);
+      return !in_function && reader_.take_string(true);
     }
     for (const char* special :
          {"float('nan')", "float('inf')", "float('-inf')"}) {
@@ -133,12 +132,14 @@ class OutputTemplate {
     }
     const std::string_view name = reader_.take_name();
     if (name == "None" || name == "True" || name == "False") return true;
-    // A function of the problem file could run a text. It can do no harm with
-    // tensors and numbers; the name of a class begins with a capital.
+    // A function could run a text. So it gets no strings, and no result of
+    // another function: bytes() makes a text of numbers. The name of a class
+    // begins with a capital.
     const bool is_class = !name.empty() && name[0] >= 'A' && name[0] <= 'Z';
-    return !name.empty() && reader_.take("(") && take_list(")", [&] {
-      return take_expression(depth + 1, may_have_strings && is_class);
-    });
+    if (name.empty() || (in_function && !is_class)) return false;
+    return reader_.take("(") && take_list(")", [&] {
+             return take_expression(depth + 1, in_function || !is_class);
+           });
   }
 
   /// Expressions with commas between them, up to `end`; Python allows one more

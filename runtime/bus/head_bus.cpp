@@ -430,8 +430,8 @@ Result<JournaledLocations> journaled_locations(const Journal& journal) {
     return true;
   });
   if (!read) return std::unexpected(read.error());
-  for (const auto& [location, answer] : locations) {
-    found.nodes[node_of(location)].push_back(answer);
+  for (const auto& [location, capacities] : locations) {
+    found.nodes[node_of(location)].push_back(capacities);
   }
   return found;
 }

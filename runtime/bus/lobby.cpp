@@ -17,9 +17,8 @@ void HeardNodes::on_frame(std::string_view header, std::int64_t now_ms) {
   }
   const auto* hello = std::get_if<wire::Hello>(&*read);
   if (hello == nullptr) return;
-  Heard& heard = heard_[hello->name];
-  if (heard.hello.incarnation != hello->incarnation) new_ms_ = now_ms;
-  heard = {*hello, now_ms};
+  if (known_.insert(hello->incarnation).second) new_ms_ = now_ms;
+  heard_[hello->name] = {*hello, now_ms};
 }
 
 std::vector<wire::Hello> HeardNodes::present(std::int64_t now_ms) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ class HeardNodes {
   void on_frame(std::string_view header, std::int64_t now_ms);
   /// In the order of their names.
   std::vector<wire::Hello> present(std::int64_t now_ms) const;
-  /// So long nobody new came.
+  /// Time since the last new node.
   std::int64_t quiet_ms(std::int64_t now_ms) const { return now_ms - new_ms_; }
 
  private:
@@ -33,6 +34,7 @@ class HeardNodes {
   std::int64_t silence_ms_;
   std::int64_t new_ms_ = 0;
   std::map<std::string, Heard> heard_;
+  std::set<std::string> known_;  ///< Incarnations, also of nodes that left.
 };
 
 struct LobbyOptions {

@@ -23,18 +23,18 @@ std::string random_name() {
   return name;
 }
 
-/// Of what a probe tells: 10^9 bytes or 10^12 operations a second, or clusters.
+/// The most of a probe: 10^9 bytes or 10^12 operations a second, or clusters.
 constexpr double kReachedMax = 1e9;
 
-/// Of what a node says, what a device can have reached.
-std::map<std::string, double> sane(std::map<std::string, double> numbers) {
+}  // namespace
+
+std::map<std::string, double> believed_numbers(const wire::Device& device) {
+  std::map<std::string, double> numbers = device.numbers;
   std::erase_if(numbers, [](const auto& item) {
     return !(item.second > 0 && item.second <= kReachedMax);
   });
   return numbers;
 }
-
-}  // namespace
 
 wire::Hello make_hello(const Installation& installation,
                        const std::string& weft_version, bool devices) {
@@ -119,7 +119,7 @@ std::vector<Capacities> capacities_of(const wire::Hello& hello,
     offer.location = hello.name + "/" + device.uuid;
     offer.units = {{"gpu", kGpuUnits}, {gpu_memory, device.facts.memory_bytes}};
     offer.gpu = device.facts;
-    offer.gpu_numbers = sane(device.numbers);
+    offer.gpu_numbers = believed_numbers(device);
     offer.device_class = class_name(gpu_class(facts, device.facts));
     offer.capabilities =
         gpu_capabilities(facts, device.facts, start.device_class, target);

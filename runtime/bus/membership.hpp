@@ -1,6 +1,7 @@
 // Who may join a run, and what the broker is told of those who did.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ std::string why_no_judge(const wire::Hello& hello, const RunStart& start);
 /// The node's locations, itself first; a GPU only if it can do something.
 std::vector<Capacities> capacities_of(const wire::Hello& hello,
                                       const RunStart& start);
+
+/// A device's measurements without values that no device can have reached.
+std::map<std::string, double> believed_numbers(const wire::Device& device);
 
 /// All that a node can do for a run, for people: "build cpu, capture".
 std::string capabilities_text(const std::vector<Capacities>& all);

@@ -66,18 +66,17 @@ caf::actor_system_config& prepare(caf::actor_system_config& config,
 class CafHost {
  public:
   CafHost(Journal& journal, BlobStore& blobs, Ports& ports,
-          const HostOptions& options, Replay* content_rule)
+          const HostOptions& options, Replay* past)
       : blobs_(blobs),
         ports_(ports),
         options_(options),
         system_(prepare(config_, options.threads)) {
     std::set<std::uint64_t> open;
-    if (content_rule) {
-      for (auto& [address, role] : content_rule->take_roles()) {
+    if (past) {
+      for (auto& [address, role] : past->take_roles()) {
         spawn(address, std::move(role));
       }
-      for (const auto& [seq, request] : content_rule->open_requests())
-        open.insert(seq);
+      for (const auto& [seq, request] : past->open_requests()) open.insert(seq);
     }
     spine_ = std::make_unique<Spine>(
         journal, blobs, std::move(open),
@@ -262,7 +261,7 @@ class CafHost {
     options_.nodes->journaled(envelope);
   }
 
-  void gather(const Address& address, std::uint32_t location) {
+  void gather(const Address& address, std::uint32_t index) {
     auto found = seats_.find(address);
     if (found == seats_.end()) {
       auto role = options_.make_role(address);
@@ -273,7 +272,7 @@ class CafHost {
     }
     Seat& seat = found->second;
     if (seat.mine.empty()) gathered_.push_back(&seat);
-    seat.mine.push_back(location);
+    seat.mine.push_back(index);
   }
 
   std::unordered_map<Address, Seat>::iterator spawn(
@@ -338,12 +337,12 @@ caf::behavior role_actor(RoleActor* self, std::shared_ptr<RoleState> initial) {
 }
 
 /// Why a journal's past is not this weft's.
-Error why_not(const Replay& content_rule, const HostOptions& options) {
-  if (content_rule.error()) return *content_rule.error();
+Error why_not(const Replay& past, const HostOptions& options) {
+  if (past.error()) return *past.error();
   std::string text =
       "this weft decides otherwise than the one that began the run (" +
-      options.version_text + "): " + to_string(*content_rule.divergence());
-  if (content_rule.divergence()->only_content) {
+      options.version_text + "): " + to_string(*past.divergence());
+  if (past.divergence()->only_content) {
     text +=
         "\nuse that weft, or go on from what is recorded: weft resume "
         "--recorded";
@@ -364,22 +363,22 @@ HostEnd host_run(Journal& journal, BlobStore& blobs, Ports& ports,
 
 Result<HostEnd> host_resume(Journal& journal, BlobStore& blobs, Ports& ports,
                             const HostOptions& options, std::stop_token stop) {
-  Replay content_rule(blobs, options.make_role, options.content_rule);
+  Replay past(blobs, options.make_role, options.content_rule);
   bool fits = true;
   const auto read = journal.read(1, [&](const Envelope& envelope) {
-    fits = content_rule.feed(envelope);
+    fits = past.feed(envelope);
     return fits;
   });
   if (!read) return std::unexpected(read.error());
-  if (!fits) return std::unexpected(why_not(content_rule, options));
-  std::vector<Envelope> missing = content_rule.take_missing();
-  const auto open = content_rule.open_requests();
-  const auto finished = content_rule.finished();
-  CafHost host(journal, blobs, ports, options, &content_rule);
+  if (!fits) return std::unexpected(why_not(past, options));
+  std::vector<Envelope> missing = past.take_missing();
+  const auto open = past.open_requests();
+  const auto finished = past.finished();
+  CafHost host(journal, blobs, ports, options, &past);
   if (!finished) {
     // Before what is said next: it may cancel one of them.
     for (const auto& [seq, request] : open) host.request(request);
-    for (const Envelope& cancel : content_rule.cancels()) host.request(cancel);
+    for (const Envelope& cancel : past.cancels()) host.request(cancel);
   }
   if (!missing.empty()) host.post(std::move(missing));
   if (finished) host.finish(*finished);

@@ -39,8 +39,8 @@ class Port {
 
 using Ports = std::map<Address, std::unique_ptr<Port>>;
 
-/// Who answers at that address: the port of that very location, else its
-/// node's; at the head's devices, else the head's. nullptr: nobody.
+/// The port for that address: the one of that location, or else its node's. For
+/// a device of the head: its own port, or else the head's. nullptr: none.
 Port* find_port(const Ports& ports, const Address& address);
 
 /// The reply to `request` that says why there is none: its own kind, with the

@@ -34,8 +34,8 @@ Result<json> ask_probe(const Installation& installation, OracleOptions options,
 }
 
 /// Where a device's numbers are kept; empty: nowhere.
-fs::path location_of(const Installation& installation, const GpuList& gpus,
-                     std::size_t number) {
+fs::path probe_file(const Installation& installation, const GpuList& gpus,
+                    std::size_t number) {
   const fs::path folder = cache_folder();
   if (folder.empty() || number >= gpus.devices.size()) return {};
   return folder / ("gpu-" + gpus.devices[number].uuid + "-" +
@@ -60,7 +60,7 @@ std::map<std::string, double> gpu_numbers(const json& machine) {
 std::map<std::string, double> known_gpu(const Installation& installation,
                                         const GpuList& gpus,
                                         std::size_t number) {
-  const fs::path file = location_of(installation, gpus, number);
+  const fs::path file = probe_file(installation, gpus, number);
   if (file.empty()) return {};
   const auto text = read_file(file);
   const json known = json::parse(text.value_or(""), nullptr, false);
@@ -70,7 +70,7 @@ std::map<std::string, double> known_gpu(const Installation& installation,
 
 void keep_gpu(const Installation& installation, const GpuList& gpus,
               std::size_t number, const json& machine) {
-  const fs::path file = location_of(installation, gpus, number);
+  const fs::path file = probe_file(installation, gpus, number);
   if (file.empty()) return;
   [[maybe_unused]] const auto written = write_file_whole(file, machine.dump());
 }

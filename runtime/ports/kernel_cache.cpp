@@ -57,7 +57,7 @@ Workshop make_workshop(const Installation& installation, const Machine& machine,
   workshop.readable = python_readable(installation);
   workshop.environment = python_environment(installation);
   if (library && library->is_there()) {
-    workshop.library = library;
+    workshop.kernel_library = library;
     workshop.compiler_identity = compiler_identity();
     workshop.python_identity = python_identity(installation);
   }
@@ -91,9 +91,9 @@ Result<KernelCache::Built> KernelCache::build(const Target& target,
   const std::string name = library_name(target, source, arch_of(terms));
   const fs::path file = folder_ / name;
   if (fs::exists(file)) return Built{file, ""};
-  if (workshop_.library) {
+  if (workshop_.kernel_library) {
     const auto result =
-        workshop_.library->find_artefact(artefact_key(target, name));
+        workshop_.kernel_library->find_artefact(artefact_key(target, name));
     if (result && *result && write_file_whole(file, **result)) {
       return Built{file, ""};
     }
@@ -171,10 +171,11 @@ Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
     const auto written = write_file_whole(file, *bytes);
     if (!written) return std::unexpected(written.error());
     built.file = file;
-    if (workshop_.library) {
+    if (workshop_.kernel_library) {
       // Else it is built again: no reason to stop.
       [[maybe_unused]] const auto shared =
-          workshop_.library->store_artefact(artefact_key(target, name), *bytes);
+          workshop_.kernel_library->store_artefact(artefact_key(target, name),
+                                                   *bytes);
     }
   } else {
     built.log = how_it_ended(*report) + "\n" + built.log;

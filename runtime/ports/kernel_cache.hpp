@@ -26,7 +26,7 @@ struct Workshop {
   std::vector<std::filesystem::path> readable;
   std::vector<std::pair<std::string, std::string>> environment;
   /// Where runs find again what others have built here; null: nowhere.
-  const Library* library = nullptr;
+  const Library* kernel_library = nullptr;
   /// Of what builds for the processor, and for a GPU
   /// (runtime/machine/toolchain.hpp).
   std::string compiler_identity;

@@ -28,14 +28,12 @@ FindKernelReply LibraryPort::find(const FindKernelRequest& request) {
     reply.kernel.source = blobs_.put((*found)->text);
   }
   if (request.similar.features.empty()) return reply;
-  const auto patterns = library_.similar(request.similar, request.key);
-  if (!patterns) {
-    reply.failure = to_failure(patterns.error());
-    return reply;
-  }
-  for (const StoredPattern& stored : *patterns) {
-    WinningPattern& pattern = reply.patterns.emplace_back(stored.pattern);
-    pattern.change = blobs_.put(stored.text);
+  // Patterns only help a prompt: without them the kernel still counts.
+  if (const auto patterns = library_.similar(request.similar, request.key)) {
+    for (const StoredPattern& stored : *patterns) {
+      WinningPattern& pattern = reply.patterns.emplace_back(stored.pattern);
+      pattern.change = blobs_.put(stored.text);
+    }
   }
   return reply;
 }

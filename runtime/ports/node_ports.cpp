@@ -86,7 +86,7 @@ class PortMaker {
   }
 
  private:
-  /// What lives as long as the ports.
+  /// Objects that the ports use for as long as they live.
   struct Kept {
     explicit Kept(std::unique_ptr<KernelCache> built)
         : cache(std::move(built)) {}

@@ -1,5 +1,5 @@
-// The real ports of a node for one run: what it captures, builds and verifies,
-// as far as it can. What it needs of the run comes as blobs.
+// The real ports of a node for one run: capture, build and verification, as far
+// as the node has these capabilities. Data of the run arrive as blobs.
 #pragma once
 
 #include <string>

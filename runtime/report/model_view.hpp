@@ -16,7 +16,7 @@ nlohmann::json model_view(const Plan& plan, std::size_t nodes_max);
 
 /// Arithmetic of a graph: products as count_products() has them; of any other
 /// operator that computes, one for each element that it reads or writes,
-/// whichever are more. An estimate, for the location on a roofline.
+/// whichever are more. An estimate, for the position on a roofline.
 double operation_count(const Graph& graph);
 
 /// Bytes of a graph's inputs and outputs, each once.

@@ -59,7 +59,7 @@ std::string page_script() {
   return script;
 }
 
-/// The frame with what goes into its locations, each once and in this order.
+/// The frame with its marks replaced, each once and in this order.
 /// Inserted text is not searched for marks: a journal may contain "@DATA@".
 std::string framed(std::string_view connect, const std::string& data,
                    const std::string& packs) {

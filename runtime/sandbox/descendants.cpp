@@ -37,10 +37,14 @@ std::int64_t elapsed_ms(Clock::time_point begin) {
 }
 
 struct Children {
-  std::mutex mutex;         // held from a start until it is in `started`
-  std::set<pid_t> started;  // by this process itself; somebody waits for each
-  bool adopts = false;      // the other children are orphans of ours
-  bool has_ended = false;   // nothing is started any more
+  /// Locked from the start of a process until it is in `started`.
+  std::mutex mutex;
+  /// Processes that this one started, and waits for.
+  std::set<pid_t> started;
+  /// Whether all other children are adopted orphans.
+  bool adopts = false;
+  /// Whether no process may be started any more.
+  bool has_ended = false;
 };
 
 Children& all_children() {
@@ -54,7 +58,7 @@ struct Process {
   std::string name;
 };
 
-/// Nothing where it has just gone, or is no child of ours.
+/// The process, if it still exists and is a child of this one.
 std::optional<Process> child_at(const std::filesystem::path& folder) {
   std::ifstream file(folder / "stat");
   std::ostringstream read;

@@ -1,12 +1,17 @@
-// What must hold in every run, checked from the journal alone: each request is
-// answered at most once; leases stay within what their location offers, and are
-// granted where they may be; an effect happens under a lease of its asker's, at
-// the place of the lease; what is stopped was begun; work that two places went
-// down with is not taken to a third (those that left do not count); a
-// subgraph's best kernel was timed where its others are; every subgraph ends in
-// exactly one verdict, and the run ends once.
-// In a run with a timing class, each location does what it announced, and
-// verdicts and timings come from that class alone.
+// Invariants of every run, checked from the journal alone:
+//
+// * Each request is answered at most once.
+// * Leases stay within the resources of their location, and are granted only at
+//   locations of the request.
+// * An effect happens under a lease of the requester, at the lease's location.
+// * Only work that was begun is stopped.
+// * Work that two locations were lost with is not taken to a third. Locations
+//   that left do not count.
+// * All kernels of a subgraph are timed at one location.
+// * Every subgraph ends in exactly one verdict, and the run ends once.
+// * In a run with a timing class, each location does only what it announced,
+// and
+//   verdicts and timings come from that class.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +43,7 @@ class Invariants {
     Location location;
     std::int64_t units = 0;
     std::int64_t memory = 0;
-    bool is_whole = false;  ///< all that the place offers
+    bool is_whole = false;  ///< All that the location offers.
     bool retained = false;
     std::uint64_t withdrawn = 0;  ///< event that did it while it was waited for
   };

@@ -30,10 +30,10 @@ std::int64_t pick_class(const RunStart& start, int classes, Random& random) {
   if (happens(random, 500)) return picked;
   for (std::int64_t number = 0; number < classes; ++number) {
     const MachineFacts facts = facts_of_class(number, has_gpu);
-    const DeviceClass found =
-        has_gpu ? gpu_class(facts, facts.machine.gpus.front())
-                : processor_class(facts, start.options.target);
-    if (found == start.device_class) return number;
+    if (class_of(facts, facts.machine.gpus, start.options.target) ==
+        start.device_class) {
+      return number;
+    }
   }
   return picked;
 }
@@ -45,8 +45,8 @@ void add_classes(RunStart& start, int classes, Random& random) {
   const bool has_gpu = happens(random, 500);
   const MachineFacts of_run = facts_of_class(pick(random, classes), has_gpu);
   start.machine = of_run.machine;
-  start.device_class = has_gpu ? gpu_class(of_run, of_run.machine.gpus.front())
-                               : processor_class(of_run, start.options.target);
+  start.device_class =
+      class_of(of_run, of_run.machine.gpus, start.options.target);
   start.node_wait_ms = 60'000;
   start.head_cores = static_cast<int>(1 + pick(random, 4));
   if (happens(random, 400)) {

@@ -450,25 +450,23 @@ void Simulator::crash_and_resume() {
 }
 
 void Simulator::resume() {
-  Replay recorded_run(blobs_, options_.make_role);
+  Replay replay(blobs_, options_.make_role);
   for (const Envelope& envelope : end_.journal) {
-    if (!recorded_run.feed(envelope)) {
-      return broken("resume: " + why_not(recorded_run));
+    if (!replay.feed(envelope)) {
+      return broken("resume: " + why_not(replay));
     }
   }
   if (end_.journal.empty()) return begin();
-  roles_ = recorded_run.take_roles();
+  roles_ = replay.take_roles();
   std::set<std::uint64_t> open;
-  for (const auto& [seq, request] : recorded_run.open_requests())
-    open.insert(seq);
+  for (const auto& [seq, request] : replay.open_requests()) open.insert(seq);
   ledger_ = EffectLedger(std::move(open));
-  for (Envelope& envelope : recorded_run.take_missing()) {
+  for (Envelope& envelope : replay.take_missing()) {
     posted_[envelope.src].push_back({std::move(envelope)});
   }
   if (!finished_) {
-    for (const auto& [seq, request] : recorded_run.open_requests())
-      ask_port(request);
-    for (const Envelope& cancel : recorded_run.cancels()) ask_port(cancel);
+    for (const auto& [seq, request] : replay.open_requests()) ask_port(request);
+    for (const Envelope& cancel : replay.cancels()) ask_port(cancel);
   }
   // Nodes join the new head, and say what they have.
   for (const Offer& offer : locations_) {

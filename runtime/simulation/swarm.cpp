@@ -192,7 +192,7 @@ SwarmEnd Swarm::run() {
   end_.events = seq_;
   end_.resent = before_.resent + head_->counters().resent;
   if (end_.problem.empty() && !open_.empty()) {
-    // A late reply of a lost location may come, but nobody is asked again.
+    // Late replies of lost locations are no reason to wait.
     broken("work is done, and the head waits for answers");
   }
   if (end_.problem.empty() && broker_.in_use("cpu") != 0) {

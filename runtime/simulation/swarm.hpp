@@ -1,5 +1,5 @@
 // Very many nodes in one thread under a seeded clock: the head's and the nodes'
-// side of the wire, the broker and a role with errands are the real ones, links
+// side of the wire, the broker and a role with effects are the real ones, links
 // and machines are made up. Frames come late and some never; nodes join, die,
 // hang, are cut off, leave politely and come back; the head dies and is found
 // again. The same seed gives the same story. What must hold is checked at every
@@ -23,14 +23,14 @@ struct SwarmOptions {
 };
 
 struct SwarmEnd {
-  std::string problem;  ///< empty: all held
+  std::string problem;  ///< Empty: all invariants held.
   std::uint64_t events = 0;
-  int answered = 0;    ///< pieces
-  int given_up = 0;    ///< pieces that two locations went down with
-  int joined = 0;      ///< nodes told to the broker
-  int nodes_lost = 0;  ///< nodes, by silence or by another process
-  int left = 0;        ///< nodes, by their word
-  int full = 0;        ///< pieces that a node may have left for, its disk full
+  int answered = 0;    ///< Answered pieces.
+  int given_up = 0;    ///< Pieces that two locations were lost with.
+  int joined = 0;      ///< Nodes announced to the broker.
+  int nodes_lost = 0;  ///< Nodes lost by silence or replaced.
+  int left = 0;        ///< Nodes that announced their end.
+  int full = 0;        ///< Pieces that may have filled a node's disk.
   std::uint64_t late = 0;
   std::uint64_t resent = 0;
   std::int64_t took_ms = 0;

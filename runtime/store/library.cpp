@@ -6,6 +6,7 @@
 
 #include "embedded/runtime/store/library.sql"
 #include "runtime/store/sha256.hpp"
+#include "runtime/store/text_lines.hpp"
 
 namespace weft {
 namespace {
@@ -37,21 +38,6 @@ std::string key_text(const KernelKey& key) {
   return content_hash(text);
 }
 
-std::string joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += line + "\n";
-  return text;
-}
-
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> lines;
-  for (std::size_t end; (end = text.find('\n')) != text.npos;
-       text.remove_prefix(end + 1)) {
-    lines.emplace_back(text.substr(0, end));
-  }
-  return lines;
-}
-
 Speedup speedup_at(const Statement& row, int column) {
   return {row.real(column), row.real(column + 1), row.real(column + 2)};
 }
@@ -74,7 +60,7 @@ std::optional<StoredKernel> stored_in(const Statement& row) {
   kernel.over_eager = speedup_at(row, 8);
   kernel.over_compile = speedup_at(row, 11);
   kernel.floor_share = row.real(14);
-  kernel.superseded = split(row.bytes(15));
+  kernel.superseded = lines_in(row.bytes(15));
   return stored;
 }
 
@@ -125,7 +111,7 @@ Result<void> insert(Database& database, const std::string& id,
       "used_us = excluded.used_us, bytes = excluded.bytes");
   if (!query) return std::unexpected(query.error());
   const KnownKernel& kernel = stored.kernel;
-  const std::string superseded = joined(kernel.superseded);
+  const std::string superseded = lines_text(kernel.superseded);
   const std::string_view texts[] = {
       id,          key.signature, key.target,     key.device,   key.policy,
       stored.text, kernel.target, kernel.variant, kernel.origin};
@@ -295,7 +281,6 @@ Result<void> Library::keep(const KernelKey& key, std::string_view judged,
       is_free = true;
       if (!best || best->text != judged) {
         if (auto done = erase(*database, id); !done) return done;
-        if (auto done = erase_pattern(*database, id); !done) return done;
       }
     }
     if (best) {
@@ -312,6 +297,7 @@ Result<void> Library::keep(const KernelKey& key, std::string_view judged,
         if (!done) return done;
       }
     }
+    if (auto done = erase_orphan_patterns(*database); !done) return done;
     return database->execute("COMMIT");
   };
   const auto done = work();

@@ -3,28 +3,24 @@
 #include <algorithm>
 
 #include "embedded/runtime/store/pattern.sql"
-#include "messages/joined.hpp"
+#include "runtime/store/text_lines.hpp"
 
 namespace weft {
 namespace {
 
-/// Subgraphs that have less in common teach each other nothing.
+/// Subgraphs with a lower similarity count as different.
 constexpr double kSimilarityMin = 0.3;
-/// Another device's pattern counts so much.
+/// Factor on the similarity of a pattern from another device.
 constexpr double kOtherDevice = 0.7;
-/// Of a row's texts: longer ones were never kept by weft.
+/// Longest text of a row. weft writes no longer ones.
 constexpr std::size_t kPatternBytesMax = std::size_t{64} << 10;
-/// Of patterns that one answer has.
+/// Most patterns of one reply.
 constexpr int kPatternCountMax = 16;
-/// A time of use is that coarse, as a kernel's.
+/// Resolution of a time of use, as for kernels.
 constexpr std::int64_t kPatternGrainUs = std::int64_t{24} * 3600 * 1'000'000;
 
 std::vector<std::string> features_in(std::string_view text) {
-  std::vector<std::string> lines;
-  for (std::size_t end; (end = text.find('\n')) != text.npos;
-       text.remove_prefix(end + 1)) {
-    lines.emplace_back(text.substr(0, end));
-  }
+  std::vector<std::string> lines = lines_in(text);
   std::ranges::sort(lines);
   return lines;
 }
@@ -117,7 +113,7 @@ Result<void> store_pattern(Database& database, const std::string& key,
       "?9, ?10, ?11, ?12, ?13, ?13, ?14)");
   if (!query) return std::unexpected(query.error());
   const WinningPattern& pattern = stored.pattern;
-  const std::string features = joined(pattern.features, "\n") + "\n";
+  const std::string features = lines_text(pattern.features);
   const std::string_view texts[] = {
       key,      pattern.type, pattern.inputs, pattern.device, pattern.platform,
       features, pattern.idea, stored.text};
@@ -144,6 +140,14 @@ Result<void> erase_pattern(Database& database, const std::string& key) {
   if (!query) return std::unexpected(query.error());
   query->bind_text(1, key);
   return query->run();
+}
+
+Result<void> erase_orphan_patterns(Database& database) {
+  const auto there = has_pattern_table(database);
+  if (!there) return std::unexpected(there.error());
+  if (!*there) return {};
+  return database.execute(
+      "DELETE FROM pattern WHERE key NOT IN (SELECT key FROM kernel)");
 }
 
 Result<std::vector<StoredPattern>> similar_patterns(Database& database,

@@ -1,7 +1,8 @@
 // The kernel library's table of patterns: how language models' kernels won, and
 // which of them fit another subgraph. A library that was begun before this
 // table gets it with the first pattern; a weft that does not know it leaves it
-// alone. Called within the library's transactions.
+// alone. Functions that store or erase are called within the library's
+// transactions.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,11 @@ double similarity(const std::vector<std::string>& a,
 Result<void> store_pattern(Database& database, const std::string& key,
                            const StoredPattern& stored, std::int64_t now_us);
 
-/// Of that kernel, if it has one.
+/// Removes the kernel's pattern, if it has one.
 Result<void> erase_pattern(Database& database, const std::string& key);
+
+/// Removes all patterns whose kernel is not in the library any more.
+Result<void> erase_orphan_patterns(Database& database);
 
 /// Those of other kernels that are alike enough, the most similar first. Those
 /// of the same device come before equals. Notes that they were used, where the

@@ -109,14 +109,13 @@ Result<RunDirectory> RunDirectory::create(const fs::path& folder) {
 Result<RunDirectory> RunDirectory::open(const fs::path& folder) {
   std::error_code error;
   const bool is_journal = fs::is_regular_file(folder, error);
-  const fs::path scratch_parent = is_journal ? folder.parent_path() : folder;
-  if (!fs::exists(scratch_parent / "journal.db", error)) {
+  const fs::path run_folder = is_journal ? folder.parent_path() : folder;
+  if (!fs::exists(run_folder / "journal.db", error)) {
     return fail(ErrorCode::wrong_input,
                 folder.string() + " is no run directory: it has no journal.db");
   }
   return RunDirectory(
-      fs::absolute(scratch_parent.empty() ? "." : scratch_parent)
-          .lexically_normal());
+      fs::absolute(run_folder.empty() ? "." : run_folder).lexically_normal());
 }
 
 Result<Scratch> Scratch::make(const RunDirectory& run) {

@@ -37,7 +37,7 @@ Names on_processor(const MachineFacts& facts) {
   return machine_capabilities(facts, processor_class(machine(), "cpu"), "cpu");
 }
 
-/// Of a run on H200s.
+/// Capabilities of the processor in a run on H200s.
 Names beside_gpus(const MachineFacts& facts) {
   return machine_capabilities(facts, gpu_class(h200, h200.machine.gpus.front()),
                               "gpu");

@@ -104,7 +104,7 @@ struct ComposerFixture : ComposingFixture {
   }
 };
 
-/// A run whose plan has a near cut.
+/// A run whose plan has an eager-contractions partition.
 struct EagerContractionsCase : ComposingFixture {
   void checked(const std::string& near, bool correct = true) {
     CheckReply reply;
@@ -114,7 +114,7 @@ struct EagerContractionsCase : ComposingFixture {
     reply.verdict.kernelbench = {near, "", 5, 0, 1e-4, "within", ""};
     sent = say(address::verify, reply);
   }
-  /// Those of the near cut won, or so many of them.
+  /// Those of the eager-contractions partition won, or so many of them.
   void searched(std::size_t count = 2) {
     EagerContractionsSearched reply;
     for (const Subgraph& subgraph :
@@ -136,7 +136,7 @@ struct EagerContractionsCase : ComposingFixture {
   std::string kernelbench_module() {
     return file("composed/kernelbench/model_new.py");
   }
-  /// How many of the near cut's kernels are in that text.
+  /// How many of the eager-contractions partition's kernels are in that text.
   std::size_t count(const std::string& text) const {
     const auto& subgraphs = plan.eager_contractions_partition.front().subgraphs;
     return static_cast<std::size_t>(

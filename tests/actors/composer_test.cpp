@@ -206,7 +206,7 @@ TEST_CASE("no second module is made where none is wanted or could be") {
 TEST_CASE("by the near rule alone there is one module, and it is near") {
   ComposerFixture composer("cpu", "won", "kernelbench");
   composer.checked(true, "outside", "outside");
-  composer.checked(true, "within");  // it is sought before anything is timed
+  composer.checked(true, "within");  // The search comes before all timing.
   composer.checked(true, "within");
   composer.timed(1.5);
   composer.probed();
@@ -223,7 +223,7 @@ TEST_CASE("by the near rule alone what is far is not verified") {
   ComposerFixture composer("cpu", "won", "kernelbench");
   composer.checked(true, "outside", "within");
   composer.checked(true, "outside");
-  composer.checked(true, "outside");  // not even Model's own forward
+  composer.checked(true, "outside");  // Model's own forward is outside, too.
   composer.probed();
   const auto finished = composer.finish();
   CHECK(finished.exit_code == 1);

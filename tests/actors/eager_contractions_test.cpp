@@ -46,7 +46,8 @@ struct EagerContractionsFixture : EagerContractionsCase {
 
 }  // namespace
 
-TEST_CASE("the near cut leaves the product to the framework") {
+TEST_CASE(
+    "the eager-contractions partition leaves the product to the framework") {
   const Plan plan = plan_with_eager_contractions();
   CHECK(extern_counts(plan).empty());
   REQUIRE(plan.eager_contractions_partition.size() == 1);
@@ -57,7 +58,7 @@ TEST_CASE("the near cut leaves the product to the framework") {
   CHECK(all_subgraphs(plan).size() == 1);  // searched when it is asked for
 }
 
-TEST_CASE("a plan travels with its near cut") {
+TEST_CASE("a plan travels with its eager-contractions partition") {
   Plan plan = plan_with_eager_contractions();
   const auto back = parse_plan(plan_to_json(plan));
   REQUIRE(back.has_value());
@@ -89,7 +90,9 @@ TEST_CASE("of products in TF32 and in float32 the first are the framework's") {
   }
 }
 
-TEST_CASE("there is no near cut where it is the only one, or not allowed") {
+TEST_CASE(
+    "there is no eager-contractions partition where it is the only one, or not "
+    "allowed") {
   const Graph graph = two_piece_graph();
   Plan plan = partition(graph, *find_target("cpu"));
   add_eager_contractions_partition(graph, *find_target("cpu"), {}, plan);
@@ -101,7 +104,9 @@ TEST_CASE("there is no near cut where it is the only one, or not allowed") {
   CHECK(plan.eager_contractions_partition.empty());
 }
 
-TEST_CASE("a plan has a near cut, of old runs where near modules are wanted") {
+TEST_CASE(
+    "a plan has an eager-contractions partition, of old runs where near "
+    "modules are wanted") {
   for (const bool is_old : {false, true}) {
     for (const char* accept : {"weft", "kernelbench", "both"}) {
       RunFixture<Extractor> extractor;
@@ -152,7 +157,9 @@ TEST_CASE("the other near module stays where it is faster") {
   CHECK(composer.file("report.md").contains("all, in Model's own forward"));
 }
 
-TEST_CASE("a near cut's module that is far loses kernels by halves") {
+TEST_CASE(
+    "an eager-contractions partition's module that is far loses kernels by "
+    "halves") {
   EagerContractionsFixture composer;
   composer.forward_passes_kernelbench();
   composer.searched();
@@ -166,7 +173,9 @@ TEST_CASE("a near cut's module that is far loses kernels by halves") {
   CHECK(composer.count(composer.kernelbench_module()) == 1);
 }
 
-TEST_CASE("a near cut none of whose kernels is near leaves the other module") {
+TEST_CASE(
+    "an eager-contractions partition none of whose kernels is near leaves the "
+    "other module") {
   EagerContractionsFixture composer;
   composer.forward_passes_kernelbench();
   composer.searched();
@@ -177,7 +186,9 @@ TEST_CASE("a near cut none of whose kernels is near leaves the other module") {
   CHECK(composer.kernelbench_module().contains("class ModelNew"));
 }
 
-TEST_CASE("a near cut that is wrong, lost or lacks kernels leaves it, too") {
+TEST_CASE(
+    "an eager-contractions partition that is wrong, lost or lacks kernels "
+    "leaves it, too") {
   for (const int how : {0, 1, 2}) {
     CAPTURE(how);
     EagerContractionsFixture composer;
@@ -195,7 +206,9 @@ TEST_CASE("a near cut that is wrong, lost or lacks kernels leaves it, too") {
   }
 }
 
-TEST_CASE("a kernel without products that leaves is not worth a near cut") {
+TEST_CASE(
+    "a kernel without products that leaves is not worth an eager-contractions "
+    "partition") {
   Plan plan = partition(two_piece_graph(), *find_target("cpu"));
   plan.eager_contractions_partition = {plan};
   EagerContractionsFixture composer(plan, "both", "cpu", 0);
@@ -244,7 +257,9 @@ TEST_CASE("where nothing is timed the module with more kernels is taken") {
   CHECK(composer.count(composer.kernelbench_module()) == 2);
 }
 
-TEST_CASE("by the near rule alone the report is of the near cut") {
+TEST_CASE(
+    "by the near rule alone the report is of the eager-contractions "
+    "partition") {
   EagerContractionsFixture composer("kernelbench");
   composer.checked("outside");
   composer.checked("within");
@@ -316,7 +331,9 @@ struct EagerContractionsDispatch : RunFixture<Dispatcher> {
 
 }  // namespace
 
-TEST_CASE("what only the near cut has is searched once it is asked for") {
+TEST_CASE(
+    "what only the eager-contractions partition has is searched once it is "
+    "asked for") {
   for (const std::int64_t until_us : {0, 90'000'000}) {
     EagerContractionsDispatch dispatcher(plan_with_eager_contractions());
     // Asked before its time it does nothing.
@@ -343,7 +360,8 @@ TEST_CASE("what only the near cut has is searched once it is asked for") {
   }
 }
 
-TEST_CASE("a near cut of known pieces is answered at once") {
+TEST_CASE(
+    "an eager-contractions partition of known pieces is answered at once") {
   Plan plan = plan_with_eager_contractions();
   plan.others = plan.eager_contractions_partition;
   EagerContractionsDispatch dispatcher(plan);

@@ -89,7 +89,7 @@ TEST_CASE("the change of a winner's line that gained most is its pattern") {
   CHECK(pattern->gain == doctest::Approx(6 / 2.2));
   CHECK(pattern->over_eager == doctest::Approx(6.6));
   CHECK(pattern->over_others == doctest::Approx(3.3));
-  CHECK(pattern->inputs == "float32[64, 256]");
+  CHECK(pattern->inputs == "float32[64,256]");
   CHECK(pattern->device == kernel_key(search.work).device);
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("a prompt's section says what, where and how much") {
   Search search;
   WinningPattern pattern;
   pattern.type = "logsumexp";
-  pattern.inputs = "float32[8, 16]";
+  pattern.inputs = "float32[8,16]";
   pattern.device = kernel_key(search.work).device;
   pattern.over_eager = 6.6;
   pattern.over_others = 3.3;
@@ -133,7 +133,7 @@ TEST_CASE("a prompt's section says what, where and how much") {
   CHECK(search.shown({}).empty());
   const std::string text = search.shown({pattern});
   CHECK(text.contains(
-      "1. logsumexp of float32[8, 16], on this device: 6.6x eager, 3.3x the "
+      "1. logsumexp of float32[8,16], on this device: 6.6x eager, 3.3x the "
       "best kernel of other sources. Its idea: \"tiles\". The change that "
       "gained most (2x):\n\n```diff\n- a\n+ b\n```\n"));
   pattern.device = "another processor";

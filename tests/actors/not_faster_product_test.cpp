@@ -27,7 +27,8 @@ struct NotFasterProductFixture : EagerContractionsCase {
     compose.results = {product};
     sent = say(address::dispatcher, compose);
   }
-  /// How many of the near cut's kernels are in the module that is written.
+  /// How many of the eager-contractions partition's kernels are in the module
+  /// that is written.
   std::size_t kernels() { return count(file("composed/model_new.py")); }
   /// … and in the one that is to be checked.
   std::size_t composed_kernels() { return count(composed()); }

@@ -6,7 +6,7 @@ using namespace weft;
 
 namespace {
 
-/// One errand under way, and what was sent for it.
+/// One effect under way, and what was sent for it.
 struct PendingEffectsFixture {
   FixtureBlobs blobs;
   PendingEffects effects;
@@ -39,7 +39,7 @@ TEST_CASE("the port is asked only once the lease is granted") {
   CHECK(fixture.sent.front().dst == address::build);
 }
 
-TEST_CASE("a reply ends the errand and gives the lease back") {
+TEST_CASE("a reply ends the effect and gives the lease back") {
   PendingEffectsFixture fixture;
   fixture.give(LeaseGranted{fixture.id});
   const auto end = fixture.give(BuildReply{fixture.id, {}, "log", 7});
@@ -60,7 +60,7 @@ TEST_CASE("a reply with a failure keeps the reply") {
   CHECK(end->reply.has_value());
 }
 
-TEST_CASE("an expired lease ends the errand as a failure") {
+TEST_CASE("an expired lease ends the effect as a failure") {
   PendingEffectsFixture fixture;
   fixture.give(LeaseGranted{fixture.id});
   const auto end = fixture.give(LeaseExpired{fixture.id});
@@ -70,7 +70,7 @@ TEST_CASE("an expired lease ends the errand as a failure") {
   CHECK(fixture.sent.empty());
 }
 
-TEST_CASE("a denied lease ends the errand as refused") {
+TEST_CASE("a denied lease ends the effect as refused") {
   PendingEffectsFixture fixture;
   const auto end = fixture.give(LeaseDenied{fixture.id, "full"});
   REQUIRE(end.has_value());
@@ -87,13 +87,13 @@ TEST_CASE("a doubled grant and a doubled reply change nothing") {
   CHECK(fixture.sent.empty());
 }
 
-TEST_CASE("a reply before the grant is nobody's") {
+TEST_CASE("a reply before the grant is ignored") {
   PendingEffectsFixture fixture;
   CHECK(!fixture.give(BuildReply{fixture.id, {}, "", 7}).has_value());
 }
 
 TEST_CASE(
-    "an errand without its lease is withdrawn, and grants come to nothing") {
+    "an effect without its lease is withdrawn, and grants come to nothing") {
   PendingEffectsFixture fixture;
   Context context(fixture.blobs, 0);
   fixture.effects.withdraw(context);
@@ -103,7 +103,7 @@ TEST_CASE(
   CHECK(fixture.sent.empty());
 }
 
-TEST_CASE("an errand that a port works on is not withdrawn") {
+TEST_CASE("an effect that a port works on is not withdrawn") {
   PendingEffectsFixture fixture;
   fixture.give(LeaseGranted{fixture.id});
   Context context(fixture.blobs, 0);
@@ -131,7 +131,7 @@ TEST_CASE("a failure that may pass is tried again, under a lease of its own") {
   CHECK(lease.units == 2);
   CHECK(lease.ttl_ms == 500);
 
-  // Late words of the first try are nobody's.
+  // Late replies to the first try are ignored.
   CHECK(!effects.receive(failed, context));
   CHECK(!effects.receive(LeaseGranted{lease.ticket}, context));
   CHECK(single<BuildRequest>(context.take_outbox()).effect == lease.ticket);

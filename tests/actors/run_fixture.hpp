@@ -1,4 +1,4 @@
-// A role that runs errands, on the bench: its leases are granted at once.
+// A role with effects, for tests: its leases are granted at once.
 #pragma once
 
 #include "actors/extractor.hpp"

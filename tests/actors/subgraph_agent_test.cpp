@@ -336,7 +336,8 @@ TEST_CASE("with the last place gone no model is asked for first kernels") {
   agent.result(correct_result("a", 50, 100));
   const auto sent = agent.locations_lost("b");
   CHECK(only<RefineRequest>(sent).empty());
-  CHECK(single<TimeSeed>(sent).with_compile);  // the last one: n1 may be back
+  CHECK(
+      single<TimeSeed>(sent).with_compile);  // The last kernel: n1 may be back.
   const auto done = single<SubgraphDone>(agent.locations_lost("a"));
   CHECK(done.best.seed.id == "a");
   CHECK(done.llm.rounds == 0);
@@ -371,7 +372,8 @@ TEST_CASE("a model's call that is under way is stopped with the last place") {
   LocatedFixture agent({"n1"}, "beam:2");
   agent.result(correct_result("a", 50, 100));
   agent.result(correct_result("b", 60, 100));
-  agent.result(correct_result("a", 50, 100));  // beside torch.compile
+  agent.result(
+      correct_result("a", 50, 100));  // With torch.compile as a baseline.
   agent.written("llm-0");
   CHECK(only<RefineRequest>(agent.result(correct_result("llm-0", 40, 100)))
             .size() == 2);

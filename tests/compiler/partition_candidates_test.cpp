@@ -163,7 +163,9 @@ TEST_CASE("with little time convolutions work in the layout of the model") {
   CHECK_FALSE(plan.placements.empty());
 }
 
-TEST_CASE("a convolution of the near cut works in the layout of the model") {
+TEST_CASE(
+    "a convolution of the eager-contractions partition works in the layout of "
+    "the model") {
   const Graph graph = filtered({.channels = 256, .results = 256});
   Plan plan = partition(graph, *find_target("triton"));
   add_eager_contractions_partition(graph, *find_target("triton"), {}, plan);

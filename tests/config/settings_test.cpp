@@ -63,8 +63,8 @@ TEST_CASE("the later file is stronger, setting by setting") {
   REQUIRE(settings);
   CHECK(settings->at("run.jobs").shown() == "2");
   CHECK(settings->at("run.jobs").from_folder);
-  CHECK(settings->at("run.seed").shown() == "1");
-  CHECK_FALSE(settings->at("run.seed").from_folder);
+  CHECK(settings->at("run.random_seed").shown() == "1");
+  CHECK_FALSE(settings->at("run.random_seed").from_folder);
   CHECK(settings->at("run.variants").shown() == "3");
 }
 

@@ -7,7 +7,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import unittest
 
@@ -188,19 +187,12 @@ class MachineTest(WeftCase):
         return self.weft("run", file, "--out", self.path("run"), *QUICK,
                          *flags, preexec_fn=preexec_fn, **changes)
 
-    def python(self, name, script):
-        """A program that stands for a Python."""
-        path = self.write(name, "#!/bin/sh\n" + script)
-        os.chmod(path, 0o755)
-        return path
-
     def test_no_compiler(self):
         done = self.run_on(CXX="/nonexistent/g++")
         self.assert_ends(done, 3, "no C++ compiler '/nonexistent/g++'", "CXX")
 
     def test_a_python_without_torch(self):
-        # -I -S: neither site-packages nor PYTHONPATH.
-        bare = self.python("bare", f'exec {sys.executable} -I -S "$@"\n')
+        bare = self.python_without_torch()
         done = self.run_on(WEFT_PYTHON=bare)
         self.assert_ends(done, 3, bare, "PyTorch", "tools/setup")
 

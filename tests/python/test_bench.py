@@ -408,7 +408,7 @@ exit 1
         self.assert_ends(again, 1)
         self.assertIn("1 are done already", again.stdout)
         self.write("out/bench.json", "{\"format\": 9}")
-        self.assert_ends(self.bench(), 2, "with other folder (None, not")
+        self.assert_ends(self.bench(), 2, "holds a bench of another weft")
 
     def test_a_list_does_not_swallow_the_folder_behind_it(self):
         self.problems(**{"1_broken": BROKEN, "2_broken": BROKEN})

@@ -4,7 +4,6 @@ differ by the number of cores that a process may use."""
 
 import os
 import signal
-import sys
 import unittest
 
 import weft_case
@@ -22,20 +21,10 @@ def answered_by(events, kind):
 class ClassesCase(NodesCase):
     def setUp(self):
         super().setUp()
-        self.bare = self.path("bare-python")
-        # A Python that works and has no PyTorch: no site-packages at all.
-        self.write("bare-python", "#!/bin/sh\nexec "
-                   f"'{os.path.realpath(sys.executable)}' -I -S \"$@\"\n")
-        os.chmod(self.bare, 0o755)
+        self.bare = self.python_without_torch()
 
     def bare_head(self, *words):
-        process = self.start("head", "run", self.problem, "--out",
-                             self.run_folder, "--target", "cpu",
-                             "--python", self.bare, *self.run_flags,
-                             "--listen", self.endpoint, *words)
-        self.wait_for(lambda: process.poll() is not None or
-                      self.has_said("head", "listening"))
-        return process
+        return self.head("--target", "cpu", "--python", self.bare, *words)
 
     def events(self):
         return weft_case.events_of(self.run_folder)

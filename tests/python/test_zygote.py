@@ -25,12 +25,6 @@ class OrdersWithoutAChild(unittest.TestCase):
         readable, _, _ = select.select([self.theirs], [], [], 0)
         self.assertEqual(readable, [])  # it said the end before
 
-    def test_memory_of_no_child_is_not_watched(self) -> None:
-        zygote = self.zygote()
-        zygote.memory_bytes = 1
-        zygote.watch_memory()
-        self.assertIsNone(zygote.child)
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -150,6 +150,17 @@ class WeftCase(unittest.TestCase):
             file.write(text)
         return self.path(name)
 
+    def python(self, name, script):
+        """A program that stands for a Python."""
+        path = self.write(name, "#!/bin/sh\n" + script)
+        os.chmod(path, 0o755)
+        return path
+
+    def python_without_torch(self):
+        """A Python that sees neither site-packages nor PYTHONPATH."""
+        real = os.path.realpath(sys.executable)
+        return self.python("bare-python", f"exec '{real}' -I -S \"$@\"\n")
+
     def weft(self, *words, timeout=300, preexec_fn=None, cwd=None, told=None,
              **changes):
         """`told`: what it reads from its standard input."""

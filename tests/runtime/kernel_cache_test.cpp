@@ -83,7 +83,7 @@ TEST_CASE("what one run has built another finds, unless others would build") {
                          const std::string& identity) {
     Workshop workshop;
     workshop.tools.cxx = tool;
-    workshop.library = &library;
+    workshop.kernel_library = &library;
     workshop.compiler_identity = identity;
     KernelCache cache(test_folder.path / run / "build",
                       test_folder.path / run / "scratch", workshop);

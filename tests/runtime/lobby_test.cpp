@@ -50,6 +50,14 @@ TEST_CASE("only a process that was not heard before makes it wait on") {
   CHECK(heard.quiet_ms(900) == 100);
 }
 
+TEST_CASE("two processes of one name do not keep it waiting") {
+  HeardNodes heard(10'000);
+  heard.on_frame(hello("a", "1"), 0);
+  heard.on_frame(hello("a", "2"), 100);
+  heard.on_frame(hello("a", "1"), 200);
+  CHECK(heard.quiet_ms(300) == 200);
+}
+
 TEST_CASE("what is no frame of weft's is ignored") {
   HeardNodes heard(1'000);
   heard.on_frame("nonsense", 0);

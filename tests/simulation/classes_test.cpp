@@ -48,7 +48,7 @@ TEST_CASE("runs with nodes of four classes keep all invariants") {
     builds += at_nodes(end, BuildRequest::name);
     checks += at_nodes(end, CheckRequest::name);
   }
-  // Of runs whose head cannot judge. Some have no node of their class.
+  // Runs whose head cannot judge. Some have no node of their class.
   MESSAGE(verified << " verified, " << failed << " not");
   CHECK(verified > 20);
   CHECK(failed > 0);

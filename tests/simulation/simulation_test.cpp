@@ -177,7 +177,8 @@ TEST_CASE("a thousand seeds with language models that fail") {
   CHECK(ends[4] > static_cast<int>(kSeeds) / 50);  // out of budget
 }
 
-TEST_CASE("invariants hold where the near cut is searched, too") {
+TEST_CASE(
+    "invariants hold where the eager-contractions partition is searched, too") {
   int asked = 0;
   int asked_by_own_rule = 0;
   int searched = 0;

@@ -27,7 +27,7 @@ constexpr int kGpuRunsMax = 12;
 constexpr int kCoresPerInterpretedRun = 2;
 
 /// What the runs will find here, worked out as they will.
-struct Location {
+struct BenchMachine {
   std::string target;
   std::string gpu;           ///< its name; empty: none, or none is wanted
   std::vector<int> devices;  ///< GPUs of that name that runs are spread over
@@ -52,47 +52,47 @@ std::vector<int> choose_devices(const std::vector<GpuDevice>& devices,
   return alike;
 }
 
-Result<Location> find_location(const CommonFlags& common,
-                               const BenchFlags& flags,
-                               const Installation& installation) {
+Result<BenchMachine> find_machine(const CommonFlags& common,
+                                  const BenchFlags& flags,
+                                  const Installation& installation) {
   RunOptions options = flags.options;
   auto machine = resolve_machine(options, installation);
   if (!machine) return std::unexpected(machine.error());
-  Location location;
-  location.target = options.target;
-  location.cores = machine->cores;
-  location.is_timed = can_time(options, *machine);
-  if (machine->gpus.empty()) return location;
-  location.gpu = machine->gpus.front().name;
-  location.devices = choose_devices(list_gpus().devices, flags);
+  BenchMachine here;
+  here.target = options.target;
+  here.cores = machine->cores;
+  here.is_timed = can_time(options, *machine);
+  if (machine->gpus.empty()) return here;
+  here.gpu = machine->gpus.front().name;
+  here.devices = choose_devices(list_gpus().devices, flags);
   // Once, and not by all runs that begin at the same time.
   const auto probed = add_gpu_numbers(*machine, installation);
   if (!probed && !common.quiet) {
     std::fprintf(stderr, "weft: the GPU could not be measured: %s\n",
                  probed.error().message.c_str());
   }
-  return location;
+  return here;
 }
 
 /// Runs on a processor would disturb each other's timing; those on a GPU take
 /// turns at it by themselves.
-int choose_jobs(const BenchFlags& flags, const Location& location) {
+int choose_jobs(const BenchFlags& flags, const BenchMachine& here) {
   if (!flags.listen.endpoint.empty()) return 1;  // an address is one run's
-  const int devices = static_cast<int>(location.devices.size());
+  const int devices = static_cast<int>(here.devices.size());
   if (devices > 0) {
     return std::max(devices,
-                    std::min(location.cores / kCoresPerGpuRun, kGpuRunsMax));
+                    std::min(here.cores / kCoresPerGpuRun, kGpuRunsMax));
   }
-  if (location.is_timed) return 1;
-  return std::max(1, location.cores / kCoresPerInterpretedRun);
+  if (here.is_timed) return 1;
+  return std::max(1, here.cores / kCoresPerInterpretedRun);
 }
 
 /// On a GPU all three of the framework's ways are baselines, unless told else.
 std::vector<std::string> run_words(const CommonFlags& common,
                                    const BenchFlags& flags,
-                                   const Location& location) {
+                                   const BenchMachine& here) {
   std::vector<std::string> words = flags.run_words;
-  const bool is_autotuned = !location.gpu.empty() && !flags.no_autotune &&
+  const bool is_autotuned = !here.gpu.empty() && !flags.no_autotune &&
                             !flags.options.autotune_baseline &&
                             flags.options.compile_baseline;
   if (is_autotuned) words.push_back("--autotune-baseline");
@@ -100,7 +100,7 @@ std::vector<std::string> run_words(const CommonFlags& common,
   const auto is_named = [&](const char* flag) {
     return std::ranges::find(words, flag) != words.end();
   };
-  if (!location.gpu.empty() && !is_named("--seeds")) {
+  if (!here.gpu.empty() && !is_named("--seeds")) {
     words.push_back("--seeds");
     words.push_back(is_named("--library") ? "library,compiler" : "compiler");
   }
@@ -119,13 +119,13 @@ std::string baseline_folder_of(const BenchFlags& flags) {
 }
 
 json settings(const CommonFlags& common, const BenchFlags& flags,
-              const Location& location, const Installation& installation) {
+              const BenchMachine& here, const Installation& installation) {
   std::error_code ignored;
   const fs::path folder = fs::absolute(flags.folder).lexically_normal();
   const fs::path name = folder.has_filename() ? folder.filename()
                                               : folder.parent_path().filename();
-  const fs::path out = flags.out.value_or(
-      fs::path("weft-bench") / (name.string() + "-" + location.target));
+  const fs::path out = flags.out.value_or(fs::path("weft-bench") /
+                                          (name.string() + "-" + here.target));
   return {{"weft", fs::read_symlink("/proc/self/exe", ignored).string()},
           {"version", weft_version()},
           {"python", installation.python.string()},
@@ -136,14 +136,14 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"out", fs::absolute(out).lexically_normal().string()},
           {"limit_s", 60 * flags.limit_minutes},
           {"problem_s", 60 * flags.problem_minutes},
-          {"jobs", flags.jobs > 0 ? flags.jobs : choose_jobs(flags, location)},
+          {"jobs", flags.jobs > 0 ? flags.jobs : choose_jobs(flags, here)},
           {"rerun", flags.rerun},
           {"rerun_failed", flags.rerun_failed},
-          {"target", location.target},
-          {"gpu", location.gpu},
-          {"devices", location.devices},
-          {"timed", location.is_timed},
-          {"run_flags", run_words(common, flags, location)},
+          {"target", here.target},
+          {"gpu", here.gpu},
+          {"devices", here.devices},
+          {"timed", here.is_timed},
+          {"run_flags", run_words(common, flags, here)},
           {"has_budget", flags.options.budget_ms > 0},
           {"json", common.json},
           {"quiet", common.quiet}};
@@ -171,11 +171,11 @@ int bench_command(const CommonFlags& common, const BenchFlags& flags) {
   }
   const auto installation = ready_installation(common);
   if (!installation) return report_error(common, installation.error());
-  const auto location = find_location(common, flags, *installation);
-  if (!location) return report_error(common, location.error());
+  const auto here = find_machine(common, flags, *installation);
+  if (!here) return report_error(common, here.error());
   return report_error(
       common, become_python(*installation, "weft.bench.bench_loop",
-                            settings(common, flags, *location, *installation)));
+                            settings(common, flags, *here, *installation)));
 }
 
 }  // namespace weft

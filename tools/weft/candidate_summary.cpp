@@ -8,17 +8,12 @@
 #include "actors/device.hpp"
 #include "actors/mismatch_text.hpp"
 #include "messages/shown_text.hpp"
+#include "tools/weft/formatted.hpp"
 
 namespace weft {
 namespace {
 
 using nlohmann::json;
-
-std::string formatted(const char* format, auto... values) {
-  char text[200];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
 
 /// Further lines of a value are below its first.
 std::string line(const char* name, const std::string& value) {

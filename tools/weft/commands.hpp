@@ -28,9 +28,9 @@ struct CommonFlags {
 struct ListenFlags {
   std::string endpoint;  ///< "tcp://HOST:PORT"; empty: none may
   std::optional<std::filesystem::path> keys;
-  double silence_s = 15;  ///< who is silent for longer is lost
-  bool no_local = false;  ///< nodes do all that they can
-  std::string classes;    ///< a part of the timing class's name; empty: any
+  double silence_s = 15;  ///< Silence after which a node is lost.
+  bool no_local = false;  ///< The head leaves all work to nodes.
+  std::string classes;    ///< Part of the timing class's name; empty: any.
 };
 
 struct RunFlags {

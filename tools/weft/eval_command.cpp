@@ -32,31 +32,31 @@ constexpr std::int64_t kCallsMax = 60;
 constexpr int kProcessesMax = 1024;
 
 /// Where the candidate runs, and whether Triton's interpreter stands in.
-struct Location {
+struct EvalDevice {
   std::string device = "cpu";
   bool interprets = false;
 };
 
-Result<Location> choose_location(const EvalFlags& flags) {
+Result<EvalDevice> choose_device(const EvalFlags& flags) {
   const Target* target = find_target(flags.target);  // null: "auto"
-  if (target && !target->on_gpu) return Location{"cpu", true};
+  if (target && !target->on_gpu) return EvalDevice{"cpu", true};
   const GpuList list = list_gpus();
   const std::string number = std::to_string(flags.device);
   // "auto" goes to the processor where there is none, as a run does.
   if (!list.devices.empty() || (target && flags.device > 0)) {
     const auto gpus = choose_gpus({number}, flags.device, list);
     if (!gpus) return std::unexpected(gpus.error());
-    return Location{"cuda:" + number, false};
+    return EvalDevice{"cuda:" + number, false};
   }
   if (target && target->needs_gpu) {
     return fail(ErrorCode::missing,
                 "no CUDA device: use --target cpu or triton, or run "
                 "'weft doctor'");
   }
-  return Location{"cpu", true};
+  return EvalDevice{"cpu", true};
 }
 
-OracleOptions oracle_options(const EvalFlags& flags, const Location& location,
+OracleOptions oracle_options(const EvalFlags& flags, const EvalDevice& device,
                              const TemporaryFolder& folder) {
   OracleOptions oracle;
   oracle.scratch = folder.path() / "slot";
@@ -65,14 +65,14 @@ OracleOptions oracle_options(const EvalFlags& flags, const Location& location,
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   oracle.memory_bytes = flags.memory_bytes;
   oracle.processes = kProcessesMax;
-  oracle.device = location.device;
+  oracle.device = device.device;
   oracle.untrusted_problem = flags.untrusted_problem;
   oracle.problems = folder.path() / "problems";
-  if (location.interprets) oracle.environment = {{"TRITON_INTERPRET", "1"}};
+  if (device.interprets) oracle.environment = {{"TRITON_INTERPRET", "1"}};
   return oracle;
 }
 
-json question(const EvalFlags& flags, const Location& location,
+json question(const EvalFlags& flags, const EvalDevice& device,
               const fs::path& candidate) {
   const bool timed = !flags.no_timing;
   json baselines = json::array({"eager"});
@@ -82,7 +82,7 @@ json question(const EvalFlags& flags, const Location& location,
           {"candidate", fs::absolute(candidate).string()},
           {"precision", flags.precision},
           {"mode", flags.mode},
-          {"interprets", location.interprets},
+          {"interprets", device.interprets},
           {"random_seed", *flags.random_seed},
           {"baselines", timed ? baselines : json::array()},
           {"budget_ms", flags.timing_ms},
@@ -123,18 +123,18 @@ class Evaluator {
       const auto boxed = check_has_sandbox("--untrusted-problem");
       if (!boxed) return std::unexpected(boxed.error());
     }
-    auto location = choose_location(flags);
-    if (!location) return std::unexpected(location.error());
+    auto device = choose_device(flags);
+    if (!device) return std::unexpected(device.error());
     const auto installation = ready_installation(common);
     if (!installation) return std::unexpected(installation.error());
     auto folder = TemporaryFolder::make("weft-eval-");
     if (!folder) return std::unexpected(folder.error());
-    const OracleOptions options = oracle_options(flags, *location, *folder);
+    const OracleOptions options = oracle_options(flags, *device, *folder);
     std::error_code ignored;
     fs::create_directories(options.scratch, ignored);
     fs::create_directories(options.problems, ignored);
     return std::unique_ptr<Evaluator>(
-        new Evaluator(flags, std::move(*location), std::move(*folder),
+        new Evaluator(flags, std::move(*device), std::move(*folder),
                       oracle_command(*installation, options)));
   }
 
@@ -143,7 +143,7 @@ class Evaluator {
     if (!oracle) return std::unexpected(oracle.error());
     const std::int64_t wall_ms =
         kReferenceMs + flags_.timing_ms + kCallsMax * flags_.call_ms;
-    auto asked = question(flags_, location_, candidate);
+    auto asked = question(flags_, device_, candidate);
     if (flags_.untrusted_problem) {
       const auto shown = show_files(asked);
       if (!shown) return std::unexpected(shown.error());
@@ -168,10 +168,10 @@ class Evaluator {
   }
 
  private:
-  Evaluator(const EvalFlags& flags, Location location, TemporaryFolder folder,
+  Evaluator(const EvalFlags& flags, EvalDevice device, TemporaryFolder folder,
             LineCommand command)
       : flags_(flags),
-        location_(std::move(location)),
+        device_(std::move(device)),
         folder_(std::move(folder)),
         command_(std::move(command)) {}
 
@@ -200,7 +200,7 @@ class Evaluator {
   }
 
   const EvalFlags& flags_;
-  const Location location_;
+  const EvalDevice device_;
   const TemporaryFolder folder_;
   const LineCommand command_;
   std::mutex mutex_;  // guards what follows

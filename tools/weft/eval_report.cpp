@@ -5,32 +5,26 @@
 
 #include "messages/shown_text.hpp"
 #include "tools/weft/envelope_format.hpp"
+#include "tools/weft/formatted.hpp"
 
 namespace weft {
 namespace {
 
 using nlohmann::json;
 
-template <class... Values>
-std::string text(const char* format, Values... values) {
-  char buffer[256];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
-
-void line(const char* what, const std::string& answer) {
-  std::printf("  %-10s %s\n", what, terminal_line(answer).c_str());
+void line(const char* what, const std::string& value) {
+  std::printf("  %-10s %s\n", what, terminal_line(value).c_str());
 }
 
 std::string milliseconds(const json& times) {
-  return text("%.3f ms (%.3f to %.3f)", times.value("median_us", 0.0) / 1e3,
-              times.value("p10_us", 0.0) / 1e3,
-              times.value("p90_us", 0.0) / 1e3);
+  return formatted(
+      "%.3f ms (%.3f to %.3f)", times.value("median_us", 0.0) / 1e3,
+      times.value("p10_us", 0.0) / 1e3, times.value("p90_us", 0.0) / 1e3);
 }
 
 std::string speedup(const json& over) {
-  return text("%.2f (%.2f to %.2f)", over.value("ratio", 0.0),
-              over.value("low", 0.0), over.value("high", 0.0));
+  return formatted("%.2f (%.2f to %.2f)", over.value("ratio", 0.0),
+                   over.value("low", 0.0), over.value("high", 0.0));
 }
 
 /// "zeros rejected, stale NOT rejected".
@@ -68,13 +62,13 @@ void show_timing(const json& timing) {
                         speedup(timing["over_compile"]));
   }
   if (const json row = timing.value("back_to_back", json()); row.is_object()) {
-    std::string answer;
+    std::string parts;
     for (const auto& [party, us] : row["us"].items()) {
-      answer += (answer.empty() ? "" : ", ") + party +
-                text(" %.3f ms", us.get<double>() / 1000);
+      parts += (parts.empty() ? "" : ", ") + party +
+               formatted(" %.3f ms", us.get<double>() / 1000);
     }
     line("in a row",
-         std::to_string(row.value("calls", 0)) + " calls, each: " + answer);
+         std::to_string(row.value("calls", 0)) + " calls, each: " + parts);
   } else if (const auto why = timing.value("not_back_to_back", "");
              !why.empty()) {
     line("in a row", "not timed: " + why);
@@ -105,8 +99,8 @@ void show_kernelbench(const json& found) {
   if (outcome.empty()) return;
   line("KernelBench",
        word(outcome, found.value("reason", "")) +
-           text(" (KernelBench's rule, %d draws, %.0e)",
-                found.value("draws", 0), found.value("tolerance", 0.0)));
+           formatted(" (KernelBench's rule, %d draws, %.0e)",
+                     found.value("draws", 0), found.value("tolerance", 0.0)));
   const std::string compiled = found.value("compiled", "");
   if (compiled.empty()) return;
   line("", "torch.compile's: " +
@@ -129,10 +123,10 @@ void show(const std::string& name, const json& evaluation) {
     std::printf("%s: accepted\n", name.c_str());
   }
   line("checked",
-       text("%d cases, error %.2e, allowed %.2e, framework's %.2e",
-            verdict.value("cases", 0), verdict.value("max_error", 0.0),
-            verdict.value("tolerance", 0.0),
-            verdict.value("framework_error", 0.0)));
+       formatted("%d cases, error %.2e, allowed %.2e, framework's %.2e",
+                 verdict.value("cases", 0), verdict.value("max_error", 0.0),
+                 verdict.value("tolerance", 0.0),
+                 verdict.value("framework_error", 0.0)));
   show_mismatches(verdict);
   if (evaluation.value("accepted", false)) line("controls", controls(verdict));
   line("random seed",

@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 
+#include "tools/weft/earlier_flags.hpp"
 #include "tools/weft/run_flags.hpp"
 #include "tools/weft/run_python_driver.hpp"
 
@@ -25,15 +27,23 @@ std::string names_of(const CLI::App& app) {
   return names;
 }
 
-/// "timing_ms=300" as it would be typed: "--timing-ms=300".
+/// "timing_ms=300" as it would be typed: "--timing-ms=300". An earlier name of
+/// a setting becomes its name of today.
 Result<std::string> as_flag(const CLI::App& app, const std::string& setting) {
   const auto equals = setting.find('=');
   if (equals == std::string::npos || equals == 0) {
     return fail(ErrorCode::wrong_input,
                 "'" + setting + "' is no setting: it is NAME=VALUE");
   }
-  std::string name = setting.substr(0, equals);
-  std::ranges::replace(name, '_', '-');
+  std::string given = setting.substr(0, equals);
+  std::ranges::replace(given, '_', '-');
+  const std::string word =
+      with_current_flags({"--" + given + setting.substr(equals)},
+                         [](const std::string& line) {
+                           std::fprintf(stderr, "weft: %s\n", line.c_str());
+                         })
+          .front();
+  const std::string name = word.substr(2, word.find('=') - 2);
   if (std::ranges::find(kFixed, name) != std::end(kFixed)) {
     return fail(ErrorCode::wrong_input,
                 "'" + name +
@@ -44,7 +54,7 @@ Result<std::string> as_flag(const CLI::App& app, const std::string& setting) {
     return fail(ErrorCode::wrong_input, "there is no setting '" + name +
                                             "': there are " + names_of(app));
   }
-  return "--" + name + "=" + setting.substr(equals + 1);
+  return word;
 }
 
 }  // namespace

@@ -69,9 +69,7 @@ Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
         make_hello(installation, weft_version(), !start.machine.gpus.empty());
     const MachineFacts facts = facts_of(own);
     options.start.device_class =
-        start.machine.gpus.empty()
-            ? processor_class(facts, start.options.target)
-            : gpu_class(facts, start.machine.gpus.front());
+        class_of(facts, start.machine.gpus, start.options.target);
   }
   options.silence_ms = static_cast<std::int64_t>(flags.silence_s * 1000);
   options.heartbeat_ms =

@@ -47,8 +47,8 @@ class StopAfter {
 };
 
 /// Whether a language model may still be asked: one is among the seeds, and not
-/// all subgraphs have their verdicts, those of the near cut among them where
-/// that is being searched.
+/// all subgraphs have their verdicts, those of the eager-contractions partition
+/// among them where that is being searched.
 Result<bool> may_ask_model(const Journal& journal, const RunOptions& options) {
   if (std::ranges::find(options.seeds, kLlmSource) == options.seeds.end()) {
     return false;

@@ -8,7 +8,6 @@
 #include "messages/shown_text.hpp"
 #include "runtime/bus/lobby.hpp"
 #include "runtime/bus/membership.hpp"
-#include "runtime/sandbox/gpu.hpp"
 #include "tools/weft/run_machine.hpp"
 #include "tools/weft/version.hpp"
 
@@ -24,9 +23,8 @@ std::int64_t silence_ms(const ListenFlags& listen) {
 
 MachineFacts own_facts(const Installation& installation,
                        const Machine& machine) {
-  wire::Hello hello = make_hello(installation, weft_version(), false);
-  hello.driver = machine.gpus.empty() ? "" : list_gpus().driver_version;
-  MachineFacts facts = facts_of(hello);
+  MachineFacts facts =
+      facts_of(make_hello(installation, weft_version(), !machine.gpus.empty()));
   facts.machine = machine;
   return facts;
 }
@@ -44,9 +42,7 @@ Result<RunClass> own_class(const Installation& installation,
   RunClass found;
   found.machine = std::move(*machine);
   const MachineFacts facts = own_facts(installation, found.machine);
-  found.device_class = found.machine.gpus.empty()
-                           ? processor_class(facts, options.target)
-                           : gpu_class(facts, found.machine.gpus.front());
+  found.device_class = class_of(facts, found.machine.gpus, options.target);
   found.head_can = {capability::capture, capability::judge};
   found.head_cores = found.machine.cores;
   return found;
@@ -67,12 +63,12 @@ std::vector<TimingClass> classes_of(const std::vector<wire::Hello>& nodes,
   return timing_classes(facts, target);
 }
 
-/// What was measured on that GPU of a node.
+/// Measurements of that GPU of a node.
 std::map<std::string, double> numbers_of(const std::vector<wire::Hello>& nodes,
                                          const Gpu& gpu) {
   for (const wire::Hello& hello : nodes) {
     for (const wire::Device& device : hello.devices) {
-      if (device.facts == gpu) return device.numbers;
+      if (device.facts == gpu) return believed_numbers(device);
     }
   }
   return {};
@@ -110,7 +106,9 @@ Result<RunClass> settle_class(const CommonFlags& common,
     options = std::move(of_head);
     return own;
   }
-  if (listen.endpoint.empty()) {
+  // Nodes cannot make up for a wrong flag.
+  const bool is_wrong = !own && own.error().code == ErrorCode::wrong_input;
+  if (is_wrong || listen.endpoint.empty()) {
     if (!own) return own;
     return fail(ErrorCode::wrong_input, "--classes " + listen.classes +
                                             ": this machine is " +
@@ -161,15 +159,11 @@ Result<RunClass> settle_class(const CommonFlags& common,
   if (!found.machine.gpus.empty()) shorten_timing(options);
   const Machine here = describe_machine();
   MachineFacts facts = own_facts(installation, here);
-  facts.only = {"capture", "build"};
+  facts.only = {capability::capture};
+  if (!listen.no_local) facts.only.push_back("build");
   found.head_can =
       machine_capabilities(facts, found.device_class, options.target);
   found.head_cores = here.cores;
-  if (listen.no_local) {
-    std::erase_if(found.head_can, [](const std::string& name) {
-      return name != capability::capture;
-    });
-  }
   return found;
 }
 

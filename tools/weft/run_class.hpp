@@ -24,7 +24,8 @@ struct RunClass {
 /// Settles the target "auto" in `options`, too. The head's own class, unless
 /// `listen.classes` names another or the head cannot judge; then that of most
 /// devices among the nodes that come. `listen.endpoint` gets the port that was
-/// bound. An error: what the head lacks, when nobody may join.
+/// bound. The error says what the head lacks if nodes may not
+/// join.
 Result<RunClass> settle_class(const CommonFlags& common,
                               const Installation& installation,
                               ListenFlags& listen, RunOptions& options,

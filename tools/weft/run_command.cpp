@@ -173,7 +173,7 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags,
                   "the name of " + shown + " is not UTF-8: rename it");
     }
   }
-  // Whoever describes a problem has it tried here.
+  // A described problem is tried on this machine.
   const bool may_lack_torch =
       !flags.listen.endpoint.empty() && flags.describe.empty();
   auto installation = ready_installation(common, !may_lack_torch);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "compiler/choices/choices.hpp"
 #include "compiler/graph/symbolic_shapes.hpp"
 #include "compiler/targets.hpp"
+#include "messages/earlier_names.hpp"
 #include "runtime/store/library.hpp"
 #include "tools/weft/number_range.hpp"
 
@@ -39,6 +41,17 @@ std::string check_seed_source(const std::string& name) {
          "' (try: library,compiler,inductor,llm)";
 }
 
+/// Today's word for a rule; an earlier one is reported once.
+std::string rule_now(const std::string& given) {
+  const std::string now(earlier::value_now("accept", given));
+  static bool is_said = false;
+  if (now != given && !std::exchange(is_said, true)) {
+    std::fprintf(stderr, "weft: --accept %s is called --accept %s now\n",
+                 given.c_str(), now.c_str());
+  }
+  return now;
+}
+
 /// "1", or "2:1".
 std::optional<SymbolicDim> parse_dim(std::string_view text) {
   const std::size_t colon = text.find(':');
@@ -57,28 +70,28 @@ std::string check_dim(const std::string& text) {
 /// Those of --dynamic-dim, after that of --dynamic-batch.
 void set_symbolic_dims(RunOptions& options,
                        const std::vector<std::string>& dims) {
-  std::vector<SymbolicDim> locations;
-  if (options.dynamic_batch) locations.emplace_back();
+  std::vector<SymbolicDim> symbols;
+  if (options.dynamic_batch) symbols.emplace_back();
   for (const std::string& text : dims) {
     const SymbolicDim symbol = parse_dim(text).value();
-    if (std::ranges::find(locations, symbol) != locations.end()) {
+    if (std::ranges::find(symbols, symbol) != symbols.end()) {
       throw CLI::ValidationError("--dynamic-dim",
                                  size_flag(symbol) +
                                      " is there twice: each dimension "
                                      "is a symbol once");
     }
-    locations.push_back(symbol);
+    symbols.push_back(symbol);
   }
-  if (locations.size() > kSymbolsMax) {
+  if (symbols.size() > kSymbolsMax) {
     throw CLI::ValidationError("--dynamic-dim",
                                "two sizes can be symbols, and these are " +
-                                   std::to_string(locations.size()) +
+                                   std::to_string(symbols.size()) +
                                    ": leave out those that stay as they are");
   }
   options.dynamic_batch = true;
-  options.dynamic_input = locations.front().input;
-  options.dynamic_dim = locations.front().dim;
-  options.dynamic_more.assign(locations.begin() + 1, locations.end());
+  options.dynamic_input = symbols.front().input;
+  options.dynamic_dim = symbols.front().dim;
+  options.dynamic_more.assign(symbols.begin() + 1, symbols.end());
 }
 
 /// What is built, and by which rules.
@@ -106,6 +119,7 @@ Options add_subject(CLI::App& app, RunOptions& options) {
              "The rule that the module must meet: weft's, KernelBench's "
              "own (near to eager), or a module for each if they differ "
              "(run: weft; bench: both)")
+          ->transform(rule_now)
           ->check(CLI::IsMember({"weft", "kernelbench", "both"})),
       app.add_option("--rounding", options.rounding,
                      "Between operators: as eager, or free to fuse them")

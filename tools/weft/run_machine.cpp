@@ -30,8 +30,8 @@ Result<void> check_without_gpu(const RunOptions& options,
 
 }  // namespace
 
-/// A GPU's events tell in a fraction of the time what a processor's clock does.
-/// What was asked for stays.
+/// Events of a GPU need a fraction of the time that a processor's clock needs.
+/// Durations that the user chose stay.
 void shorten_timing(RunOptions& options) {
   constexpr std::int64_t gpu_timing_ms = 300;
   constexpr std::int64_t gpu_final_timing_ms = 1'500;

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <set>
 
+#include "config/earlier_settings.hpp"
 #include "config/folder_settings.hpp"
 #include "messages/shown_text.hpp"
 #include "runtime/sandbox/secret_variables.hpp"
-#include "tools/weft/earlier_flags.hpp"
 #include "tools/weft/envelope_format.hpp"
 
 namespace weft {
@@ -90,8 +90,9 @@ void reject_unknown_variables(const CLI::App& verb,
   std::set<std::string> known;
   for (const std::string& name : setting_names(verb)) {
     known.insert(variable_of(section + "." + name));
-    const std::string before = earlier_setting(section + "." + name);
-    if (!before.empty()) known.insert(variable_of(before));
+  }
+  for (const EarlierSetting& earlier : kEarlierSettings) {
+    known.insert(variable_of(earlier.before));
   }
   const std::string start = variable_of(section + ".");
   for (char** at = environ; *at != nullptr; ++at) {
@@ -105,9 +106,9 @@ void reject_unknown_variables(const CLI::App& verb,
 
 /// Settings are loaded more than once in a command.
 void say_once(const std::vector<std::string>& remarks) {
-  static std::set<std::string> output;
+  static std::set<std::string> said_before;
   for (const std::string& remark : remarks) {
-    if (!output.insert(remark).second) continue;
+    if (!said_before.insert(remark).second) continue;
     std::fprintf(stderr, "weft: %s\n", terminal_line(remark).c_str());
   }
 }
@@ -120,17 +121,17 @@ bool is_lower_budget(const CLI::Option& option, const std::string& name,
   return is_lower(setting, typed);
 }
 
-/// A setting that is given by the name that it had before.
-void take_earlier_name(Settings& settings, const std::string& name) {
-  const std::string before = earlier_setting(name);
-  if (before.empty()) return;
-  take_environment(settings, before, &process_environment);
-  auto given = settings.extract(before);
-  if (given.empty()) return;
-  say_once(
-      {given.mapped().origin + ": " + before + " is called " + name + " now"});
-  given.key() = name;
-  settings.insert(std::move(given));
+/// Variables of the environment by the settings' earlier names.
+void take_earlier_variables(Settings& settings) {
+  for (const EarlierSetting& earlier : kEarlierSettings) {
+    Settings given;
+    take_environment(given, std::string(earlier.before), &process_environment);
+    for (auto& [before, setting] : given) {
+      say_once({setting.origin + ": " + before + " is called " +
+                std::string(earlier.now) + " now"});
+      settings[std::string(earlier.now)] = std::move(setting);
+    }
+  }
 }
 
 }  // namespace
@@ -143,9 +144,7 @@ Result<LoadedSettings> load_settings(
       read_settings(settings_files(environment, named.value_or("")), remarks);
   say_once(remarks);
   if (!settings) return std::unexpected(settings.error());
-  for (const std::string& name : renamed_settings()) {
-    take_earlier_name(*settings, name);
-  }
+  take_earlier_variables(*settings);
   for (const auto& [name, setting] : *settings) {
     if (name.starts_with("run.") || name.starts_with("llm.")) continue;
     return fail(ErrorCode::wrong_input,

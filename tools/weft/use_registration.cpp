@@ -207,7 +207,7 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
                  "Begin those again that are not verified")
       ->excludes(all);
   auto run_flags = add_run_flags(*bench, flags.options);
-  static bool is_untrusted = false;  // its runs are told
+  static bool is_untrusted = false;  // Passed on to its runs.
   run_flags.push_back(add_untrusted(*bench, is_untrusted));
   const auto listen_flags = add_listen(*bench, flags.listen);
   run_flags.insert(run_flags.end(), listen_flags.begin(), listen_flags.end());

@@ -6,6 +6,7 @@
 
 #include "actors/llm/calls.hpp"
 #include "messages/shown_text.hpp"
+#include "tools/weft/formatted.hpp"
 
 namespace weft {
 namespace {
@@ -15,14 +16,8 @@ using nlohmann::json;
 /// A wait that a person would notice.
 constexpr std::int64_t kNoticedUs = 1'000'000;
 
-std::string number(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 std::string seconds(std::int64_t us) {
-  return number("%.1f s", static_cast<double>(us) / 1e6);
+  return formatted("%.1f s", static_cast<double>(us) / 1e6);
 }
 
 std::int64_t median(std::vector<std::int64_t> values) {

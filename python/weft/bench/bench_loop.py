@@ -23,6 +23,8 @@ from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, \
 from weft.problem import network
 
 _TICK_S = 0.05
+#: Of bench.json and the results next to it. 2: fields are called `kernelbench…`.
+_FORMAT = 2
 #: Results are written while the bench goes on, but not all the time.
 _WRITE_EVERY_S = 5.0
 _DEATHS_MAX = 2
@@ -342,6 +344,9 @@ def _open_sessions(settings: dict[str, Any]) -> list[list[float]]:
     that lie there were had under other conditions."""
     told = records.read_json(os.path.join(settings["out"], "bench.json"))
     if told and not settings["rerun"]:
+        if told.get("format") != _FORMAT:
+            raise Refused(f"{settings['out']} holds a bench of another weft: choose "
+                          "another --out, or begin again with --rerun")
         told.setdefault("beside", "")  # of older ones
         for name in ("folder", "beside", "target", "gpu", "run_flags"):
             if told.get(name) != settings[name]:
@@ -357,7 +362,7 @@ def _open_sessions(settings: dict[str, Any]) -> list[list[float]]:
 
 def _save_sessions(settings: dict[str, Any], sessions: list[list[float]]) -> None:
     names = ("version", "folder", "beside", "target", "gpu", "timed", "run_flags")
-    told = {"format": 1, **{name: settings[name] for name in names},
+    told = {"format": _FORMAT, **{name: settings[name] for name in names},
             "sessions": sessions}
     records.write_atomically(os.path.join(settings["out"], "bench.json"),
                              json.dumps(told, indent=1) + "\n")

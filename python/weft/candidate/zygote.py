@@ -229,8 +229,8 @@ class Zygote:
 
     def wake(self, line: bytes) -> None:
         """Lets it go on, with that order, if it stood still until now."""
-        if self.child is None:  # its end was said, and was not read yet
-            return
+        if self.child is None or not self.is_running:
+            return  # its job has ended; that was said, and was not read yet
         if self.is_frozen and (self.take_change()
                                or self.child.work.went_on()):
             self.end("woken")
@@ -333,8 +333,7 @@ class Zygote:
                     pass
 
     def watch_memory(self) -> None:
-        if self.child is None:
-            return
+        assert self.child is not None  # one runs
         used = process.resident_bytes(self.child.pid)
         if not self.is_private:
             pids = []

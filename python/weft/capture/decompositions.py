@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-    from torch.library import Library
+    from torch import library as torch_library
 
 # By operator name, all overloads. Core ATen keeps convolution, embedding,
 # addmm, mm, bmm, _softmax, native_layer_norm and their like by itself.
@@ -77,7 +77,7 @@ SHIELDED = ("dropout", "alpha_dropout", "feature_dropout",
             "feature_alpha_dropout")
 SHIELD = "weft_capture"
 
-_shield: Library | None = None
+_shield: torch_library.Library | None = None
 #: Operators of define_kept() → the ATen operators that they stand for.
 _kept: dict[Any, Any] = {}
 
@@ -294,16 +294,16 @@ def define_kept(operator: Any, signature: str, made: Callable[..., Any],
     return defined
 
 
-def define_shield() -> Library:
+def define_shield() -> torch_library.Library:
     """Declares the shield operators once; they only ever run on fakes."""
     global _shield
     if _shield is not None:
         return _shield
     import torch
-    from torch import library
+    from torch import library as torch_library
 
     # Module-level: the operators vanish with the library object.
-    _shield = library.Library(SHIELD, "DEF")
+    _shield = torch_library.Library(SHIELD, "DEF")
     for name in SHIELDED:
         _shield.define(f"{name}(Tensor input, float p, bool train) -> Tensor",
                        tags=(torch.Tag.nondeterministic_seeded,))

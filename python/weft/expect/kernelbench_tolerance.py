@@ -38,7 +38,7 @@ class NotJudged(Exception):
 
 @dataclass
 class NearEager:
-    """messages/effects.hpp's."""
+    """KernelBenchVerdict of messages/effects.hpp."""
 
     outcome: str = ""
     reason: str = ""

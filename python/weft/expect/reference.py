@@ -120,7 +120,7 @@ def _check_names(graph: dict[str, Any]) -> None:
     known = set()
     for node in graph["nodes"]:
         name = node.get("name") if isinstance(node, dict) else None
-        if name is None or not _is_name(name) or name == "torch" or name.startswith("op_aten"):
+        if not _is_name(name) or name == "torch" or name.startswith("op_aten"):
             raise BadGraph(f"a node is named {name!r:.100}")
         if node.get("kind") == "call":
             for key in node.get("kwargs") or ():

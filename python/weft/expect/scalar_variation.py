@@ -22,7 +22,8 @@ from weft.problem.widen import FLOATING
 from weft.expect.summed_terms import TermsTrace
 
 if TYPE_CHECKING:
-    from weft.judge.whole_model import ModelCase, WholeModel
+    from weft.judge.model_case import ModelCase
+    from weft.judge.whole_model import WholeModel
 
 #: So many arguments are looked at, each alone; of more, whichever the seed says.
 NUMBERS_MAX = 6

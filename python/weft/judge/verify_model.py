@@ -102,14 +102,7 @@ def check_model(slot: Slot, keeper: ArenaKeeper, whole: WholeModel, job: dict[st
         if not verdict.reason:  # the first again: a race, or hidden state
             generator = whole.device.generator(whole.seed)
             first = first or whole.case("given", generator)
-            following = None if whole.is_large else _following(whole, first)
-            if following is not None and _may_be_held(whole):
-                _hold_first(slot, whole, first, limits, verdict, following[1])
-        if not verdict.reason and first is not None:
-            _run_case(slot, whole, first, limits, verdict)
-        if not verdict.reason and first is not None and following is not None:
-            _run_next(slot, whole, first, limits, verdict, following)
-        following = None
+            _run_again(slot, whole, first, limits, verdict)
         if whole.is_large:
             first = None  # it takes the room that the next ones need
         if not verdict.reason:  # last: a candidate's process may end by it
@@ -127,6 +120,18 @@ def check_model(slot: Slot, keeper: ArenaKeeper, whole: WholeModel, job: dict[st
             verdict.kind = "not_discriminating"
     verdict.wall_ms = (time.perf_counter() - start) * 1000
     return verdict
+
+
+def _run_again(slot: Slot, whole: WholeModel, first: ModelCase, limits: Limits,
+               verdict: Verdict) -> None:
+    """Runs the first case once more, and a call after it."""
+    following = None if whole.is_large else _following(whole, first)
+    if following is not None and _may_be_held(whole):
+        _hold_first(slot, whole, first, limits, verdict, following[1])
+    if not verdict.reason:
+        _run_case(slot, whole, first, limits, verdict)
+    if not verdict.reason and following is not None:
+        _run_next(slot, whole, first, limits, verdict, following)
 
 
 def builds_when_called(job: dict[str, Any]) -> bool:

@@ -463,8 +463,8 @@ class Oracle:
     ) -> tuple[Callable[[], Bench], tuple[Any, ...]]:
         """(what makes the model's bench, its key)."""
         path = os.path.abspath(request["problem"])
-        return (lambda: time_model.ModelBench(whole, path),
-                ("model", *(self.whole_key or ())))
+        assert self.whole_key is not None  # whole() has set it
+        return lambda: time_model.ModelBench(whole, path), ("model", *self.whole_key)
 
     def prepare_model(self, request: dict[str, Any]) -> dict[str, Any]:
         """What `time_model` will need: above all torch.compile, which goes on
@@ -488,7 +488,9 @@ class Oracle:
             key = (file.read(), request.get("random_seed", 0), exactness,
                    request.get("mode", "as-is"))
         if self.whole_key != key:
-            self._whole = None  # two large models at once are one too many
+            # Two large models at once are one too many. A key without its model
+            # would stand for no model.
+            self.whole_key, self._whole = None, None
             precision.apply(exactness)
             made = whole_model.WholeModel(
                 request["problem"], *key[1:3], self.device, key[3])

@@ -85,7 +85,7 @@ class TooBusy(Exception):
 
 
 class BaselineLost(Exception):
-    """The trusted side of the comparison died."""
+    """The trusted side of the comparison died, or has no inputs."""
 
 
 def _why_hidden(found: UntimedWork) -> str:
@@ -111,17 +111,7 @@ def ask_baseline(baseline: Slot, **fields: Any) -> tuple[dict[str, Any], float]:
 
 
 class Rounds:
-    """Times one candidate on a bench, which knows what a call is:
-
-    `refresh` puts new data in place, `call_candidate` and `call_baseline` make
-    one timed call (the latter after `call_empty`, but on a device), `examine`
-    compares what the candidate left, `calls` says
-    how often one message runs the code, `warm_rounds` how many rounds are not
-    counted, `baseline_rested` whether the baseline gave its memory up since it
-    was last called, `has_rows` whether `back_to_back` makes calls without a pause
-    (back_to_back.py), `trusts_events` whether no code of a candidate's runs in
-    the process that reads a device's events.
-    """
+    """Times one candidate on a Bench (bench.py), which knows what a call is."""
 
     untimed_work_slack_s = OFF_CLOCK_SLACK_S
 

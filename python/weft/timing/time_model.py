@@ -12,7 +12,7 @@ import torch
 from weft.expect import inputs, perturbed_runs
 from weft.device.trace_spans import lap
 from weft.timing.bench import Bench
-from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS,
+from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS, BaselineLost,
                                 ask_baseline)
 from weft.timing.untimed_work import (Message, UntimedWork, untimed_work,
                                       untimed_work_by)
@@ -164,8 +164,8 @@ class ModelBench(Bench):
             1 << 30, (1,), generator=generator, device=generator.device))
         leaves = self._fresh(generator, self._draws)
         if leaves is None:
-            raise CandidateFailed("failed", "get_inputs() gives tensors of another form "
-                                  "each time: timing needs the same form for each call")
+            raise BaselineLost("get_inputs() gives tensors of another form after another "
+                               "seed: timing needs one form for all calls")
         self._case = (leaves, base.state)
         kept = leaves + base.state
         self._kept = [t.reshape(-1) for t in kept]
