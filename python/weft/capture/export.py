@@ -106,7 +106,7 @@ def prepared_exporter() -> Iterator[None]:
     with torch.no_grad(), contextlib.redirect_stdout(quiet), \
             contextlib.redirect_stderr(quiet), \
             decompositions.shapes_of_lstm(), data_as_detach(), \
-            covariances(), \
+            covariances(), combinations(), \
             buffers_written_once(), without_value_checks(), \
             state_named_once():
         yield
@@ -161,6 +161,13 @@ def covariances() -> contextlib.AbstractContextManager[Any]:
     from weft.capture.covariance import Covariances
 
     return Covariances()
+
+
+def combinations() -> contextlib.AbstractContextManager[Any]:
+    """Within it, torch.combinations is a call that the exporter can follow."""
+    from weft.capture.combinations import Combinations
+
+    return Combinations()
 
 
 @contextlib.contextmanager
