@@ -6,9 +6,10 @@ lowers, leaves to the framework, or computes otherwise.
         [--samples N | --cases-max N] [--gradients] [--processes N]
         [--cases FILE] [OPERATOR ...]
 
-Targets: cpu (built here), triton (in Triton's interpreter), cuda (the kernels'
-text, run on the host), gpu and gpu-cuda (Triton's and CUDA's kernels on this
-machine's GPU). Wants the code generators' test programs in build/. Exits with 1
+Targets: capture (no kernels: the whole capture, compared with eager), cpu (built
+here), triton (in Triton's interpreter), cuda (the kernels' text, run on the host),
+gpu and gpu-cuda (Triton's and CUDA's kernels on this machine's GPU). All but the
+first want the code generators' test programs in build/. Exits with 1
 where something differs, crashes or is refused with an error of Python's own.
 """
 
@@ -23,8 +24,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, "tests", "python"),
                 os.path.join(ROOT, "python")]
 
-OUTCOMES = ("lowered", "framework", "differs", "refused", "internal", "crashed")
-TARGETS = ("cpu", "triton", "cuda", "gpu", "gpu-cuda")
+OUTCOMES = ("captured", "lowered", "framework", "differs", "refused", "internal", "crashed")
+TARGETS = ("capture", "cpu", "triton", "cuda", "gpu", "gpu-cuda")
 #: Of a process: what one of them leaves broken spoils no others.
 OPERATORS_AT_ONCE = 12
 
@@ -82,6 +83,10 @@ def outcomes_of(target, name, operators, samples, threads, gradients, cases_max)
              for case in opinfo_cases.cases_of(op, dtype, samples,
                                                gradients=gradients,
                                                cases_max=cases_max)]
+    if target == "capture":
+        import opinfo_capture
+
+        return opinfo_capture.outcomes(cases, opinfo_cases.copy_of)
     return opinfo_cases.outcomes(opinfo_cases.variant_of(target), cases)
 
 
@@ -92,14 +97,15 @@ def append_cases(path, target, dtype, found):
                                    "outcome": outcome, "reason": reason}) + "\n")
 
 
-def names_of(name, wanted):
+def names_of(target, name, wanted):
     """Of the operators that take that type; some are there twice."""
     import torch
 
     import opinfo_cases
 
-    return list(dict.fromkeys(
-        op.name for op in opinfo_cases.operators(getattr(torch, name), wanted)))
+    left_out = opinfo_cases.LEFT_OUT if target != "capture" else ()
+    return list(dict.fromkeys(op.name for op in opinfo_cases.operators(
+        getattr(torch, name), wanted, left_out)))
 
 
 def main():
@@ -116,7 +122,7 @@ def main():
     with multiprocessing.get_context("spawn").Pool(
             options.processes, maxtasksperchild=1) as pool:
         for name in options.dtypes.split(","):
-            names = names_of(name, set(options.operators) or None)
+            names = names_of(options.target, name, set(options.operators) or None)
             parts = [names[i:i + OPERATORS_AT_ONCE]
                      for i in range(0, len(names), OPERATORS_AT_ONCE)]
             parts = [pool.apply_async(outcomes_of, (

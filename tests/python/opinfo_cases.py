@@ -50,12 +50,12 @@ PRODUCTS = ("addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "einsum", "inn
 Case = collections.namedtuple("Case", "name function inputs")
 
 
-def operators(dtype, wanted=None):
+def operators(dtype, wanted=None, left_out=LEFT_OUT):
     for op in op_db:
         name = op.name
         if wanted is not None and name not in wanted:
             continue
-        if wanted is None and name.startswith(LEFT_OUT):
+        if wanted is None and name.startswith(left_out):
             continue
         if dtype in op.supported_dtypes("cpu"):
             yield op
