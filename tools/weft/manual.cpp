@@ -226,6 +226,7 @@ std::string manual_text(const CLI::App& app, const std::string& format) {
     return page.out.str();
   }
   if (format == "operators") return operators_text();
+  if (format == "settings") return settings_text(app);
   MarkdownPage page;
   write_manual(page, root);
   return page.out.str();
