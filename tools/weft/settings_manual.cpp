@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-/// What `may_lie_in_folder` says of a setting, by values that it may depend on.
+/// Answers of `may_lie_in_folder` for the values that they may depend on.
 std::string_view rule_of_folder(const std::string& name) {
   const auto may = [&name](const std::string& value) {
     return may_lie_in_folder(name, {Setting::Kind::text, {value}, "", true});
@@ -58,19 +58,14 @@ std::string settings_text(const CLI::App& app) {
   const CommandText& run =
       *std::ranges::find(tree.commands, "weft run", &CommandText::path);
   std::ostringstream out;
-  out << "## Settings of a run\n\nSection `[run]`.\n\n| setting | default | "
-         "folder | "
-         "meaning |\n|---|---|---|---|\n";
+  out << "## Settings of a run\n\nSection `[run]`: the flags of [`weft "
+         "run`](command-line.md#weft-run), which says what they mean.\n\n"
+         "| setting | default | folder |\n|---|---|---|\n";
   for (const std::string& name : setting_names(*app.get_subcommand("run"))) {
     const OptionText& option = option_of(run, name);
     out << "| " << code(name) << " | "
         << (option.value.empty() ? "false" : option.default_value) << " | "
-        << rule_of_folder("run." + name) << " | "
-        << markdown_line(option.description);
-    for (const std::string& value : option.values) {
-      out << (&value == &option.values.front() ? ": " : ", ") << code(value);
-    }
-    out << " |\n";
+        << rule_of_folder("run." + name) << " |\n";
   }
   out << "\n## Settings of a language model\n\nSection `[llm.NAME]`, one for "
          "each provider.\n\n| setting | "
