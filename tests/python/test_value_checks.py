@@ -10,6 +10,7 @@ from capture_case import CaptureTest, simple
 from torch import nn
 from torch.nn import functional
 
+from weft.backend.graphs import call_structure, exported_module
 from weft.capture import capture, value_checks
 
 LAYERS = {
@@ -76,6 +77,14 @@ class Masks(CaptureTest):
             part=part_of("TransformerEncoder"), mask=CAUSAL,
             call="self.part(x, nn.Transformer.generate_square_subsequent_mask("
             "x.shape[1]))"))
+
+    def test_the_user_s_module_is_captured(self) -> None:
+        part = nn.TransformerEncoder(nn.TransformerEncoderLayer(
+            16, 2, 32, batch_first=True), 2).eval()
+        mask = nn.Transformer.generate_square_subsequent_mask(6)
+        call = call_structure.flatten(((torch.randn(2, 6, 16),), {"mask": mask}))
+        _, module = exported_module.capture(part, call, [])
+        self.assertIn("scaled_dot_product_attention", str(module.graph))
 
     def test_the_model_s_own_look_is_refused(self) -> None:
         reply = capture.reply_of(self.write(simple(
