@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ class Request:
     keywords: dict[str, Any]
     settings: dict[str, Any]  # of Inductor, where they are not its defaults
     role: str  # "inference", "forward", "backward"
+    #: Seconds that Inductor took to compile it.
+    compile_s: float = 0.0
 
     @property
     def static_inputs(self) -> frozenset[int]:
@@ -94,8 +97,10 @@ def compile_graph(graph_module: fx.GraphModule, example_inputs: Sequence[Any],
         role = ("backward" if keywords.get("is_backward") else
                 "inference" if keywords.get("is_inference") else "forward")
         request = Request(kept, list(fakes), dict(keywords), _settings(), role)
+        begin = time.monotonic()
         with _labelled():
             compiled = compile_fx_inner(module, fakes, **keywords)
+        request.compile_s = time.monotonic() - begin
         if not hasattr(compiled, "current_callable"):
             log.info("Inductor's code of this PyTorch cannot be exchanged")
             return compiled

@@ -38,10 +38,13 @@ from weft.regions.regions import (
 
 #: Regions of one program that are searched, at most.
 REGIONS_MAX = 12
-#: Devices on which each region is searched separately. On an H200 (2026-11-29), all
-#: regions of a decoder were searched together four times. Two searches found nothing, in
-#: 30 and 55 s. After the other two the program hung; the cause is not known.
-SEARCHED_ALONE = ("cuda",)
+#: Seconds of a search that end before the first kernel is built, and seconds for each
+#: region's kernels, by device. On an H200 with 8 cores and nothing beside the search, a
+#: region's two kernels were checked and timed in 3 to 5 s (2026-11-30).
+START_S, REGION_S = {"cuda": 10.0, "cpu": 8.0}, {"cuda": 4.0, "cpu": 4.0}
+#: A kernel that alone takes so many times as long as the incumbent's code in the program
+#: is not tried in it.
+TRIED_MAX = 1.25
 #: A region that takes a smaller part of the program's time is not worth a search.
 SHARE_MIN = 0.01
 #: The least budget of one region's own search, in seconds. On an H200 with 16 cores, four
@@ -60,6 +63,8 @@ class Found:
     summary: str = ""
     path: str = ""
     kernel: "RegionKernel | None" = None
+    #: Seconds that the region's kernels take, timed alone; 0: not known.
+    seconds: float = 0.0
 
 
 class RegionKernel:
@@ -132,6 +137,21 @@ class Candidate:
     def group(self) -> RegionGroup:
         return self.time.group
 
+    def expected_gain_s(self) -> float:
+        """Seconds of a call that the kernels save, by their own timing."""
+        assert self.found
+        return self.time.seconds - self.found.seconds * len(self.group.regions)
+
+    def why_not_tried(self) -> str:
+        """"" unless the kernels alone take much longer than the incumbent's code."""
+        assert self.found
+        count = len(self.group.regions)
+        incumbent_s = self.time.seconds / count
+        if self.found.seconds <= TRIED_MAX * incumbent_s:
+            return ""
+        return (f"its kernels take {self.found.seconds * 1e6:.1f} µs, where Inductor's "
+                f"code takes {incumbent_s * 1e6:.1f} µs in the program")
+
     def operators(self) -> list[tuple[Region, Extracted, torch._ops.OpOverload]]:
         """The argument of with_inserted() for all regions of the group."""
         assert self.found and self.found.kernel and self.source
@@ -189,6 +209,16 @@ def _position(node: fx.Node) -> int:
     return list(node.graph.find_nodes(op="placeholder")).index(node)
 
 
+def searched_together(candidates: Sequence[Candidate], budget_s: float,
+                      kind: str) -> list[Candidate]:
+    """The candidates for which one search of `budget_s` has time, on a device of this
+    kind: two at least."""
+    count = max(2, int((budget_s - START_S[kind]) / REGION_S[kind]))
+    for one in candidates[count:]:
+        one.state, one.reason = "none", "there is no time for it (budget_s)"
+    return list(candidates[:count])
+
+
 def budgets_s(count: int, whole_s: float, at_once: int,
               least_s: float) -> list[float]:
     """The budgets of `count` regions, in the order of their searches. All are equal,
@@ -213,17 +243,18 @@ def combined_of(candidates: Sequence[Candidate],
 
 
 def search_together(candidates: Sequence[Candidate], problem: Combined,
-                    options: Options, ends: threading.Event,
+                    options: Options, budget_s: float, ends: threading.Event,
                     on_failure: Callable[[str], None]) -> list[Found | None]:
-    """One search for all of these regions, by the whole budget: processes start once.
-    None for a region whose statements cannot be taken out of the module that was found.
-    Raises what a search does."""
-    asked = _asked(options, options.budget_s)
-    outcome = search.found(problem.source, asked, ends)
+    """One search for all of these regions: processes start once. None for a region whose
+    statements cannot be taken out of the module that was found. Raises what a search
+    does."""
+    asked = _asked(options, budget_s)
+    outcome = search.found(problem.source, asked, ends, times_module=False)
     if not outcome.has_kernels:
         return [Found(outcome.reason, outcome.summary, outcome.path)] * len(candidates)
     text = composed_module.text_of(outcome.path)
     loaded = composed_module.loaded(outcome.path)
+    seconds = search.kernel_seconds(outcome.path)
     results: list[Found | None] = []
     for one, arguments, places in zip(candidates, problem.arguments, problem.results):
         try:
@@ -239,7 +270,8 @@ def search_together(candidates: Sequence[Candidate], problem: Combined,
                               on_failure)
         if outcome.from_store:
             rechecks.begin(kernel, module, options)
-        results.append(Found("", outcome.summary, outcome.path, kernel))
+        results.append(Found("", outcome.summary, outcome.path, kernel, sum(
+            seconds.get(subgraph, 0.0) for subgraph in module.subgraphs)))
     return results
 
 
@@ -258,7 +290,7 @@ def search_one(candidate: Candidate, options: Options, budget_s: float,
     assert candidate.source
     asked = _asked(options, budget_s)
     try:
-        outcome = search.found(candidate.source, asked, ends)
+        outcome = search.found(candidate.source, asked, ends, times_module=False)
         if not outcome.has_kernels:
             return Found(outcome.reason, outcome.summary, outcome.path)
         composed = ComposedModule(candidate.source, outcome.path)
@@ -266,7 +298,8 @@ def search_one(candidate: Candidate, options: Options, budget_s: float,
                               candidate.extracted[0].module, on_failure)
         if outcome.from_store:
             rechecks.begin(kernel, composed, options)
-        return Found("", outcome.summary, outcome.path, kernel)
+        return Found("", outcome.summary, outcome.path, kernel,
+                     sum(search.kernel_seconds(outcome.path).values()))
     except search.SearchFailed as error:
         return Found(str(error))
     except Exception as error:
