@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -73,9 +74,29 @@ class Request:
         settings = dict(self.settings)
         if not cuda_graphs:
             settings["triton.cudagraphs"] = False
+        _shorten_operator_texts()
         with (tracing, config.patch(settings), _labelled(),
               _tracing_in(self.fakes), torch.no_grad()):
             return compile_fx_inner(made, list(self.fakes), **keywords)
+
+
+@functools.cache
+def _shorten_operator_texts() -> None:
+    """Before torch 2.13 Inductor writes out an operator that it meets for the first time,
+    for a log that nobody reads: its arguments, and the arguments of whatever computes
+    these. Of a chain of inserted operators that text grows exponentially: it took minutes
+    for seven layers of a decoder. From here on the text has the arguments' types alone."""
+    if torch.__version__ < (2, 13):  # type: ignore[operator]  # it compares with tuples
+        from torch._inductor import exc
+
+        exc.OperatorIssue.operator_str = staticmethod(operator_text)
+
+
+def operator_text(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """A call of an operator that Inductor does not know, in a few lines."""
+    return "\n".join([f"target: {target}", *(
+        f"{name}: {type(one).__name__}"
+        for name, one in [*enumerate(args), *kwargs.items()])])
 
 
 def _may_write(node: fx.Node) -> bool:

@@ -38,13 +38,13 @@ from weft.regions.regions import (
 
 #: Regions of one program that are searched, at most.
 REGIONS_MAX = 12
-#: Seconds of a search that end before the first kernel is built, and seconds for each
-#: region's kernels, by device. On an H200 with 8 cores and nothing beside the search, a
-#: region's two kernels were checked and timed in 3 to 5 s (2026-11-30).
-START_S, REGION_S = {"cuda": 10.0, "cpu": 8.0}, {"cuda": 4.0, "cpu": 4.0}
+#: Seconds of a search beside its kernels, and seconds for two kernels of a region, by
+#: device. On an H200 with 8 cores: 8 s, and 1.3 s (2026-11-30).
+START_S, REGION_S = {"cuda": 10.0, "cpu": 8.0}, {"cuda": 2.0, "cpu": 4.0}
 #: A kernel that alone takes so many times as long as the incumbent's code in the program
-#: is not tried in it.
-TRIED_MAX = 1.25
+#: is not tried in it. The events that time a kernel alone see its launch, too: kernels
+#: that do nearly nothing took 4.1 to 4.5 µs (H200, 2026-11-30).
+TRIED_MAX, LAUNCH_S = 1.25, 4e-6
 #: A region that takes a smaller part of the program's time is not worth a search.
 SHARE_MIN = 0.01
 #: The least budget of one region's own search, in seconds. On an H200 with 16 cores, four
@@ -139,17 +139,19 @@ class Candidate:
 
     def expected_gain_s(self) -> float:
         """Seconds of a call that the kernels save, by their own timing."""
+        return self.time.seconds - self.kernel_s() * len(self.group.regions)
+
+    def kernel_s(self) -> float:
+        """Seconds of one call of the kernels on the device, by their own timing."""
         assert self.found
-        return self.time.seconds - self.found.seconds * len(self.group.regions)
+        return max(0.0, self.found.seconds - LAUNCH_S)
 
     def why_not_tried(self) -> str:
         """"" unless the kernels alone take much longer than the incumbent's code."""
-        assert self.found
-        count = len(self.group.regions)
-        incumbent_s = self.time.seconds / count
-        if self.found.seconds <= TRIED_MAX * incumbent_s:
+        incumbent_s = self.time.seconds / len(self.group.regions)
+        if self.kernel_s() <= TRIED_MAX * incumbent_s:
             return ""
-        return (f"its kernels take {self.found.seconds * 1e6:.1f} µs, where Inductor's "
+        return (f"its kernels take {self.kernel_s() * 1e6:.1f} µs, where Inductor's "
                 f"code takes {incumbent_s * 1e6:.1f} µs in the program")
 
     def operators(self) -> list[tuple[Region, Extracted, torch._ops.OpOverload]]:

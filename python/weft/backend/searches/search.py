@@ -34,8 +34,9 @@ LOAD_SHARE, LOAD_S = 0.05, 0.5
 LATE_SHARE, LATE_S = 0.08, 4.0
 #: To end a search that was stopped.
 END_S = 0.7
-#: Kernels tried for a subgraph, by the seconds that there are.
-VARIANTS = ((60, 2), (180, 4), (float("inf"), 6))
+#: Kernels tried for a subgraph, by the seconds that there are; the run itself limits
+#: them where the program times the module.
+VARIANTS, VARIANTS_MAX = ((60, 2), (180, 4)), 6
 #: A run takes Inductor's code for each subgraph besides, where its budget times
 #: the cores is so much: PyTorch's compiler and what is built of its code took 6
 #: to 7 s of a core a subgraph (2026-11-26), and must not take what our own
@@ -264,7 +265,8 @@ def _words(options: Options, any_size: Any, budget_s: float,
                            limits[1])))
 
     variants = options.variants or next(
-        count for seconds, count in VARIANTS if options.budget_s < seconds)
+        (count for seconds, count in VARIANTS
+         if times_module and options.budget_s < seconds), VARIANTS_MAX)
     words = ["--target", options.target, "--variants", str(int(variants)),
              "--budget-s", f"{budget_s:.1f}",
              "--timing-ms", share(TIMING_SHARE if times_module else BRIEF_SHARE, TIMING_MS),
