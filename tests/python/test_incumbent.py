@@ -1,6 +1,8 @@
 """Inductor's code for whole graphs, and kernels of ours in it, region by region."""
 
+import os
 import re
+import tempfile
 import threading
 import time
 import unittest
@@ -12,7 +14,12 @@ from torch import nn
 
 import weft
 from weft.backend.implementations import incumbent, program_timing
-from weft.backend.searches import improvement, region_module, region_search
+from weft.backend.searches import (
+    improvement,
+    machine_facts,
+    region_module,
+    region_search,
+)
 from weft.backend.implementations.program_timing import Arguments, Comparison, copied, timed
 from weft.backend.searches.whole_program import Step, WholeProgram
 
@@ -366,6 +373,41 @@ class Verified(unittest.TestCase):
         self.assertEqual(self.tried([one], until=time.monotonic() - 1), [])
         self.assertEqual((one.state, one.reason), (
             "verified", "there was no time to try it in the program (budget_s)"))
+
+
+class MachineFacts(unittest.TestCase):
+    """What is measured once on a machine with a GPU."""
+
+    def setUp(self):
+        machine_facts._forget()
+        self.addCleanup(machine_facts._forget)
+        self.started = []
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.enterContext(mock.patch.dict(os.environ, {"XDG_CACHE_HOME": self.folder}))
+        self.enterContext(mock.patch.object(
+            machine_facts.weft_process, "run",
+            lambda words, limit_s: self.started.append(words) or (0, "")))
+
+    def begin(self, *inputs):
+        machine_facts.begin(inputs, weft.backend.options.Options())
+        machine_facts.wait(10.0)
+
+    def on_gpu(self):
+        return mock.Mock(spec=torch.Tensor, is_cuda=True)
+
+    def test_once_in_a_process(self):
+        self.begin(torch.ones(2), self.on_gpu())
+        self.begin(self.on_gpu())
+        self.assertEqual(self.started, [["doctor"]])
+
+    def test_not_for_a_cpu_nor_where_it_is_known(self):
+        self.begin(torch.ones(2), 3)
+        os.makedirs(os.path.join(self.folder, "weft"))
+        with open(os.path.join(self.folder, "weft", "gpu-GPU-1-580.1-torch"
+                               f"{torch.__version__}-probe2.json"), "w"):
+            pass
+        self.begin(self.on_gpu())
+        self.assertEqual(self.started, [])
 
 
 COMPOSED = """

@@ -89,7 +89,8 @@ def _shorten_operator_texts() -> None:
     if torch.__version__ < (2, 13):  # type: ignore[operator]  # it compares with tuples
         from torch._inductor import exc
 
-        exc.OperatorIssue.operator_str = staticmethod(operator_text)
+        exc.OperatorIssue.operator_str = staticmethod(  # type: ignore[method-assign]
+            operator_text)
 
 
 def operator_text(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str:

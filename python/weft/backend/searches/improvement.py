@@ -28,7 +28,7 @@ from weft.backend.implementations import (
 from weft.backend.implementations.incumbent import Compiled, Request
 from weft.backend.implementations.program_timing import Arguments, Comparison, compared
 from weft.backend.options import Options, log, told
-from weft.backend.searches import region_search
+from weft.backend.searches import machine_facts, region_search
 from weft.backend.searches.background_verification import rechecks
 from weft.backend.searches.region_module import Combined
 from weft.backend.searches.region_search import Candidate
@@ -314,12 +314,16 @@ class Improvement:
         """One search for all; one for each that it could not give an answer for, if
         time is left."""
         self._until = time.monotonic() + self._options.budget_s
+        search_until = time.monotonic() + self._search_s()
+        machine_facts.wait(self._search_s() / 2)
         if self._combined is not None:
-            candidates = self._search_together(self._combined, self._together)
+            candidates = self._search_together(
+                self._combined, self._together, search_until - time.monotonic())
         self._search_each(candidates)
 
     def _search_together(self, problem: Combined,
-                         candidates: list[Candidate]) -> list[Candidate]:
+                         candidates: list[Candidate],
+                         budget_s: float) -> list[Candidate]:
         """Those that are still without an answer."""
         with _turns.turn():
             self._live()
@@ -327,7 +331,7 @@ class Improvement:
                 one.state = "searching"
             try:
                 found = region_search.search_together(
-                    candidates, problem, self._options, self._search_s(), _ends,
+                    candidates, problem, self._options, budget_s, _ends,
                     self._on_failure)
             except Exception as error:
                 log.info("the search of all regions failed: %s", told(error))

@@ -2,6 +2,7 @@
 the region's graph."""
 
 import dataclasses
+import operator
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,6 +34,7 @@ from weft.regions.regions import (
     Role,
     base_of,
     has_few_rows,
+    is_attention,
     role_of,
 )
 
@@ -190,6 +192,10 @@ def write_source(candidate: Candidate, values: Sequence[Any],
     """Gives the candidate its problem file, of the values of the region's inputs; or
     the reason why it has none. `static`: positions of the graph's parameters."""
     one = extracted(candidate.group.first, is_summed=True)
+    if any(map(_is_random_state, one.results)):
+        candidate.state = "none"
+        candidate.reason = "attention's random state does not depend on its inputs"
+        return
     state = {i: "parameter" for i, node in enumerate(one.inputs)
              if _position(base_of(node)) in static}
     if len(state) == len(one.inputs):
@@ -202,6 +208,13 @@ def write_source(candidate: Candidate, values: Sequence[Any],
         candidate.state = "none"
         candidate.reason = internal_error("the region could not be written down "
                                           f"({told(error)})")
+
+
+def _is_random_state(node: fx.Node) -> bool:
+    """Whether it is the seed or offset that attention gives beside its result."""
+    source = node.args[0] if node.target is operator.getitem else None
+    return (isinstance(source, fx.Node) and is_attention(source)
+            and not node.meta["val"].is_floating_point())
 
 
 def _position(node: fx.Node) -> int:
