@@ -3,16 +3,19 @@ several layouts, some with special numbers, as pieces of a model; a table of wha
 lowers, leaves to the framework, or computes otherwise.
 
     benchmarks/opinfo.py [--target cpu] [--dtypes float32,int64] [--out FILE]
-        [--samples N] [--gradients] [--processes N] [OPERATOR ...]
+        [--samples N | --cases-max N] [--gradients] [--processes N]
+        [--cases FILE] [OPERATOR ...]
 
-Targets: cpu (built here), triton (in Triton's interpreter), cuda (the kernels'
-text, run on the host), gpu and gpu-cuda (Triton's and CUDA's kernels on this
-machine's GPU). Wants the code generators' test programs in build/. Exits with 1
-where something differs.
+Targets: capture (no kernels: the whole capture, compared with eager), cpu (built
+here), triton (in Triton's interpreter), cuda (the kernels' text, run on the host),
+gpu and gpu-cuda (Triton's and CUDA's kernels on this machine's GPU). All but the
+first want the code generators' test programs in build/. Exits with 1
+where something differs, crashes or is refused with an error of Python's own.
 """
 
 import argparse
 import collections
+import json
 import multiprocessing
 import os
 import sys
@@ -21,8 +24,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, "tests", "python"),
                 os.path.join(ROOT, "python")]
 
-OUTCOMES = ("lowered", "framework", "differs", "refused", "crashed")
-TARGETS = ("cpu", "triton", "cuda", "gpu", "gpu-cuda")
+OUTCOMES = ("captured", "lowered", "framework", "differs", "refused", "internal", "crashed")
+TARGETS = ("capture", "cpu", "triton", "cuda", "gpu", "gpu-cuda")
 #: Of a process: what one of them leaves broken spoils no others.
 OPERATORS_AT_ONCE = 12
 
@@ -38,10 +41,14 @@ def arguments():
     parser.add_argument("--samples", type=int,
                         help="of an operator, at most (all, and each again with "
                         "gaps between its elements and with its channels last)")
+    parser.add_argument("--cases-max", type=int,
+                        help="of an operator: samples in all layouts, evenly chosen")
     parser.add_argument("--gradients", action="store_true",
                         help="the operators' derivatives instead")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", help="the table, as Markdown")
+    parser.add_argument("--cases", metavar="FILE",
+                        help="append a JSON line for each case when its part ends")
     return parser.parse_args()
 
 
@@ -51,7 +58,7 @@ def table(dtype, found):
     lines = [f"## {dtype}", "",
              "| " + " | ".join(OUTCOMES) + " |", "|---" * len(OUTCOMES) + "|",
              "| " + " | ".join(str(counts[o]) for o in OUTCOMES) + " |", ""]
-    for outcome in ("differs", "crashed", "refused", "framework"):
+    for outcome in ("differs", "crashed", "internal", "refused", "framework"):
         names = collections.defaultdict(set)
         for name, got, reason in found:
             if got == outcome:
@@ -64,7 +71,7 @@ def table(dtype, found):
     return "\n".join(lines)
 
 
-def outcomes_of(target, name, operators, samples, threads, gradients):
+def outcomes_of(target, name, operators, samples, threads, gradients, cases_max):
     """(case, outcome, reason) of those operators' samples of one type."""
     import torch
 
@@ -74,18 +81,31 @@ def outcomes_of(target, name, operators, samples, threads, gradients):
     dtype = getattr(torch, name)
     cases = [case for op in opinfo_cases.operators(dtype, set(operators))
              for case in opinfo_cases.cases_of(op, dtype, samples,
-                                               gradients=gradients)]
+                                               gradients=gradients,
+                                               cases_max=cases_max)]
+    if target == "capture":
+        import opinfo_capture
+
+        return opinfo_capture.outcomes(cases, opinfo_cases.copy_of)
     return opinfo_cases.outcomes(opinfo_cases.variant_of(target), cases)
 
 
-def names_of(name, wanted):
+def append_cases(path, target, dtype, found):
+    with open(path, "a", encoding="utf-8") as file:
+        for case, outcome, reason in found:
+            file.write(json.dumps({"target": target, "dtype": dtype, "case": case,
+                                   "outcome": outcome, "reason": reason}) + "\n")
+
+
+def names_of(target, name, wanted):
     """Of the operators that take that type; some are there twice."""
     import torch
 
     import opinfo_cases
 
-    return list(dict.fromkeys(
-        op.name for op in opinfo_cases.operators(getattr(torch, name), wanted)))
+    left_out = opinfo_cases.LEFT_OUT if target != "capture" else ()
+    return list(dict.fromkeys(op.name for op in opinfo_cases.operators(
+        getattr(torch, name), wanted, left_out)))
 
 
 def main():
@@ -102,19 +122,22 @@ def main():
     with multiprocessing.get_context("spawn").Pool(
             options.processes, maxtasksperchild=1) as pool:
         for name in options.dtypes.split(","):
-            names = names_of(name, set(options.operators) or None)
+            names = names_of(options.target, name, set(options.operators) or None)
             parts = [names[i:i + OPERATORS_AT_ONCE]
                      for i in range(0, len(names), OPERATORS_AT_ONCE)]
             parts = [pool.apply_async(outcomes_of, (
                 options.target, name, part, options.samples, threads,
-                options.gradients))
+                options.gradients, options.cases_max))
                 for part in parts]
             found = []
             for number, part in enumerate(parts, 1):
-                found += part.get()
+                ended = part.get()
+                found += ended
+                if options.cases:
+                    append_cases(options.cases, options.target, name, ended)
                 print(f"{name}: {number} of {len(parts)} parts",
                       file=sys.stderr, flush=True)
-            differing += sum(outcome in ("differs", "crashed")
+            differing += sum(outcome in ("differs", "crashed", "internal")
                              for _, outcome, _ in found)
             text.append(table(name, found))
             print(text[-1], flush=True)

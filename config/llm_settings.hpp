@@ -10,11 +10,12 @@
 
 namespace weft {
 
-/// A setting of a provider's section; docs/reference/settings.md has the same
-/// table.
+/// A setting of a provider's section. docs/reference/settings.md is written
+/// from it.
 struct LlmSettingSpec {
   std::string_view name;  ///< "limits.calls_at_once"
   Setting::Kind kind = Setting::Kind::text;
+  std::string default_value;  ///< for people; empty: none
   std::string_view help;
 };
 const std::vector<LlmSettingSpec>& llm_setting_specs();

@@ -7,7 +7,8 @@ generator whole. What becomes of it:
     lowered    there is code, and it gives what eager gives
     framework  the target has no code for it: weft leaves it to the framework
     differs    there is code, and it does not
-    refused    the exporter does not take it
+    refused    capture does not take it, and says why in a sentence
+    internal   capture does not take it, with an error of Python's own
     crashed    the code generator ended without an answer
 """
 
@@ -17,6 +18,7 @@ import os
 import subprocess
 import tempfile
 import traceback
+import types
 import warnings
 
 import torch
@@ -25,6 +27,8 @@ from torch.utils import _pytree
 
 import backward_cases
 import captured_cases
+from weft.capture import export as capture_export
+from weft.problem.problem import ProblemError
 
 #: What draws numbers, depends on the memory that it is given, or is no model's.
 LEFT_OUT = ("rand", "normal", "bernoulli", "multinomial", "dropout", "uniform",
@@ -46,20 +50,21 @@ PRODUCTS = ("addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "einsum", "inn
 Case = collections.namedtuple("Case", "name function inputs")
 
 
-def operators(dtype, wanted=None):
+def operators(dtype, wanted=None, left_out=LEFT_OUT):
     for op in op_db:
         name = op.name
         if wanted is not None and name not in wanted:
             continue
-        if wanted is None and name.startswith(LEFT_OUT):
+        if wanted is None and name.startswith(left_out):
             continue
         if dtype in op.supported_dtypes("cpu"):
             yield op
 
 
-def samples_of(op, dtype, samples_max):
+def samples_of(op, dtype, samples_max, cases_max=None):
     """(label, sample) of so many, evenly chosen; None: of all, and each again with
-    gaps between its elements, and with its channels last."""
+    gaps between its elements, and with its channels last: of these `cases_max`,
+    evenly chosen."""
     samples = list(op.sample_inputs("cpu", dtype, requires_grad=False))
     if samples_max is not None:
         step = max(1, len(samples) // samples_max)
@@ -70,6 +75,8 @@ def samples_of(op, dtype, samples_max):
         last = sample.transform(channels_last)
         if not same_layouts(last, sample):
             found.append((f"{number}+last", last))
+    if cases_max is not None and len(found) > cases_max:
+        found = [found[i * len(found) // cases_max] for i in range(cases_max)]
     return found
 
 
@@ -88,7 +95,8 @@ def same_layouts(one, other):
     return strides[0] == strides[1]
 
 
-def cases_of(op, dtype, samples_max=3, specials=True, gradients=False):
+def cases_of(op, dtype, samples_max=3, specials=True, gradients=False,
+             cases_max=None):
     """Some of the operator's samples (samples_of), as functions of their tensors;
     with `gradients`, their derivatives instead."""
     torch.manual_seed(1)
@@ -96,7 +104,7 @@ def cases_of(op, dtype, samples_max=3, specials=True, gradients=False):
     if gradients and not (op.supports_autograd and dtype.is_floating_point):
         return cases
     try:
-        samples = samples_of(op, dtype, samples_max)
+        samples = samples_of(op, dtype, samples_max, cases_max)
     except Exception:  # it is PyTorch's own, and not of this build
         return cases
     for number, sample in samples:
@@ -176,7 +184,7 @@ def is_fit(case, takes_empty=False):
             or t.layout != torch.strided for t in case.inputs):
         return False
     try:
-        first, again = (case.function(*[t.clone() for t in case.inputs])
+        first, again = (case.function(*map(copy_of, case.inputs))
                         for _ in range(2))
     except Exception:  # some of their samples are meant to fail
         return False
@@ -186,18 +194,34 @@ def is_fit(case, takes_empty=False):
         for t, u in zip(first, again))
 
 
+def copy_of(tensor):
+    """With the same strides, gaps between its elements included."""
+    storage = tensor.untyped_storage().clone()
+    return tensor.new_empty(0).set_(storage, tensor.storage_offset(), tensor.shape,
+                                    tensor.stride())
+
+
 def graphs_of(cases):
-    """For each its graph, or why there is none; one by one where they fail
-    together."""
+    """For each its graph, or why_refused(); one by one where they fail together."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), capture_export.prepared_exporter():
             warnings.simplefilter("ignore")
             return captured_cases.graphs_of(cases)
     except Exception as error:
         if len(cases) == 1:
-            return [traceback.format_exception_only(error)[0].strip()]
+            return [why_refused(error)]
         half = len(cases) // 2
         return graphs_of(cases[:half]) + graphs_of(cases[half:])
+
+
+def why_refused(error):
+    """(outcome, the message that capture gives the user)."""
+    if isinstance(error, ProblemError):
+        return "refused", error.message
+    problem = types.SimpleNamespace(path=__file__, name="case")
+    message = capture_export.explained(problem, error).message
+    return ("internal" if capture_export.is_internal(error) else "refused",
+            message)
 
 
 def judge(case, got):
@@ -251,10 +275,10 @@ def outcomes(variant, cases, batch=6):
     for start in range(0, len(cases), batch):
         part = cases[start:start + batch]
         captured += list(zip(part, graphs_of(part)))
-    found = [(case.name, "refused", graph) for case, graph in captured
-             if isinstance(graph, str)]
+    found = [(case.name, *graph) for case, graph in captured
+             if isinstance(graph, tuple)]
     captured = [(case, graph) for case, graph in captured
-                if not isinstance(graph, str)]
+                if not isinstance(graph, tuple)]
     answers = answers_of(variant, [graph for _, graph in captured])
     good = []
     for (case, graph), answer in zip(captured, answers):

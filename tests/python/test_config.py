@@ -67,6 +67,15 @@ class Config(unittest.TestCase):
         self.assertEqual(self.config("--seed=7")["run.random_seed"],
                          ("7", "--random-seed"))
 
+    def test_every_flag_of_run_is_a_setting_that_is_shown(self):
+        named = self.write("more.toml", '[run]\nlisten = "tcp://127.0.0.1:7070"\n'
+                           'node_seconds = 5\n')
+        config = self.config("--config", named)
+        self.assertEqual(config["run.listen"], ("tcp://127.0.0.1:7070", named + ":2"))
+        self.assertEqual(config["run.node_seconds"], ("5", named + ":3"))
+        self.write("weft.toml", "[run]\ntrain = true\n")
+        self.assertEqual(self.config()["run.train"], ("true", "weft.toml:2"))
+
     def test_lists_and_flags(self):
         self.write("weft.toml", '[run]\nseeds = ["compiler"]\nno_library = true\n'
                    "fast_sync = true\n")

@@ -47,6 +47,21 @@ class OpInfo(unittest.TestCase):
         lowered = sum(outcome == "lowered" for _, outcome, _ in found)
         self.assertGreaterEqual(lowered, lowered_min, found)
 
+    def test_the_whole_capture(self):
+        import opinfo_cases
+        import opinfo_capture
+
+        wanted = {"add", "clamp", "combinations", "cov", "floor_divide",
+                  "index_fill", "max", "native_group_norm", "sum", "where"}
+        for dtype in (torch.float32, torch.int32):
+            cases = [case for op in opinfo_cases.operators(dtype, wanted)
+                     for case in opinfo_cases.cases_of(op, dtype, None, cases_max=2)]
+            self.assertGreater(len(cases), 12)
+            for name, outcome, reason in opinfo_capture.outcomes(
+                    cases, opinfo_cases.copy_of):
+                with self.subTest(dtype=dtype, case=name):
+                    self.assertEqual(outcome, "captured", reason)
+
     def test_float32_on_the_processor(self):
         self.judge("cpu", torch.float32, OPERATORS, 2, 100)
 

@@ -68,7 +68,7 @@ void add_manual(CLI::App& app, int& code) {
       "manual", "Print the manual page, or the reference as Markdown");
   manual->add_option("format", format, "In which format")
       ->required()
-      ->check(CLI::IsMember({"man", "markdown", "operators"}));
+      ->check(CLI::IsMember({"man", "markdown", "operators", "settings"}));
   manual->callback([&app, print] { print(manual_text(app, format)); });
 }
 

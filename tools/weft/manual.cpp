@@ -62,13 +62,29 @@ std::string usage_of(const CommandText& command) {
 /// The options of a command without those of all commands.
 struct OwnOptions {
   std::vector<OptionText> own;
-  std::vector<std::string> of_run;  ///< names; `weft run` has these, too
+  std::vector<std::string> of_run;      ///< names; `weft run` has these, too
+  std::vector<std::string> not_of_run;  ///< `weft run` alone has these
 };
+
+/// Names of options that only `weft run` has.
+std::vector<std::string> lacking(const CommandText& main,
+                                 const CommandText& command) {
+  std::vector<std::string> names;
+  for (const OptionText& option : main.options) {
+    const bool is_here =
+        option.is_positional ||
+        std::ranges::find(command.options, option.names, &OptionText::names) !=
+            command.options.end();
+    if (!is_here) names.push_back(option.names.back());
+  }
+  return names;
+}
 
 OwnOptions own_options(const CommandText& root, const CommandText& command) {
   const auto& common = command_at(root, kPlainCommand).options;
   const auto& main = command_at(root, kMainCommand).options;
   OwnOptions result;
+  result.not_of_run = lacking(command_at(root, kMainCommand), command);
   for (const OptionText& option : command.options) {
     if (has_same(common, option)) continue;
     if (command.path != kMainCommand && has_same(main, option)) {
@@ -88,7 +104,9 @@ class Page {
   virtual void group(std::string_view title) = 0;
   virtual void command(const CommandText& command) = 0;
   virtual void options(const std::vector<OptionText>& options) = 0;
-  virtual void options_of_run(const std::vector<std::string>& names) = 0;
+  /// `text` lists the options that `weft run` has, too; not empty.
+  virtual void options_of_run(const std::string& text) = 0;
+  virtual std::string code(const std::string& text) = 0;
 
   std::ostringstream out;
 };
@@ -115,9 +133,11 @@ class MarkdownPage : public Page {
           << markdown_line(details_of(option)) << " |\n";
     }
   }
-  void options_of_run(const std::vector<std::string>& names) override {
-    if (names.empty()) return;
-    out << "\nAlso, as for `weft run`: `" << joined(names, "`, `") << "`.\n";
+  void options_of_run(const std::string& text) override {
+    out << '\n' << text << ".\n";
+  }
+  std::string code(const std::string& text) override {
+    return "`" + text + "`";
   }
 };
 
@@ -158,11 +178,10 @@ class ManPage : public Page {
           << troff(details_of(option)) << '\n';
     }
   }
-  void options_of_run(const std::vector<std::string>& names) override {
-    if (names.empty()) return;
-    out << ".PP\nAlso, as for weft run: " << troff(joined(names, ", "))
-        << ".\n";
+  void options_of_run(const std::string& text) override {
+    out << ".PP\n" << troff(text) << ".\n";
   }
+  std::string code(const std::string& text) override { return text; }
 };
 
 void write_command(Page& page, const CommandText& root,
@@ -170,7 +189,15 @@ void write_command(Page& page, const CommandText& root,
   page.command(command);
   const OwnOptions options = own_options(root, command);
   page.options(options.own);
-  page.options_of_run(options.of_run);
+  if (!options.of_run.empty()) {
+    const bool has_most = options.of_run.size() > options.not_of_run.size();
+    std::vector<std::string> names =
+        has_most ? options.not_of_run : options.of_run;
+    for (std::string& name : names) name = page.code(name);
+    page.options_of_run((has_most ? "Also all options of " : "Also, as for ") +
+                        page.code(std::string(kMainCommand)) +
+                        (has_most ? " except " : ": ") + joined(names, ", "));
+  }
   for (const CommandText& part : command.commands) {
     write_command(page, root, part);
   }
@@ -226,6 +253,7 @@ std::string manual_text(const CLI::App& app, const std::string& format) {
     return page.out.str();
   }
   if (format == "operators") return operators_text();
+  if (format == "settings") return settings_text(app);
   MarkdownPage page;
   write_manual(page, root);
   return page.out.str();

@@ -10,7 +10,12 @@ namespace weft {
 /// `shell` is bash, zsh or fish.
 std::string completion_script(const CLI::App& app, const std::string& shell);
 
-/// `format` is man, markdown, or operators: a page of what the compiler lowers.
+/// `format` is man, markdown, operators (a page of what the compiler lowers) or
+/// settings (the tables of the page about them).
 std::string manual_text(const CLI::App& app, const std::string& format);
+
+/// Tables of all settings: those of [run], from the flags of `weft run`, and
+/// those of [llm.NAME], from config/llm_settings.hpp.
+std::string settings_text(const CLI::App& app);
 
 }  // namespace weft

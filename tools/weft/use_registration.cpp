@@ -47,6 +47,20 @@ int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
                      : run_command(common, flags);
 }
 
+/// Settings of `weft run` that `bench` and `tune` lack. Returns --train.
+CLI::Option* add_run_alone(CLI::App& app, RunFlags& flags) {
+  auto* train = app.add_flag("--train", flags.train,
+                             "Kernels for the backward pass, too: a ModelNew "
+                             "that can be trained");
+  const auto listen_flags = add_listen(app, flags.listen);
+  for (CLI::Option* flag : listen_flags) train->excludes(flag);
+  app.add_option("--classes", flags.listen.classes,
+                 "Check and time on the device class whose name has this in "
+                 "it (default: the head's, else the one with most devices)")
+      ->needs(listen_flags.front());
+  return train;
+}
+
 }  // namespace
 
 void add_run(CLI::App& app, CommonFlags& common, int& code) {
@@ -74,16 +88,7 @@ void add_run(CLI::App& app, CommonFlags& common, int& code) {
   std::erase_if(passed, [](const CLI::Option* flag) {
     return flag->get_name() == "--mode" || flag->get_name() == "--budget-s";
   });
-  auto* train = run->add_flag("--train", flags.train,
-                              "Kernels for the backward pass, too: a ModelNew "
-                              "that can be trained")
-                    ->excludes(describe);
-  const auto listen_flags = add_listen(*run, flags.listen);
-  for (CLI::Option* flag : listen_flags) train->excludes(flag);
-  run->add_option("--classes", flags.listen.classes,
-                  "Check and time on the device class whose name has this in "
-                  "it (default: the head's, else the one with most devices)")
-      ->needs(listen_flags.front());
+  add_run_alone(*run, flags)->excludes(describe);
   run->parse_complete_callback([run, problem, describe, &common] {
     if (problem->count() + describe->count() == 0) {
       throw CLI::RequiredError("problem");
@@ -256,6 +261,7 @@ void add_config(CLI::App& app, CommonFlags& common, int& code) {
       "config", "Print the settings in force and where each was set");
   add_common(*config, common);
   add_settable(*config, flags);
+  add_run_alone(*config, flags);
   config->parse_complete_callback([config, &common] {
     for (const CLI::Option* option : config->get_options()) {
       if (option->count() > 0) typed.push_back(option->get_name());

@@ -1,5 +1,6 @@
 """torch.cov and torch.corrcoef for the exporter. It cannot follow eager's own, which
-compare a divisor with 0. Without weights the shape alone decides that comparison."""
+compare a sum of weights, and a divisor, with 0. The eager run has had the first
+comparison. The second is a clamp here; without weights, the shape alone decides it."""
 
 from __future__ import annotations
 
@@ -9,13 +10,26 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 
-def cov(self: torch.Tensor, *, correction: int = 1) -> torch.Tensor:
-    """The calls that torch.cov makes without weights."""
+def cov(self: torch.Tensor, *, correction: int = 1,
+        fweights: torch.Tensor | None = None,
+        aweights: torch.Tensor | None = None) -> torch.Tensor:
+    """The calls that torch.cov makes, without its checks of the weights' values."""
     rows = self.reshape(1, -1) if self.dim() < 2 else self
-    count = rows.shape[1]
-    rows = rows - (rows.sum(1) / count).unsqueeze(1)
-    products = torch.mm(rows, rows.t())
-    return torch.true_divide(products, max(count - correction, 0)).squeeze()
+    weights = fweights
+    if aweights is not None:
+        weights = aweights if weights is None else weights * aweights
+    if weights is None:
+        count = rows.shape[1]
+        rows = rows - (rows.sum(1) / count).unsqueeze(1)
+        products = torch.mm(rows, rows.t())
+        return torch.true_divide(products, max(count - correction, 0)).squeeze()
+    total = weights.sum()
+    rows = rows - ((rows * weights).sum(1) / total).unsqueeze(1)
+    divisor = total - correction
+    if aweights is not None and correction != 0:
+        divisor = total - correction * (weights * aweights).sum() / total
+    products = torch.mm(rows, (rows * weights).t())
+    return torch.true_divide(products, divisor.clamp(min=0)).squeeze()
 
 
 def corrcoef(self: torch.Tensor) -> torch.Tensor:
@@ -28,13 +42,9 @@ def corrcoef(self: torch.Tensor) -> torch.Tensor:
     return products.clamp(-1, 1)
 
 
-def _has_weights(kwargs: dict[str, Any]) -> bool:
-    return any(kwargs.get(name) is not None for name in ("fweights", "aweights"))
-
-
 class Covariances(TorchFunctionMode):
-    """Within it, both are the calls above. Eager's own are used with weights, and for
-    arguments other than matrices of real numbers."""
+    """Within it, both are the calls above. Eager's own are used for arguments other
+    than matrices of real numbers."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
@@ -44,10 +54,8 @@ class Covariances(TorchFunctionMode):
             given = (*args, kwargs.pop("input", None), kwargs.pop("self", None))
             tensor = next((one for one in given if isinstance(one, torch.Tensor)),
                           None)
-            if tensor is not None and tensor.dim() <= 2 \
-                    and tensor.is_floating_point() and not _has_weights(kwargs):
-                if is_cov:
-                    return cov(tensor, correction=kwargs.get("correction", 1))
-                return corrcoef(tensor)
+            if tensor is not None and tensor.dim() <= 2 and not (
+                    tensor.is_complex() or tensor.dtype == torch.bool):
+                return (cov if is_cov else corrcoef)(tensor, **kwargs)
             return function(tensor, **kwargs)
         return function(*args, **kwargs)

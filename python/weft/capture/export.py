@@ -84,18 +84,8 @@ def explaining(problem: Problem, model: torch.nn.Module,
                inputs: list[Any]) -> Iterator[None]:
     """Within it the exporter runs as capture needs it; what it raises becomes a
     ProblemError."""
-    import torch
-
-    # What the model prints was printed by its eager run already, and the
-    # exporter prints its graph before some of its errors.
-    quiet = io.StringIO()
     try:
-        with torch.no_grad(), contextlib.redirect_stdout(quiet), \
-                contextlib.redirect_stderr(quiet), \
-                decompositions.shapes_of_lstm(), data_as_detach(), \
-                covariances(), \
-                buffers_written_once(), without_value_checks(), \
-                state_named_once():
+        with prepared_exporter():
             yield
     except KeyboardInterrupt:
         raise
@@ -103,6 +93,23 @@ def explaining(problem: Problem, model: torch.nn.Module,
         if SHARED_IS_WRITTEN in str(error):
             raise shared_is_written(problem, model, inputs) from error
         raise explained(problem, error) from error
+
+
+@contextlib.contextmanager
+def prepared_exporter() -> Iterator[None]:
+    """Within it the exporter follows what capture takes, and prints nothing."""
+    import torch
+
+    # What the model prints was printed by its eager run already, and the
+    # exporter prints its graph before some of its errors.
+    quiet = io.StringIO()
+    with torch.no_grad(), contextlib.redirect_stdout(quiet), \
+            contextlib.redirect_stderr(quiet), \
+            decompositions.shapes_of_lstm(), data_as_detach(), \
+            covariances(), combinations(), \
+            buffers_written_once(), without_value_checks(), \
+            state_named_once():
+        yield
 
 
 def shared_is_written(problem: Problem, model: torch.nn.Module,
@@ -154,6 +161,13 @@ def covariances() -> contextlib.AbstractContextManager[Any]:
     from weft.capture.covariance import Covariances
 
     return Covariances()
+
+
+def combinations() -> contextlib.AbstractContextManager[Any]:
+    """Within it, torch.combinations is a call that the exporter can follow."""
+    from weft.capture.combinations import Combinations
+
+    return Combinations()
 
 
 @contextlib.contextmanager

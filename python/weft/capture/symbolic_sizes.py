@@ -8,13 +8,11 @@ as symbols, says what the model asks of them.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.capture import decompositions, export
+from weft.capture import export
 from weft.problem.problem import Problem, ProblemError
 from weft.problem.sentences import first_sentence
 
@@ -38,18 +36,12 @@ def check(problem: Problem, model: torch.nn.Module, inputs: list[Any]) -> None:
 
     symbols = {size: torch.export.Dim(name, min=2)
                for name, size in zip(NAMES, sizes_of(problem) or ())}
-    quiet = io.StringIO()
     try:
         shapes = _shapes(problem, symbols, inputs)
         named = pytree.tree_leaves(shapes)
         if not all(symbol in named for symbol in symbols.values()):
             raise refusal(problem, "no input has the size as a dimension")
-        with torch.no_grad(), contextlib.redirect_stdout(quiet), \
-                contextlib.redirect_stderr(quiet), \
-                decompositions.shapes_of_lstm(), export.data_as_detach(), \
-                export.covariances(), \
-                export.buffers_written_once(), export.without_value_checks(), \
-                export.state_named_once():
+        with export.prepared_exporter():
             torch.export.export(model, tuple(inputs), strict=False,
                                 dynamic_shapes=shapes)
     except (KeyboardInterrupt, ProblemError):
