@@ -42,7 +42,7 @@ double gain_over(const Timing& timing, const Timing& other);
 /// Whether the best kernel is timed otherwise than each was.
 bool looks_longer(const RunOptions& options);
 
-/// Of the best seed, where it is timed again.
+/// Time for the best seed, if it is timed again.
 std::int64_t last_timing_ms(const RunOptions& options);
 
 /// Beyond noise, and by more than 2 %.

@@ -360,7 +360,7 @@ class Verified(unittest.TestCase):
         self.assertEqual((one.state, one.reason), (
             "slower", "its kernels take 30.0 µs, where Inductor's code takes 20.0 µs "
             "in the program"))
-        # Of C++ kernels the time in the program is an estimate.
+        # The time of C++ kernels in the program is an estimate.
         self.assertEqual(len(self.tried([self.candidate(20, 30)], "cpu")), 1)
 
     def test_a_kernel_without_a_time_is_tried(self):
@@ -376,7 +376,7 @@ class Verified(unittest.TestCase):
 
 
 class MachineFacts(unittest.TestCase):
-    """What is measured once on a machine with a GPU."""
+    """One measurement for each machine with a GPU."""
 
     def setUp(self):
         machine_facts._forget()

@@ -137,7 +137,7 @@ def role_of(node: fx.Node) -> Role:
 
 
 def is_attention(node: fx.Node) -> bool:
-    """Whether it is one of the framework's attention operators."""
+    """Whether it is one of PyTorch's attention operators."""
     return operator_name(node).startswith(ATTENTION_PREFIX)
 
 

@@ -36,8 +36,8 @@ def begin(example_inputs: Sequence[Any], options: Options) -> None:
 
 
 def wait(limit_s: float) -> None:
-    """Blocks until a measurement that has begun is over. A search would measure the
-    same again beside it."""
+    """Blocks until a measurement that has begun is over. A search would repeat the
+    measurement concurrently."""
     done = _done
     if done is not None:
         done.wait(limit_s)
@@ -63,6 +63,6 @@ def _is_known() -> bool:
 
 
 def _forget() -> None:
-    """In a child process, in which nobody measures."""
+    """In a child process, which has no such thread."""
     global _lock, _done
     _lock, _done = threading.Lock(), None
