@@ -99,7 +99,8 @@ class Pages(unittest.TestCase):
         # Another default, another verdict, another operator: as if a source had changed.
         changes = {"settings.md": ("| `timing_ms` | 1500 |", "| `timing_ms` | 1501 |"),
                    "cheats.md": ("rejected: every element", "accepted: every element"),
-                   "operators.md": ("`silu`, ", "")}
+                   "operators.md": ("`silu`, ", ""),
+                   "tolerances.md": ("| 8 | 4 |", "| 8 | 5 |")}
         loader = importlib.machinery.SourceFileLoader(
             "tools_docs", os.path.join(ROOT, "tools", "docs"))
         spec = importlib.util.spec_from_loader("tools_docs", loader)
@@ -111,7 +112,7 @@ class Pages(unittest.TestCase):
             for name, (before, after) in changes.items():
                 path = os.path.join(reference, name)
                 text = text_of(path)
-                self.assertEqual(text.count(before), 1, before)
+                self.assertIn(before, text)
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text.replace(before, after))
             told = io.StringIO()
@@ -125,7 +126,8 @@ class Pages(unittest.TestCase):
                 self.assertEqual(tool.main(), 1)
             self.assertEqual(told.getvalue().splitlines(), [
                 f"docs: docs/reference/{name} is not up to date"
-                for name in ("operators.md", "settings.md", "cheats.md")])
+                for name in ("operators.md", "settings.md", "cheats.md",
+                             "tolerances.md")])
 
     def test_the_site_builds_without_a_warning(self):
         if importlib.util.find_spec("material") is None:

@@ -106,7 +106,7 @@ def prepared_exporter() -> Iterator[None]:
     with torch.no_grad(), contextlib.redirect_stdout(quiet), \
             contextlib.redirect_stderr(quiet), \
             decompositions.shapes_of_lstm(), data_as_detach(), \
-            covariances(), combinations(), \
+            covariances(), combinations(), ctc_losses(), \
             buffers_written_once(), without_value_checks(), \
             state_named_once():
         yield
@@ -163,11 +163,25 @@ def covariances() -> contextlib.AbstractContextManager[Any]:
     return Covariances()
 
 
+def without_value_checks() -> contextlib.AbstractContextManager[None]:
+    """Within it, PyTorch's own checks of values are left out."""
+    from weft.capture import value_checks
+
+    return value_checks.left_out()
+
+
 def combinations() -> contextlib.AbstractContextManager[Any]:
     """Within it, torch.combinations is a call that the exporter can follow."""
     from weft.capture.combinations import Combinations
 
     return Combinations()
+
+
+def ctc_losses() -> contextlib.AbstractContextManager[Any]:
+    """Within it, ctc_loss is a call that the exporter can follow."""
+    from weft.capture.ctc_loss import CtcLosses
+
+    return CtcLosses()
 
 
 @contextlib.contextmanager
@@ -211,20 +225,6 @@ def state_named_once() -> Iterator[None]:
 
     with patched("named_parameters"), patched("named_buffers"):
         yield
-
-
-@contextlib.contextmanager
-def without_value_checks() -> Iterator[None]:
-    """A distribution looks at the values of its arguments only to refuse some;
-    the eager run has had that."""
-    from torch.distributions import Distribution
-
-    known = Distribution._validate_args
-    Distribution.set_default_validate_args(False)
-    try:
-        yield
-    finally:
-        Distribution.set_default_validate_args(known)
 
 
 def explained(problem: Problem, error: BaseException) -> ProblemError:

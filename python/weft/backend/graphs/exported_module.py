@@ -33,7 +33,7 @@ from weft.backend.graphs import aliases, call_structure, symbolic_graph
 from weft.backend.graphs.call_structure import Flattened, Structure, is_same_value
 from weft.backend.graphs.module_guards import ModuleRecord
 from weft.backend.graphs.problem_source import Unsupported
-from weft.capture import export
+from weft.capture import export, value_checks
 from weft.problem import sentences
 
 #: Of the inputs at a batch that is captured besides the program's own.
@@ -130,7 +130,8 @@ def capture(module: torch.nn.Module, call: Flattened, records: list[ModuleRecord
     records. Unsupported says why not. Runs forward(), on tensors without data."""
     recorder = _FlatCall(module, call)
     try:
-        with torch.no_grad(), _quietly() as warned, export.state_named_once():
+        with torch.no_grad(), _quietly() as warned, export.state_named_once(), \
+                value_checks.CausalHints():
             program = torch.export.export(recorder, recorder.tensors, strict=False)
             is_written = aliases.is_result_written(program)
             program = program.run_decompositions({})
