@@ -191,6 +191,13 @@ class WhatStaysOneCall(CaptureTest):
                    "torch.linalg.cholesky(a), torch.linalg.det(a)"),
             "aten.linalg_inv.default", "aten.linalg_solve.default",
             "aten.linalg_cholesky.default", "aten.linalg_det.default")
+        self.assert_calls(
+            simple("a = x @ x.T + 9 * torch.eye(4)\n"
+                   "b = torch.linalg.tensorinv(a.reshape(2, 2, 2, 2))\n"
+                   "return b, torch.linalg.ldl_factor(a)[0], "
+                   "torch.linalg.tensorsolve(a.reshape(2, 2, 4), a[:2, :2])"),
+            "aten.linalg_tensorinv.default", "aten.linalg_ldl_factor.default",
+            "aten.linalg_solve.default")
 
     def test_recurrent_layers(self):
         self.assert_calls(

@@ -42,7 +42,7 @@ KEPT_SOLVERS = (
     "linalg_inv", "linalg_det", "linalg_slogdet", "linalg_pinv",
     "linalg_solve", "linalg_cholesky", "linalg_lu_factor", "linalg_eigh",
     "linalg_eigvalsh", "linalg_svd", "linalg_svdvals", "linalg_matrix_rank",
-    "linalg_matrix_power",
+    "linalg_matrix_power", "linalg_ldl_factor", "linalg_tensorinv",
 )
 
 # The compiler lowers these; where its kernel does not win, one call of the

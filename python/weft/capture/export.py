@@ -106,7 +106,7 @@ def prepared_exporter() -> Iterator[None]:
     with torch.no_grad(), contextlib.redirect_stdout(quiet), \
             contextlib.redirect_stderr(quiet), \
             decompositions.shapes_of_lstm(), data_as_detach(), \
-            covariances(), combinations(), \
+            covariances(), combinations(), ctc_losses(), \
             buffers_written_once(), without_value_checks(), \
             state_named_once():
         yield
@@ -175,6 +175,13 @@ def combinations() -> contextlib.AbstractContextManager[Any]:
     from weft.capture.combinations import Combinations
 
     return Combinations()
+
+
+def ctc_losses() -> contextlib.AbstractContextManager[Any]:
+    """Within it, ctc_loss is a call that the exporter can follow."""
+    from weft.capture.ctc_loss import CtcLosses
+
+    return CtcLosses()
 
 
 @contextlib.contextmanager
