@@ -78,7 +78,7 @@ void Composer::begin(const Compose& compose, Context& context) {
         std::max<std::int64_t>(0, left_ms(context)) + kLateMsMax, context);
   }
   report_.unsupported_dtype = unsupported_dtype(plan->model, options);
-  trials_.begin(std::move(*plan), can_time(options, compose.run.machine));
+  trials_.begin(std::move(*plan), times_module(options, compose.run.machine));
   choose_kernels();
   if (chosen_.empty() && !has_stand_ins() && go_on(context)) return;
   attempt(context);
@@ -322,7 +322,8 @@ void Composer::checked(const Verdict& verdict, Context& context) {
     choose_kernels();
   }
   if (gives_way) return seek(context);
-  const bool is_timed = can_time(compose_->run.options, compose_->run.machine);
+  const bool is_timed =
+      times_module(compose_->run.options, compose_->run.machine);
   if (is_timed && !is_late(context)) return time(context);
   if (is_timed && go_on(context)) return;
   if (is_timed) report_.notes.push_back(kOutOfTime);

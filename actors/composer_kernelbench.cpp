@@ -133,7 +133,7 @@ void Composer::checked_kernelbench(const Verdict& verdict, Context& context) {
   }
   kernelbench_module_.composed = true;
   kernelbench_module_.verdict = verdict;
-  if (!can_time(compose_->run.options, compose_->run.machine)) {
+  if (!times_module(compose_->run.options, compose_->run.machine)) {
     return kernelbench_settled(context);
   }
   if (!is_late(context)) return time(context);
@@ -190,7 +190,8 @@ bool Composer::is_better_whole() const {
   const bool gives_way = compose_->run.options.accept == rule::kernelbench &&
                          wants_kernelbench(report_.verdict);
   if (!compose_->run.seeks_products || gives_way) return false;
-  const bool is_timed = can_time(compose_->run.options, compose_->run.machine);
+  const bool is_timed =
+      times_module(compose_->run.options, compose_->run.machine);
   return (is_timed || lacks_product()) &&
          is_kernelbench_better_than(report_.timing, report_.used.size());
 }
@@ -207,7 +208,7 @@ bool Composer::is_better_kernelbench() const {
 /// kernels.
 bool Composer::is_kernelbench_better_than(const Timing& other,
                                           std::size_t kernels) const {
-  if (!can_time(compose_->run.options, compose_->run.machine)) {
+  if (!times_module(compose_->run.options, compose_->run.machine)) {
     return kernelbench_module_.used.size() > kernels;
   }
   const Timing& own = kernelbench_module_.timing;

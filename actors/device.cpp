@@ -78,4 +78,8 @@ bool can_time(const RunOptions& options, const Machine& machine) {
   return !is_for_gpu(options) || !machine.gpus.empty();
 }
 
+bool times_module(const RunOptions& options, const Machine& machine) {
+  return options.final_timing_ms > 0 && can_time(options, machine);
+}
+
 }  // namespace weft

@@ -52,6 +52,9 @@ bool is_for_gpu(const RunOptions& options);
 /// interpreted, which proves them and says nothing about their speed.
 bool can_time(const RunOptions& options, const Machine& machine);
 
+/// Whether the module is timed too, beside eager; each kernel has been already.
+bool times_module(const RunOptions& options, const Machine& machine);
+
 /// Why nothing was timed, for people.
 inline constexpr const char* kNotTimed = "not timed: there is no GPU here";
 

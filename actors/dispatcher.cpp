@@ -251,7 +251,8 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   }
   if (is_hurried) options.variants_max = kernels_each_;
   // A device's events need no longer look: the module has it.
-  if (is_whole && !dispatch_->run.machine.gpus.empty()) {
+  if (is_whole && !dispatch_->run.machine.gpus.empty() &&
+      options.final_timing_ms > 0) {
     options.final_timing_ms = options.timing_ms;
   }
   OptimizeSubgraph work{subgraph.id, subgraph.type, subgraph.signature,

@@ -48,6 +48,11 @@ double gain_over(const Timing& timing, const Timing& other) {
   return timing.over_eager.ratio / other.over_eager.ratio;
 }
 
+std::int64_t last_timing_ms(const RunOptions& options) {
+  return options.final_timing_ms > 0 ? options.final_timing_ms
+                                     : options.timing_ms;
+}
+
 bool looks_longer(const RunOptions& options) {
   return options.compile_baseline ||
          options.final_timing_ms > options.timing_ms;

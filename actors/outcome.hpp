@@ -42,6 +42,9 @@ double gain_over(const Timing& timing, const Timing& other);
 /// Whether the best kernel is timed otherwise than each was.
 bool looks_longer(const RunOptions& options);
 
+/// Time for the best seed, if it is timed again.
+std::int64_t last_timing_ms(const RunOptions& options);
+
 /// Beyond noise, and by more than 2 %.
 bool slower_than_eager(const Timing& timing);
 

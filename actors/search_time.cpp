@@ -28,6 +28,11 @@ constexpr std::int64_t kKernelMs = 5'000;
 /// One that is checked and timed, and no more: a second with a GPU alone, 3.2 s
 /// beside three other runs.
 constexpr std::int64_t kBriefKernelMs = 2'000;
+/// Where a run's user times the module: beside the timing of one. With a
+/// timing of 0.18 s a kernel took 0.57 s on an H200 alone, and 1 s beside
+/// another run (2026-11-30). A kernel for each subgraph is worth more than the
+/// last one for the first.
+constexpr std::int64_t kBesideTimingMs = 800;
 constexpr std::int64_t kKernelsMin = 2;
 /// Operations for which a processor takes as long as for moving a byte: from 8
 /// (a core with AVX2) to 14 (an H200, float32). Datasheets.
@@ -68,8 +73,11 @@ std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms) {
   // A minute or two have no room for torch.compile, whatever is kept.
   const bool compiles =
       options.compile_baseline && budget_ms / kMostKept >= kCompileLeftMs;
-  const std::int64_t captures =
-      budget_ms < kShortBudgetMs ? 1 : kCapturesACheck;
+  // If the module's user times it, a kernel is judged in half a second, and a
+  // check that does not end in time costs all of them.
+  const bool is_brief =
+      budget_ms < kShortBudgetMs && options.final_timing_ms > 0;
+  const std::int64_t captures = is_brief ? 1 : kCapturesACheck;
   const std::int64_t stored =
       std::clamp(captures * gone_ms + (compiles ? kCompileLeftMs : 0),
                  budget_ms / kLeastKept, budget_ms / kMostKept);
@@ -86,7 +94,10 @@ bool is_ample(std::int64_t search_ms, std::size_t subgraphs,
 
 int kernels_each(std::int64_t left_ms, std::size_t subgraphs,
                  const RunOptions& options) {
-  const auto one_each = static_cast<std::int64_t>(subgraphs) * kBriefKernelMs;
+  const std::int64_t one_ms = options.final_timing_ms > 0
+                                  ? kBriefKernelMs
+                                  : kBesideTimingMs + options.timing_ms;
+  const auto one_each = static_cast<std::int64_t>(subgraphs) * one_ms;
   const std::int64_t nearest =
       (left_ms + one_each / 2) / std::max<std::int64_t>(1, one_each);
   const std::int64_t most = std::max(1, options.variants_max);

@@ -404,7 +404,7 @@ void SubgraphAgent::decide(Context& context) {
     }
     context.send(address::user,
                  Progress{work_->subgraph, "time", best->seed.variant});
-    context.send(worker(final_), TimeSeed{work_->options.final_timing_ms,
+    context.send(worker(final_), TimeSeed{last_timing_ms(work_->options),
                                           work_->options.compile_baseline,
                                           expected_gain(seeds_.size() + 1)});
     return;

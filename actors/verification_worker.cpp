@@ -4,6 +4,7 @@
 
 #include "actors/capabilities.hpp"
 #include "actors/device.hpp"
+#include "actors/outcome.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/python/inductor.hpp"
 
@@ -206,11 +207,11 @@ void VerificationWorker::checked(const CheckReply& reply, Context& context) {
   if (reply.verdict.correct && check_another_size(context)) return;
   const bool timed = can_time(work_->options, work_->machine);
   if (!reply.verdict.correct || !timed) return report(context);
+  const RunOptions& options = work_->options;
   if (work_->thorough) {
-    return time(work_->options.final_timing_ms, work_->options.compile_baseline,
-                context);
+    return time(last_timing_ms(options), options.compile_baseline, context);
   }
-  time(work_->options.timing_ms, false, context);
+  time(options.timing_ms, false, context);
 }
 
 void VerificationWorker::timed(const TimeReply& reply, Context& context) {

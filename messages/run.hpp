@@ -74,10 +74,11 @@ struct RunOptions {
   std::int64_t capture_ms = 600'000;  ///< time limit of the capture
   std::int64_t call_ms = 60'000;      ///< time limit of one kernel call
   std::int64_t memory_bytes = std::int64_t{8} << 30;  ///< of one candidate
-  std::int64_t timing_ms = 1'500;        ///< spent on timing one right seed
-  std::int64_t final_timing_ms = 4'000;  ///< on the best seed, and the model
-  bool compile_baseline = true;          ///< time torch.compile too
-  std::uint64_t random_seed = 1;         ///< of all random inputs
+  std::int64_t timing_ms = 1'500;  ///< spent on timing one right seed
+  /// On the best seed, and on the module; 0: they are not timed again.
+  std::int64_t final_timing_ms = 4'000;
+  bool compile_baseline = true;   ///< time torch.compile too
+  std::uint64_t random_seed = 1;  ///< of all random inputs
   /// Of products, for framework and kernels alike: "framework" (its own
   /// flags), "strict" or "tf32".
   std::string precision = "framework";

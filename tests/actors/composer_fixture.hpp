@@ -55,12 +55,13 @@ struct ComposerFixture : ComposingFixture {
   explicit ComposerFixture(const std::string& target = "cpu",
                            const std::string& outcome = "won",
                            const std::string& accept = "weft",
-                           std::int64_t ends_us = 0,
-                           bool delivers_best = false) {
+                           std::int64_t ends_us = 0, bool delivers_best = false,
+                           std::int64_t final_timing_ms = 4'000) {
     plan = partition(two_piece_graph(), *find_target("cpu"));
     Compose compose{blobs.put(plan_to_json(plan)), small_run(blobs), {}};
     compose.run.options.target = target;
     compose.run.options.accept = accept;
+    compose.run.options.final_timing_ms = final_timing_ms;
     compose.ends_us = ends_us;
     if (delivers_best) compose.run.vocabulary = kBestKnownVocabulary;
     double error = 1e-7;

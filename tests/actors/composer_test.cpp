@@ -270,6 +270,15 @@ TEST_CASE("when the run's time is over the whole is checked, and not timed") {
   CHECK(finished.summary.contains("2 of 2 distinct subgraphs ours, not timed"));
 }
 
+TEST_CASE("a module that its user times is checked, and not timed") {
+  ComposerFixture composer("cpu", "won", "weft", 0, false, 0);
+  composer.checked(true);
+  composer.probed();
+  const auto finished = composer.finish();
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.summary.contains("2 of 2 distinct subgraphs ours, not timed"));
+}
+
 TEST_CASE("when the run's time is over a wrong whole loses all kernels") {
   ComposerFixture composer("cpu", "won", "weft", 1);
   composer.now_us = 2;

@@ -121,6 +121,9 @@ TEST_CASE("of a short budget less is kept: the processes are there") {
   CHECK(search_ms(options, 6'000) == 8'000);
   CHECK(search_ms(options, 2'000) == 13'000);
   CHECK(search_ms(options, 12'000) == 0);
+  options.final_timing_ms = 0;  // the search needs less time, the check as much
+  CHECK(search_ms(options, 6'000) == 4'000);
+  CHECK(search_ms(options, 4'000) == 8'000);
 }
 
 TEST_CASE("in a short time one subgraph at a time is searched for") {
@@ -154,6 +157,11 @@ TEST_CASE("with little time, each subgraph has fewer kernels, but two") {
   options.variants_max = 6;
   CHECK(kernels_each(285'000, 66, options) == 2);
   CHECK(kernels_each(310'000, 40, options) == 4);
+  // Where the module is not timed, a kernel's timing is brief, too.
+  options.final_timing_ms = 0;
+  options.timing_ms = 200;
+  CHECK(kernels_each(30'000, 10, options) == 3);
+  CHECK(kernels_each(30'000, 40, options) == 2);
   CHECK(kernels_each(310'000, 5, options) == 6);
   CHECK(kernels_each(25'000, 66, options) == 2);
   CHECK(kernels_each(8'000, 1, options) == 1);  // and with less, one

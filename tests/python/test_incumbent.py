@@ -1,6 +1,8 @@
 """Inductor's code for whole graphs, and kernels of ours in it, region by region."""
 
+import os
 import re
+import tempfile
 import threading
 import time
 import unittest
@@ -12,7 +14,12 @@ from torch import nn
 
 import weft
 from weft.backend.implementations import incumbent, program_timing
-from weft.backend.searches import improvement, region_module, region_search
+from weft.backend.searches import (
+    improvement,
+    machine_facts,
+    region_module,
+    region_search,
+)
 from weft.backend.implementations.program_timing import Arguments, Comparison, copied, timed
 from weft.backend.searches.whole_program import Step, WholeProgram
 
@@ -243,6 +250,27 @@ class Incumbent(IncumbentCase):
         self.assertEqual(self.in_threads(4, work), [])
 
 
+class OperatorTexts(unittest.TestCase):
+    """Inductor's text of an operator that it meets for the first time."""
+
+    def test_a_text_has_types_alone(self):
+        text = incumbent.operator_text("op", (torch.ones(2), 3), {"dim": None})
+        self.assertEqual(text, "target: op\n0: Tensor\n1: int\ndim: NoneType")
+
+    @mock.patch.object(torch, "__version__", torch.torch_version.TorchVersion("2.11.0"))
+    def test_earlier_versions_of_pytorch_have_it(self):
+        from torch._inductor import exc
+
+        kept = exc.OperatorIssue.operator_str
+        incumbent._shorten_operator_texts.cache_clear()
+        try:
+            incumbent._shorten_operator_texts()
+            self.assertIs(exc.OperatorIssue.operator_str, incumbent.operator_text)
+        finally:
+            exc.OperatorIssue.operator_str = staticmethod(kept)
+            incumbent._shorten_operator_texts.cache_clear()
+
+
 class Candidates(unittest.TestCase):
     """Which are inserted, by played trials."""
 
@@ -296,6 +324,92 @@ class Candidates(unittest.TestCase):
         self.assertEqual((found, tried), (["a"], [["a"]]))
 
 
+class Verified(unittest.TestCase):
+    """Which of the verified are tried in the program, and in which order."""
+
+    def candidate(self, incumbent_us, kernel_us, count=1):
+        group = mock.Mock(regions=[None] * count)
+        time_of = mock.Mock(group=group, seconds=incumbent_us * count / 1e6)
+        found = region_search.Found("", "", "", mock.Mock(),
+                                    kernel_us / 1e6 + region_search.LAUNCH_S)
+        return region_search.Candidate(time_of, (), None, "verified", "", found)
+
+    def tried(self, candidates, kind="cuda", until=float("inf")):
+        class Played(improvement.Improvement):
+            def __init__(self):
+                self._accepted, self._kind, self._until = [], kind, until
+
+            def _trial_of(self, candidates):
+                found.append(list(candidates))
+                return improvement.Trial("no")
+
+        found = []
+        with mock.patch.object(improvement, "_overlap", lambda *_: False):
+            Played()._insert_verified(candidates)
+        return found
+
+    def test_what_gains_most_is_first(self):
+        # 2 x 3 µs, 20 µs and none are gained.
+        ones = [self.candidate(10, 7, 2), self.candidate(60, 40), self.candidate(5, 5)]
+        self.assertEqual(self.tried(ones)[:2], [[ones[1], ones[0]], [ones[1]]])
+        self.assertEqual(self.tried([self.candidate(5, 5)])[0][0].state, "slower")
+
+    def test_what_is_clearly_slower_is_not_tried(self):
+        one = self.candidate(20, 30)
+        self.assertEqual(self.tried([one]), [])
+        self.assertEqual((one.state, one.reason), (
+            "slower", "its kernels take 30.0 µs, where Inductor's code takes 20.0 µs "
+            "in the program"))
+        # The time of C++ kernels in the program is an estimate.
+        self.assertEqual(len(self.tried([self.candidate(20, 30)], "cpu")), 1)
+
+    def test_a_kernel_without_a_time_is_tried(self):
+        one = self.candidate(20, 0)
+        one.found.seconds = 0.0
+        self.assertEqual(len(self.tried([one])), 1)
+
+    def test_no_trial_begins_after_the_budget(self):
+        one = self.candidate(20, 10)
+        self.assertEqual(self.tried([one], until=time.monotonic() - 1), [])
+        self.assertEqual((one.state, one.reason), (
+            "verified", "there was no time to try it in the program (budget_s)"))
+
+
+class MachineFacts(unittest.TestCase):
+    """One measurement for each machine with a GPU."""
+
+    def setUp(self):
+        machine_facts._forget()
+        self.addCleanup(machine_facts._forget)
+        self.started = []
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.enterContext(mock.patch.dict(os.environ, {"XDG_CACHE_HOME": self.folder}))
+        self.enterContext(mock.patch.object(
+            machine_facts.weft_process, "run",
+            lambda words, limit_s: self.started.append(words) or (0, "")))
+
+    def begin(self, *inputs):
+        machine_facts.begin(inputs, weft.backend.options.Options())
+        machine_facts.wait(10.0)
+
+    def on_gpu(self):
+        return mock.Mock(spec=torch.Tensor, is_cuda=True)
+
+    def test_once_in_a_process(self):
+        self.begin(torch.ones(2), self.on_gpu())
+        self.begin(self.on_gpu())
+        self.assertEqual(self.started, [["doctor"]])
+
+    def test_not_for_a_cpu_nor_where_it_is_known(self):
+        self.begin(torch.ones(2), 3)
+        os.makedirs(os.path.join(self.folder, "weft"))
+        with open(os.path.join(self.folder, "weft", "gpu-GPU-1-580.1-torch"
+                               f"{torch.__version__}-probe2.json"), "w"):
+            pass
+        self.begin(self.on_gpu())
+        self.assertEqual(self.started, [])
+
+
 COMPOSED = """
 import torch
 
@@ -330,9 +444,11 @@ class Parts(unittest.TestCase):
 
     def test_each_has_its_statements(self):
         x, w = torch.randn(3, 3), torch.randn(3, 3)
-        found = self.sliced(["region_0_0"], [3, 0])(x)
+        run, subgraphs = self.sliced(["region_0_0"], [3, 0])
+        found = run(x)
+        self.assertEqual(subgraphs, {"sg_a"})
         torch.testing.assert_close(found, (torch.tanh(x), x * 2))
-        found = self.sliced(["region_1_0", "region_1_1"], [1])(x, w)
+        found = self.sliced(["region_1_0", "region_1_1"], [1])[0](x, w)
         torch.testing.assert_close(found, (torch.relu(x @ w),))
 
     def test_one_without_a_kernel_is_said_so(self):
@@ -452,6 +568,23 @@ class Timing(unittest.TestCase):
                        torch.randn(6).expand(4, 6), torch.randn(())):
             self.assertTrue(torch.equal(copied(tensor), tensor))
         self.assertEqual(copied(torch.randn(4, 6).t()).stride(), (1, 6))
+
+    def test_one_search_has_time_for_some_regions(self):
+        ones = [region_search.Candidate(mock.Mock(), ()) for _ in range(6)]
+        self.assertEqual(region_search.searched_together(ones, 17.0, "cuda"), ones[:3])
+        self.assertEqual([one.state for one in ones], ["waiting"] * 3 + ["none"] * 3)
+        self.assertEqual(len(region_search.searched_together(ones[:2], 1.0, "cpu")), 2)
+
+    def test_trials_have_a_part_of_the_budget(self):
+        with mock.patch.object(improvement, "uses_rng", lambda _: False):
+            for compile_s, budget_s, expected in (
+                    (0.0, 60.0, 54.0), (4.0, 60.0, 50.0), (100.0, 60.0, 45.0)):
+                request = mock.Mock(compile_s=compile_s)
+                program = WholeProgram(
+                    request, lambda given: given,
+                    weft.backend.options.Options(budget_s=budget_s), mock.Mock())
+                self.assertAlmostEqual(
+                    improvement.Improvement(program, {})._search_s(), expected)
 
     def test_budgets(self):
         for asked, expected in (

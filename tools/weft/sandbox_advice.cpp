@@ -63,8 +63,9 @@ std::vector<std::string> sandbox_advice() {
         "Docker or Podman: start the container with '--security-opt "
         "seccomp=unconfined --security-opt apparmor=unconfined --security-opt "
         "systempaths=unconfined'; or with a seccomp profile that allows clone, "
-        "unshare, mount, umount2, pivot_root and setns "
-        "('--security-opt seccomp=FILE'); or with '--privileged'");
+        "unshare, mount, umount2, pivot_root, sethostname and setns "
+        "('--security-opt seccomp=FILE'; docs/how-to/containers.md makes one); "
+        "or with '--privileged'");
     lines.emplace_back(
         "Kubernetes: 'securityContext' with 'seccompProfile: {type: "
         "Unconfined}' and 'procMount: Unmasked'");

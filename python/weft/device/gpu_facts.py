@@ -105,10 +105,10 @@ def product_tflops(device: Device, dtype: torch.dtype, allows_tf32: bool) -> flo
     return 2 * _PRODUCT_SIZE**3 / best / 1e12
 
 
-def best_s(call: Callable[[], object]) -> float:
+def best_s(call: Callable[[], object], repeats: int = _REPEATS) -> float:
     """Least seconds of several runs, by events, after two that warm up."""
     times = []
-    for number in range(-2, _REPEATS):
+    for number in range(-2, repeats):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         call()

@@ -131,9 +131,14 @@ def role_of(node: fx.Node) -> Role:
         return Role.BARRIER
     if target.namespace == "prims" and name not in PRIMS:
         return Role.BARRIER
-    if name in PRODUCTS or name.startswith(ATTENTION_PREFIX):
+    if name in PRODUCTS or is_attention(node):
         return Role.PRODUCT
     return Role.FUSIBLE
+
+
+def is_attention(node: fx.Node) -> bool:
+    """Whether it is one of PyTorch's attention operators."""
+    return operator_name(node).startswith(ATTENTION_PREFIX)
 
 
 def _draws_or_writes(target: torch._ops.OpOverload) -> bool:

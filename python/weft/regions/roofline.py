@@ -5,12 +5,13 @@ import dataclasses
 import functools
 import operator
 import time
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import fx
 from torch.utils import flop_counter
 
+from weft.device.gpu_facts import best_s
 from weft.regions.regions import (
     Region,
     operator_name,
@@ -23,7 +24,8 @@ from weft.regions.regions import (
 #: Sizes of the probe's tensors: beyond the caches of a GPU, and of most processors.
 COPY_BYTES = {"cuda": 256 << 20, "cpu": 64 << 20}
 PRODUCT_SIZE = {"cuda": 4096, "cpu": 512}
-PROBES = 3
+#: Other processes use a GPU in turns with this one, so that a few probes may all be slow.
+PROBES = {"cuda": 20, "cpu": 3}
 #: Operators that read only what an index selects of their first argument.
 SELECTING = ("embedding", "index", "gather", "index_select")
 
@@ -61,20 +63,16 @@ def _probed(kind: str, index: int, dtype: torch.dtype) -> Device:
     return Device(2 * source.nbytes / copy_s, 2 * size ** 3 / product_s)
 
 
-def _least_s(device: torch.device, work: Any) -> float:
+def _least_s(device: torch.device, work: Callable[[], object]) -> float:
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            return max(best_s(work, PROBES["cuda"]), 1e-9)
     found = []
-    for _ in range(PROBES + 1):
-        _settle(device)
+    for _ in range(PROBES["cpu"] + 1):
         begin = time.perf_counter()
         work()
-        _settle(device)
         found.append(time.perf_counter() - begin)
     return max(min(found[1:]), 1e-9)
-
-
-def _settle(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def region_bytes(region: Region) -> int:

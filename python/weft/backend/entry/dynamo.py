@@ -16,7 +16,7 @@ import torch
 from weft.backend.entry.compiled_graph import CompiledGraph
 from weft.backend.implementations import incumbent
 from weft.backend.options import log, told
-from weft.backend.searches import improvement
+from weft.backend.searches import improvement, machine_facts
 
 
 def compile_graph(
@@ -27,6 +27,7 @@ def compile_graph(
     if options.fallback == "inductor" and not incumbent.why_not(
             graph_module, example_inputs):
         try:
+            machine_facts.begin(example_inputs, options)
             return incumbent.compile_graph(graph_module, example_inputs, options,
                                            improvement.adopt)
         except Exception as error:

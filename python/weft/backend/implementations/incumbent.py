@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -34,6 +36,8 @@ class Request:
     keywords: dict[str, Any]
     settings: dict[str, Any]  # of Inductor, where they are not its defaults
     role: str  # "inference", "forward", "backward"
+    #: Seconds that Inductor took to compile it.
+    compile_s: float = 0.0
 
     @property
     def static_inputs(self) -> frozenset[int]:
@@ -70,9 +74,30 @@ class Request:
         settings = dict(self.settings)
         if not cuda_graphs:
             settings["triton.cudagraphs"] = False
+        _shorten_operator_texts()
         with (tracing, config.patch(settings), _labelled(),
               _tracing_in(self.fakes), torch.no_grad()):
             return compile_fx_inner(made, list(self.fakes), **keywords)
+
+
+@functools.cache
+def _shorten_operator_texts() -> None:
+    """Before torch 2.13 Inductor writes out an operator that it meets for the first time,
+    for a log that nobody reads: its arguments, and the arguments of whatever computes
+    these. Of a chain of inserted operators that text grows exponentially: it took minutes
+    for seven layers of a decoder. From here on the text has the arguments' types alone."""
+    if torch.__version__ < (2, 13):  # type: ignore[operator]  # it compares with tuples
+        from torch._inductor import exc
+
+        exc.OperatorIssue.operator_str = staticmethod(  # type: ignore[method-assign]
+            operator_text)
+
+
+def operator_text(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """A call of an operator that Inductor does not know, in a few lines."""
+    return "\n".join([f"target: {target}", *(
+        f"{name}: {type(one).__name__}"
+        for name, one in [*enumerate(args), *kwargs.items()])])
 
 
 def _may_write(node: fx.Node) -> bool:
@@ -94,8 +119,10 @@ def compile_graph(graph_module: fx.GraphModule, example_inputs: Sequence[Any],
         role = ("backward" if keywords.get("is_backward") else
                 "inference" if keywords.get("is_inference") else "forward")
         request = Request(kept, list(fakes), dict(keywords), _settings(), role)
+        begin = time.monotonic()
         with _labelled():
             compiled = compile_fx_inner(module, fakes, **keywords)
+        request.compile_s = time.monotonic() - begin
         if not hasattr(compiled, "current_callable"):
             log.info("Inductor's code of this PyTorch cannot be exchanged")
             return compiled

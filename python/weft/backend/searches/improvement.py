@@ -28,7 +28,7 @@ from weft.backend.implementations import (
 from weft.backend.implementations.incumbent import Compiled, Request
 from weft.backend.implementations.program_timing import Arguments, Comparison, compared
 from weft.backend.options import Options, log, told
-from weft.backend.searches import region_search
+from weft.backend.searches import machine_facts, region_search
 from weft.backend.searches.background_verification import rechecks
 from weft.backend.searches.region_module import Combined
 from weft.backend.searches.region_search import Candidate
@@ -40,6 +40,9 @@ from weft.regions.roofline import roofline_s
 
 #: Cores that one search keeps busy, and the most searches that run at once.
 CORES_PER_SEARCH, SEARCHES_MAX = 2, 6
+#: Trials in the program that the budget has time for after the search, and the parts of
+#: the budget that are kept for them, at least and at most.
+TRIALS, TRIALS_SHARE_MIN, TRIALS_SHARE_MAX = 2, 0.1, 0.25
 _ends = threading.Event()
 _SLOWER = "the program is not faster with it"
 
@@ -103,10 +106,14 @@ class Trial:
 class Improvement:
     """The search for one program; it does not keep the program alive."""
 
+    #: When the search's time is over (time.monotonic()).
+    _until = float("inf")
+
     def __init__(self, program: WholeProgram, kernels: dict[str, list[int]]) -> None:
         self._program = weakref.ref(program)
         self._request = program.request
         self._options = program.options
+        self._budget_s = program.options.budget_s
         self._incumbent = program.incumbent
         self._kernels = kernels
         self._draws = uses_rng(program.request.module)
@@ -114,9 +121,9 @@ class Improvement:
         #: The incumbent and what computes now, launched: those that are timed.
         self._raw: Compiled = program.incumbent
         self._current: Compiled = program.incumbent
-        #: One problem file for all regions, if there is one.
+        #: One problem file for several regions, if there is one, and these.
         self._combined: Combined | None = None
-        self._until = 0.0  # when the search's time is over
+        self._together: list[Candidate] = []
         self._kind = "cpu"  # of the device; known from the first call's arguments
         self.ended = threading.Event()
 
@@ -145,10 +152,18 @@ class Improvement:
         if not groups or not _is_closed(self._request.module):
             self._settle("no region of it can be searched")
             return
+        self._wait_for_machine_facts()
         self._on_call(lambda arguments: self._observe(groups, arguments))
         candidates = self._live().candidates
         self._search([candidate for candidate in candidates if candidate.source is not None])
         self._settle()
+
+    def _wait_for_machine_facts(self) -> None:
+        """What else uses a GPU makes the profile and the rooflines wrong. The budget
+        pays for the time."""
+        begin = time.monotonic()
+        machine_facts.wait(self._options.budget_s / 2)
+        self._budget_s -= time.monotonic() - begin
 
     # Work that calls do.
 
@@ -195,10 +210,19 @@ class Improvement:
                  for candidate in candidates}
         for candidate in candidates:
             region_search.write_source(candidate, given[id(candidate)], arguments.static)
-        together = [candidate for candidate in candidates if candidate.source is not None]
-        if len(together) > 1 and self._kind not in region_search.SEARCHED_ALONE:
+        self._together = region_search.searched_together(
+            [candidate for candidate in candidates if candidate.source is not None],
+            self._search_s(), self._kind)
+        if len(self._together) > 1:
             self._combined = region_search.combined_of(
-                together, [given[id(one)] for one in together])
+                self._together, [given[id(one)] for one in self._together])
+
+    def _search_s(self) -> float:
+        """Seconds of the budget for the search; the rest is for trials."""
+        budget_s = self._budget_s
+        trials_s = TRIALS * (self._request.compile_s + self._options.trial_s)
+        return budget_s - min(max(trials_s, TRIALS_SHARE_MIN * budget_s),
+                              TRIALS_SHARE_MAX * budget_s)
 
     def _check_incumbent(self, expected: Sequence[Any], arguments: Arguments) -> None:
         """Where Inductor's code comes to something else than the operators do, these
@@ -279,11 +303,13 @@ class Improvement:
     # Work that the thread does.
 
     def _on_call(self, work: Any) -> None:
-        """Blocks until a call has done it; raises what it raised."""
-        step = Step(work)
+        """Blocks until a call has done it; raises what it raised. The budget does not
+        pay for the time until there is a call."""
+        step, asked = Step(work), time.monotonic()
         self._live().ask(step)
         while not step.done.wait(0.5):
             self._live()
+        self._until += step.begun_s - asked
         if step.error is not None:
             raise step.error
 
@@ -296,21 +322,25 @@ class Improvement:
     def _search(self, candidates: list[Candidate]) -> None:
         """One search for all; one for each that it could not give an answer for, if
         time is left."""
-        self._until = time.monotonic() + self._options.budget_s
+        self._until = time.monotonic() + self._budget_s
+        search_until = time.monotonic() + self._search_s()
         if self._combined is not None:
-            candidates = self._search_together(candidates)
+            candidates = self._search_together(
+                self._combined, self._together, search_until - time.monotonic())
         self._search_each(candidates)
 
-    def _search_together(self, candidates: list[Candidate]) -> list[Candidate]:
+    def _search_together(self, problem: Combined,
+                         candidates: list[Candidate],
+                         budget_s: float) -> list[Candidate]:
         """Those that are still without an answer."""
-        assert self._combined
         with _turns.turn():
             self._live()
             for one in candidates:
                 one.state = "searching"
             try:
                 found = region_search.search_together(
-                    candidates, self._combined, self._options, _ends, self._on_failure)
+                    candidates, problem, self._options, budget_s, _ends,
+                    self._on_failure)
             except Exception as error:
                 log.info("the search of all regions failed: %s", told(error))
                 return candidates
@@ -318,7 +348,7 @@ class Improvement:
             if its is not None:
                 one.found, one.reason = its, its.reason
                 one.state = "none" if its.reason else "verified"
-        self._insert([candidate for candidate in candidates if candidate.state == "verified"])
+        self._insert_verified(candidates)
         return [one for one, its in zip(candidates, found) if its is None]
 
     def _search_each(self, candidates: list[Candidate]) -> None:
@@ -351,7 +381,7 @@ class Improvement:
                 while not done.empty():
                     ready.append(done.get_nowait())
                 left -= len(ready)
-                self._insert([one for one in ready if one.state == "verified"])
+                self._insert_verified(ready)
             self._live()
 
     def _search_one(self, candidate: Candidate, budget_s: float) -> None:
@@ -372,6 +402,19 @@ class Improvement:
         if program is not None and self._accepted:
             program.give_up(reason)
 
+    def _insert_verified(self, candidates: Sequence[Candidate]) -> None:
+        """Tries those that the search verified: first what is expected to gain. On a
+        GPU, where kernels have times of their own, what is clearly slower is not tried."""
+        verified = [one for one in candidates if one.state == "verified"]
+        for one in verified:
+            why = one.why_not_tried() if self._kind == "cuda" else ""
+            if why:
+                one.state, one.reason = "slower", why
+        verified = sorted((one for one in verified if one.state == "verified"),
+                          key=lambda one: -one.expected_gain_s())
+        self._insert([one for one in verified if one.expected_gain_s() > 0])
+        self._insert([one for one in verified if one.expected_gain_s() <= 0])
+
     def _insert(self, candidates: list[Candidate]) -> None:
         """Tries these beside those that are in use; halves of them, where all
         together are not faster."""
@@ -389,6 +432,10 @@ class Improvement:
             else:
                 free.append(candidate)
         if not free:
+            return
+        if time.monotonic() > self._until:
+            for candidate in free + later:
+                candidate.reason = "there was no time to try it in the program (budget_s)"
             return
         trial = self._trial_of(free)
         if not trial.why_not and self._is_faster(trial):
@@ -414,10 +461,14 @@ class Improvement:
 
     def _trial_of(self, candidates: list[Candidate]) -> Trial:
         found: list[Trial] = []
+        begin = time.monotonic()
         try:
             self._made = self._request.compiled(self._variant(candidates))
+            compiled = time.monotonic()
             self._on_call(lambda arguments: found.append(
                 self._try(self._made, candidates, arguments)))
+            log.info("%d regions: compiled in %.1f s, tried in %.1f s",
+                     len(candidates), compiled - begin, time.monotonic() - compiled)
         except Stopped:
             raise
         except Exception as error:

@@ -14,8 +14,8 @@ from weft.backend.graphs.problem_source import Source, Unsupported, source_of
 from weft.backend.implementations import composed_module
 from weft.backend.implementations.composed_module import Revoked, digest_of
 
-#: Names of the functions that compute subgraphs by kernels begin so.
-KERNEL_PREFIX = "_weft_sg_"
+#: Names of the functions that compute subgraphs by kernels: this, and the subgraph.
+KERNEL_PREFIX, SUBGRAPH_PREFIX = "_weft_", "sg_"
 
 
 class NotSliced(Exception):
@@ -81,14 +81,15 @@ def _sort_placeholders(graph: fx.Graph) -> None:
 class RegionModule:
     """The statements of a composed module's forward() that one region needs, as a
     function of the list of the region's inputs, which are as the problem file says.
-    `identity` and `text` are the whole module's."""
+    `identity` and `text` are the whole module's; `subgraphs` are those that kernels
+    compute."""
 
     def __init__(self, path: str, loaded: Any, text: str, arguments: Sequence[str],
                  results: Sequence[int]) -> None:
         self.text = text
         self._digest = digest_of(text)
         self.identity = path, self._digest
-        self._run = sliced(loaded.__dict__, text, arguments, results)
+        self._run, self.subgraphs = sliced(loaded.__dict__, text, arguments, results)
 
     def __call__(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
         """The region's results."""
@@ -106,10 +107,12 @@ class RegionModule:
 
 
 def sliced(names: dict[str, Any], text: str, arguments: Sequence[str],
-           results: Sequence[int]) -> Callable[..., Sequence[torch.Tensor]]:
-    """A function of these arguments of ModelNew.forward() that gives these results, in
-    the namespace of the loaded module. NotSliced if forward() is not a sequence of
-    assignments; NoKernel if the region has no kernel in it."""
+           results: Sequence[int]
+           ) -> tuple[Callable[..., Sequence[torch.Tensor]], frozenset[str]]:
+    """(a function of these arguments of ModelNew.forward() that gives these results, in
+    the namespace of the loaded module; the subgraphs that kernels compute in it).
+    NotSliced if forward() is not a sequence of assignments; NoKernel if the region has
+    no kernel in it."""
     body = _statements(text)
     if not body or not isinstance(body[-1], ast.Return):
         raise NotSliced("forward() does not end with its results")
@@ -123,7 +126,10 @@ def sliced(names: dict[str, Any], text: str, arguments: Sequence[str],
         if stored & needed:
             kept.append(statement)
             needed |= _loaded(statement)
-    if not any(name.startswith(KERNEL_PREFIX) for name in needed):
+    subgraphs = frozenset(
+        name.removeprefix(KERNEL_PREFIX) for name in needed
+        if name.startswith(KERNEL_PREFIX + SUBGRAPH_PREFIX))
+    if not subgraphs:
         raise NoKernel("no generated kernel is faster in it than its operators")
     bound = set().union(*map(_stored, kept), arguments)
     unknown = {name for name in needed - bound - names.keys()
@@ -143,7 +149,7 @@ def sliced(names: dict[str, Any], text: str, arguments: Sequence[str],
             found: Sequence[torch.Tensor] = run(*given)
             return found
 
-    return call
+    return call, subgraphs
 
 
 def _statements(text: str) -> list[ast.stmt]:

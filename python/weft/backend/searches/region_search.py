@@ -2,6 +2,7 @@
 the region's graph."""
 
 import dataclasses
+import operator
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,15 +34,19 @@ from weft.regions.regions import (
     Role,
     base_of,
     has_few_rows,
+    is_attention,
     role_of,
 )
 
 #: Regions of one program that are searched, at most.
 REGIONS_MAX = 12
-#: Devices on which each region is searched separately. On an H200 (2026-11-29), all
-#: regions of a decoder were searched together four times. Two searches found nothing, in
-#: 30 and 55 s. After the other two the program hung; the cause is not known.
-SEARCHED_ALONE = ("cuda",)
+#: Seconds of a search beside its kernels, and seconds for two kernels of a region, by
+#: device. On an H200 with 8 cores: 8 s, and 1.3 s (2026-11-30).
+START_S, REGION_S = {"cuda": 10.0, "cpu": 8.0}, {"cuda": 2.0, "cpu": 4.0}
+#: A kernel that alone takes so many times as long as the incumbent's code in the program
+#: is not tried in it. The events that time a kernel alone see its launch, too: kernels
+#: that do nearly nothing took 4.1 to 4.5 µs (H200, 2026-11-30).
+TRIED_MAX, LAUNCH_S = 1.25, 4e-6
 #: A region that takes a smaller part of the program's time is not worth a search.
 SHARE_MIN = 0.01
 #: The least budget of one region's own search, in seconds. On an H200 with 16 cores, four
@@ -60,6 +65,8 @@ class Found:
     summary: str = ""
     path: str = ""
     kernel: "RegionKernel | None" = None
+    #: Seconds that the region's kernels take, timed alone; 0: not known.
+    seconds: float = 0.0
 
 
 class RegionKernel:
@@ -132,6 +139,23 @@ class Candidate:
     def group(self) -> RegionGroup:
         return self.time.group
 
+    def expected_gain_s(self) -> float:
+        """Seconds of a call that the kernels save, by their own timing."""
+        return self.time.seconds - self.kernel_s() * len(self.group.regions)
+
+    def kernel_s(self) -> float:
+        """Seconds of one call of the kernels on the device, by their own timing."""
+        assert self.found
+        return max(0.0, self.found.seconds - LAUNCH_S)
+
+    def why_not_tried(self) -> str:
+        """"" unless the kernels alone take much longer than the incumbent's code."""
+        incumbent_s = self.time.seconds / len(self.group.regions)
+        if self.kernel_s() <= TRIED_MAX * incumbent_s:
+            return ""
+        return (f"its kernels take {self.kernel_s() * 1e6:.1f} µs, where Inductor's "
+                f"code takes {incumbent_s * 1e6:.1f} µs in the program")
+
     def operators(self) -> list[tuple[Region, Extracted, torch._ops.OpOverload]]:
         """The argument of with_inserted() for all regions of the group."""
         assert self.found and self.found.kernel and self.source
@@ -168,6 +192,10 @@ def write_source(candidate: Candidate, values: Sequence[Any],
     """Gives the candidate its problem file, of the values of the region's inputs; or
     the reason why it has none. `static`: positions of the graph's parameters."""
     one = extracted(candidate.group.first, is_summed=True)
+    if any(map(_is_random_state, one.results)):
+        candidate.state = "none"
+        candidate.reason = "attention's random state does not depend on its inputs"
+        return
     state = {i: "parameter" for i, node in enumerate(one.inputs)
              if _position(base_of(node)) in static}
     if len(state) == len(one.inputs):
@@ -182,11 +210,28 @@ def write_source(candidate: Candidate, values: Sequence[Any],
                                           f"({told(error)})")
 
 
+def _is_random_state(node: fx.Node) -> bool:
+    """Whether it is the seed or offset that attention gives beside its result."""
+    source = node.args[0] if node.target is operator.getitem else None
+    return (isinstance(source, fx.Node) and is_attention(source)
+            and not node.meta["val"].is_floating_point())
+
+
 def _position(node: fx.Node) -> int:
     """The position of a graph's argument; -1 for another node."""
     if role_of(node) is not Role.INPUT or node.op != "placeholder":
         return -1
     return list(node.graph.find_nodes(op="placeholder")).index(node)
+
+
+def searched_together(candidates: Sequence[Candidate], budget_s: float,
+                      kind: str) -> list[Candidate]:
+    """The candidates for which one search of `budget_s` has time, on a device of this
+    kind: two at least."""
+    count = max(2, int((budget_s - START_S[kind]) / REGION_S[kind]))
+    for one in candidates[count:]:
+        one.state, one.reason = "none", "there is no time for it (budget_s)"
+    return list(candidates[:count])
 
 
 def budgets_s(count: int, whole_s: float, at_once: int,
@@ -213,17 +258,18 @@ def combined_of(candidates: Sequence[Candidate],
 
 
 def search_together(candidates: Sequence[Candidate], problem: Combined,
-                    options: Options, ends: threading.Event,
+                    options: Options, budget_s: float, ends: threading.Event,
                     on_failure: Callable[[str], None]) -> list[Found | None]:
-    """One search for all of these regions, by the whole budget: processes start once.
-    None for a region whose statements cannot be taken out of the module that was found.
-    Raises what a search does."""
-    asked = _asked(options, options.budget_s)
-    outcome = search.found(problem.source, asked, ends)
+    """One search for all of these regions: processes start once. None for a region whose
+    statements cannot be taken out of the module that was found. Raises what a search
+    does."""
+    asked = _asked(options, budget_s)
+    outcome = search.found(problem.source, asked, ends, times_module=False)
     if not outcome.has_kernels:
         return [Found(outcome.reason, outcome.summary, outcome.path)] * len(candidates)
     text = composed_module.text_of(outcome.path)
     loaded = composed_module.loaded(outcome.path)
+    seconds = search.kernel_seconds(outcome.path)
     results: list[Found | None] = []
     for one, arguments, places in zip(candidates, problem.arguments, problem.results):
         try:
@@ -239,7 +285,8 @@ def search_together(candidates: Sequence[Candidate], problem: Combined,
                               on_failure)
         if outcome.from_store:
             rechecks.begin(kernel, module, options)
-        results.append(Found("", outcome.summary, outcome.path, kernel))
+        results.append(Found("", outcome.summary, outcome.path, kernel, sum(
+            seconds.get(subgraph, 0.0) for subgraph in module.subgraphs)))
     return results
 
 
@@ -258,7 +305,7 @@ def search_one(candidate: Candidate, options: Options, budget_s: float,
     assert candidate.source
     asked = _asked(options, budget_s)
     try:
-        outcome = search.found(candidate.source, asked, ends)
+        outcome = search.found(candidate.source, asked, ends, times_module=False)
         if not outcome.has_kernels:
             return Found(outcome.reason, outcome.summary, outcome.path)
         composed = ComposedModule(candidate.source, outcome.path)
@@ -266,7 +313,8 @@ def search_one(candidate: Candidate, options: Options, budget_s: float,
                               candidate.extracted[0].module, on_failure)
         if outcome.from_store:
             rechecks.begin(kernel, composed, options)
-        return Found("", outcome.summary, outcome.path, kernel)
+        return Found("", outcome.summary, outcome.path, kernel,
+                     sum(search.kernel_seconds(outcome.path).values()))
     except search.SearchFailed as error:
         return Found(str(error))
     except Exception as error:

@@ -23,8 +23,9 @@ from weft.backend.searches import (
 from weft.backend.searches.search_ownership import Event
 from weft.shown_text import terminal_line
 
-#: Of the budget, for timing one kernel and the best one.
-TIMING_SHARE, FINAL_SHARE = 0.01, 0.03
+#: Of the budget, for timing one kernel, the same where the program itself times the
+#: module, and for timing the best kernel.
+TIMING_SHARE, BRIEF_SHARE, FINAL_SHARE = 0.01, 0.004, 0.03
 TIMING_MS, FINAL_MS = (50, 1500), (100, 4000)
 #: Parts of the budget that are reserved for building the composed module here.
 LOAD_SHARE, LOAD_S = 0.05, 0.5
@@ -33,8 +34,9 @@ LOAD_SHARE, LOAD_S = 0.05, 0.5
 LATE_SHARE, LATE_S = 0.08, 4.0
 #: To end a search that was stopped.
 END_S = 0.7
-#: Kernels tried for a subgraph, by the seconds that there are.
-VARIANTS = ((60, 2), (180, 4), (float("inf"), 6))
+#: Kernels tried for a subgraph, by the seconds that there are; the run itself limits
+#: them where the program times the module.
+VARIANTS, VARIANTS_MAX = ((60, 2), (180, 4)), 6
 #: A run takes Inductor's code for each subgraph besides, where its budget times
 #: the cores is so much: PyTorch's compiler and what is built of its code took 6
 #: to 7 s of a core a subgraph (2026-11-26), and must not take what our own
@@ -107,14 +109,15 @@ def _tries(about: Any) -> Any:
 
 def found(source: Source, options: Options, ends: Event | None = None,
           spent_s: float = 0.0, around: typing.Callable[
-              [], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
-          ) -> Outcome:
+              [], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
+          times_module: bool = True) -> Outcome:
     """The Outcome of another process's search, or of this one's; SearchFailed,
     OneBatch. One process on this machine searches for a graph, the others wait for its
-    end. `around` is entered for a search of this process's."""
+    end. `around` is entered for a search of this process's. `times_module`: whether the
+    run times the composed module, too."""
     def searched() -> Outcome:
         with around():
-            return search(source, options, ends, spent_s)
+            return search(source, options, ends, spent_s, times_module)
 
     outcome = known(source, options)
     if outcome is not None:
@@ -157,7 +160,7 @@ def _raise_failure(key: str, options: Options) -> None:
 
 def search(
         source: Any, options: Options, cancelled: Event | None = None,
-        spent_s: float = 0.0) -> Any:
+        spent_s: float = 0.0, times_module: bool = True) -> Any:
     """The Outcome of a run of weft on that source; SearchFailed says why there
     is none. `spent_s` seconds of the budget are gone already. Blocks until the
     budget is over, or as much longer as late_s() says."""
@@ -165,12 +168,22 @@ def search(
         raise SearchFailed(f"its budget_s of {options.budget_s:g} was over before the "
                            "graph was written down")
     with work_folders.made("run-", _keeps_runs()) as folder:
-        return _search(source, options, cancelled, folder, spent_s)
+        return _search(source, options, cancelled, folder, spent_s, times_module)
 
 
 def _keeps_runs() -> bool:
     """Whether run directories stay, for a person to look at."""
     return bool(os.environ.get("WEFT_KEEP_RUNS"))
+
+
+def kernel_seconds(path: str) -> dict[str, float]:
+    """{subgraph: seconds of one call of its kernel}, of the result that is kept there."""
+    found: dict[str, float] = {}
+    for one in (_result(path) or {}).get("subgraphs", []):
+        times = (one.get("timing") or {}).get("candidate") or {}
+        if one.get("ours") and times.get("median_us"):
+            found[str(one["id"])] = times["median_us"] / 1e6
+    return found
 
 
 def precision_in(path: str) -> Any:
@@ -200,7 +213,7 @@ def run_budget_s(options: Options, spent_s: float) -> float:
 
 def _search(
         source: Any, options: Any, cancelled: Any, folder: Any,
-        spent_s: Any) -> Any:
+        spent_s: Any, times_module: bool) -> Any:
     problem = os.path.join(folder, "problem.py")
     with open(problem, "w", encoding="utf-8") as file:
         file.write(source.text)
@@ -208,7 +221,8 @@ def _search(
     begin = time.monotonic()
     code, told = weft_process.run(
         ["run", problem, "--out", run, "--fast-sync", "-q",
-         *_words(options, source.any_size, run_budget_s(options, spent_s))],
+         *_words(options, source.any_size, run_budget_s(options, spent_s),
+                 times_module)],
         max(1.0, options.budget_s - spent_s) + late_s(options), cancelled,
         removed="" if _keeps_runs() else folder)
     seconds = time.monotonic() - begin
@@ -243,18 +257,21 @@ def _search(
     return Outcome(path, about["has_kernels"], summary, reason)
 
 
-def _words(options: Options, any_size: Any, budget_s: float) -> Any:
+def _words(options: Options, any_size: Any, budget_s: float,
+           times_module: bool = True) -> Any:
     """The run's flags, by what the user's budget allows."""
     def share(part: Any, limits: Any) -> str:
         return str(int(min(max(options.budget_s * 1000 * part, limits[0]),
                            limits[1])))
 
     variants = options.variants or next(
-        count for seconds, count in VARIANTS if options.budget_s < seconds)
+        (count for seconds, count in VARIANTS
+         if times_module and options.budget_s < seconds), VARIANTS_MAX)
     words = ["--target", options.target, "--variants", str(int(variants)),
              "--budget-s", f"{budget_s:.1f}",
-             "--timing-ms", share(TIMING_SHARE, TIMING_MS),
-             "--final-timing-ms", share(FINAL_SHARE, FINAL_MS)]
+             "--timing-ms", share(TIMING_SHARE if times_module else BRIEF_SHARE, TIMING_MS),
+             "--final-timing-ms",
+             share(FINAL_SHARE, FINAL_MS) if times_module else "0"]
     words += ["--seeds", ",".join(_seeds(options, any_size))]
     for place in filter(None, any_size.split(",")):
         words += ["--dynamic-dim", place]

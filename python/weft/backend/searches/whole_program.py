@@ -37,6 +37,7 @@ class Step:
 
     work: Callable[[list[Any]], None]
     done: threading.Event = dataclasses.field(default_factory=threading.Event)
+    begun_s: float = 0.0  # time.monotonic() when a call began it
     error: Exception | None = None
 
 
@@ -124,6 +125,7 @@ class WholeProgram:
                 self._do(self._step, arguments)
 
     def _do(self, step: Step, arguments: list[Any]) -> None:
+        step.begun_s = time.monotonic()
         try:
             # What a call computes here needs no gradients, and nobody watches it.
             with torch.no_grad(), _disable_current_modes():

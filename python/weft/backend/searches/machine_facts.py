@@ -1,0 +1,68 @@
+"""What weft measures once on a machine with a GPU: the GPU's rates, and facts of its
+Python. It begins while Inductor compiles, because the first search took 18 s longer
+without these (an H200, 2026-11-30)."""
+
+import glob
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from weft.backend.options import Options, is_disabled, log, told
+from weft.backend.searches import search_ownership, weft_process
+
+LIMIT_S = 120.0
+
+_lock = threading.Lock()
+_done: threading.Event | None = None  # of this process's measurement
+os.register_at_fork(after_in_child=lambda: _forget())
+
+
+def begin(example_inputs: Sequence[Any], options: Options) -> None:
+    """Measures in the background, once in a process: if the inputs are on a GPU, and
+    this machine was not measured with this PyTorch."""
+    global _done
+    if is_disabled() or not search_ownership.may_search(options) or not any(
+            isinstance(one, torch.Tensor) and one.is_cuda for one in example_inputs):
+        return
+    with _lock:
+        if _done is not None or _is_known():
+            return
+        _done = threading.Event()
+        threading.Thread(target=_measure, args=(_done,), name="weft-machine",
+                         daemon=True).start()
+
+
+def wait(limit_s: float) -> None:
+    """Blocks until a measurement that has begun is over. A search would repeat the
+    measurement concurrently."""
+    done = _done
+    if done is not None:
+        done.wait(limit_s)
+
+
+def _measure(done: threading.Event) -> None:
+    try:
+        code, said = weft_process.run(["doctor"], LIMIT_S)
+        if code != 0:
+            log.info("'weft doctor' ended with %s: %s", code, said)
+    except Exception as error:  # no program weft, say: the search will report it
+        log.info("this machine was not measured: %s", told(error))
+    finally:
+        done.set()
+
+
+def _is_known() -> bool:
+    """Whether a weft has measured a GPU here with this PyTorch."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(
+        os.path.expanduser("~"), ".cache")
+    return bool(glob.glob(os.path.join(
+        glob.escape(cache), "weft", f"gpu-*-torch{torch.__version__}-probe*.json")))
+
+
+def _forget() -> None:
+    """In a child process, which has no such thread."""
+    global _lock, _done
+    _lock, _done = threading.Lock(), None
