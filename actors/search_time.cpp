@@ -73,8 +73,11 @@ std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms) {
   // A minute or two have no room for torch.compile, whatever is kept.
   const bool compiles =
       options.compile_baseline && budget_ms / kMostKept >= kCompileLeftMs;
-  const std::int64_t captures =
-      budget_ms < kShortBudgetMs ? 1 : kCapturesACheck;
+  // If the module's user times it, a kernel is judged in half a second, and a
+  // check that does not end in time costs all of them.
+  const bool is_brief =
+      budget_ms < kShortBudgetMs && options.final_timing_ms > 0;
+  const std::int64_t captures = is_brief ? 1 : kCapturesACheck;
   const std::int64_t stored =
       std::clamp(captures * gone_ms + (compiles ? kCompileLeftMs : 0),
                  budget_ms / kLeastKept, budget_ms / kMostKept);

@@ -121,6 +121,9 @@ TEST_CASE("of a short budget less is kept: the processes are there") {
   CHECK(search_ms(options, 6'000) == 8'000);
   CHECK(search_ms(options, 2'000) == 13'000);
   CHECK(search_ms(options, 12'000) == 0);
+  options.final_timing_ms = 0;  // the search needs less time, the check as much
+  CHECK(search_ms(options, 6'000) == 4'000);
+  CHECK(search_ms(options, 4'000) == 8'000);
 }
 
 TEST_CASE("in a short time one subgraph at a time is searched for") {

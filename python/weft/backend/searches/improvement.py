@@ -42,7 +42,7 @@ from weft.regions.roofline import roofline_s
 CORES_PER_SEARCH, SEARCHES_MAX = 2, 6
 #: Trials in the program that the budget has time for after the search, and the parts of
 #: the budget that are kept for them, at least and at most.
-TRIALS, TRIALS_SHARE_MIN, TRIALS_SHARE_MAX = 2, 0.1, 0.35
+TRIALS, TRIALS_SHARE_MIN, TRIALS_SHARE_MAX = 2, 0.1, 0.25
 _ends = threading.Event()
 _SLOWER = "the program is not faster with it"
 
