@@ -415,14 +415,18 @@ class State:
         draw = torch.Generator(self.place).manual_seed(problems.SEED)
 
         def nudged(leaf: torch.Tensor) -> torch.Tensor:
-            if not (is_off and leaf.is_floating_point()):
-                return leaf.clone()
-            unit = torch.finfo(leaf.dtype).eps
-            if has_tf32 and leaf.dtype == torch.float32:
-                unit = 2.0**-11
-            signs = torch.randint(
-                0, 2, leaf.shape, generator=draw, device=leaf.device)
-            return leaf * (1 + unit * (2 * signs.to(leaf.dtype) - 1))
+            # All of its memory: a clone has other strides where there are gaps.
+            count = leaf.untyped_storage().nbytes() // leaf.element_size()
+            memory = leaf.detach().as_strided((count,), (1,), 0).clone()
+            if is_off and leaf.is_floating_point():
+                unit = torch.finfo(leaf.dtype).eps
+                if has_tf32 and leaf.dtype == torch.float32:
+                    unit = 2.0**-11
+                signs = torch.randint(
+                    0, 2, memory.shape, generator=draw, device=leaf.device)
+                memory *= 1 + unit * (2 * signs.to(leaf.dtype) - 1)
+            return memory.as_strided(leaf.shape, leaf.stride(),
+                                     leaf.storage_offset())
 
         inputs = pytree.tree_map_only(torch.Tensor, nudged, self.inputs)
         result = problems.run_forward(self.problem, self.model, inputs)

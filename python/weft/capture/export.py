@@ -53,7 +53,7 @@ REASONS = (
 #: No exporter means to raise these; RecursionError and NotImplementedError are
 #: RuntimeErrors.
 INTERNAL_ERRORS = (AssertionError, AttributeError, LookupError, NameError,
-                   TypeError, UnboundLocalError, RecursionError)
+                   TypeError, UnboundLocalError, RecursionError, SyntaxError)
 
 
 def export(problem: Problem, model: torch.nn.Module,
@@ -107,6 +107,7 @@ def prepared_exporter() -> Iterator[None]:
             contextlib.redirect_stderr(quiet), \
             decompositions.shapes_of_lstm(), data_as_detach(), \
             covariances(), combinations(), ctc_losses(), \
+            random_integers(), \
             buffers_written_once(), without_value_checks(), \
             state_named_once():
         yield
@@ -182,6 +183,13 @@ def ctc_losses() -> contextlib.AbstractContextManager[Any]:
     from weft.capture.ctc_loss import CtcLosses
 
     return CtcLosses()
+
+
+def random_integers() -> contextlib.AbstractContextManager[Any]:
+    """Within it, random_(from, to) is a call that the exporter can write."""
+    from weft.capture.random_integers import RandomIntegers
+
+    return RandomIntegers()
 
 
 @contextlib.contextmanager
