@@ -51,10 +51,8 @@ Graph convolution(bool transposed, std::int64_t taps, std::int64_t padding,
   Graph graph;
   add_input(graph, "x", dense({1, 3, 9}));
   add_input(graph, "w", dense({3, 3, taps}));
-  add_call(graph, "y", "aten.convolution.default",
-           {ref("x"), ref("w"), none(), list({2}), list({padding}), list({1}),
-            truth(transposed), list({0}), integer(1)},
-           dense({1, 3, out}));
+  add_convolution(graph, "y", "x", "w", {{2}, {padding}, transposed},
+                  dense({1, 3, out}));
   graph.outputs = {"y"};
   return graph;
 }

@@ -25,10 +25,8 @@ Graph depthwise(std::int64_t height, std::int64_t width) {
   Graph graph;
   add_input(graph, "x", dense({64, 64, height, width}));
   add_input(graph, "w", dense({64, 1, 3, 3}));
-  add_call(graph, "y", "aten.convolution.default",
-           {ref("x"), ref("w"), none(), list({1, 1}), list({0, 0}),
-            list({1, 1}), truth(false), list({0, 0}), integer(64)},
-           dense({64, 64, height - 2, width - 2}));
+  add_convolution(graph, "y", "x", "w", {{1, 1}, {0, 0}, false, 64},
+                  dense({64, 64, height - 2, width - 2}));
   graph.outputs = {"y"};
   return graph;
 }

@@ -30,17 +30,8 @@ Graph filtered(const Filters& of, bool without_consumer = false) {
   const std::int64_t to = of.transposed ? of.results : of.channels;
   add_input(graph, "x", dense({of.images, of.channels, of.extent, of.extent}));
   add_input(graph, "w", dense({from, to / of.groups, 3, 3}));
-  add_call(graph, "y", "aten.convolution.default",
-           {ref("x"),
-            ref("w"),
-            {},
-            list({1, 1}),
-            list({1, 1}),
-            list({1, 1}),
-            truth(of.transposed),
-            list({0, 0}),
-            integer(of.groups)},
-           made);
+  add_convolution(graph, "y", "x", "w",
+                  {{1, 1}, {1, 1}, of.transposed, of.groups}, made);
   graph.nodes.back().tf32 = true;
   graph.outputs = {"y"};
   if (without_consumer) return graph;

@@ -46,6 +46,31 @@ inline Node& add_call(Graph& graph, std::string name, std::string target,
   return graph.nodes.back();
 }
 
+/// How a convolution moves its window, in each dimension.
+struct Windows {
+  std::vector<std::int64_t> stride;
+  std::vector<std::int64_t> padding;
+  bool transposed = false;
+  std::int64_t groups = 1;
+  std::vector<std::int64_t> output_padding{};  ///< Empty: zeros.
+};
+
+/// A call of the convolution of two nodes, without bias and dilation.
+inline Node& add_convolution(Graph& graph, std::string name,
+                             const std::string& image,
+                             const std::string& weight, const Windows& windows,
+                             TensorType type) {
+  const std::vector<std::int64_t> zeros(windows.stride.size(), 0);
+  const std::vector<std::int64_t> ones(windows.stride.size(), 1);
+  return add_call(
+      graph, std::move(name), "aten.convolution.default",
+      {ref(image), ref(weight), none(), list(windows.stride),
+       list(windows.padding), list(ones), truth(windows.transposed),
+       list(windows.output_padding.empty() ? zeros : windows.output_padding),
+       integer(windows.groups)},
+      std::move(type));
+}
+
 /// One call of one input, both of that type.
 inline Graph one_call(const std::string& target, const TensorType& type) {
   Graph graph;

@@ -15,17 +15,7 @@ TEST_CASE("Convolutions are no target's for any size, and products are") {
   Graph windows;
   add_input(windows, "x", dense({8, 4, 20}));
   add_input(windows, "w", dense({8, 4, 3}));
-  add_call(windows, "y", "aten.convolution.default",
-           {ref("x"),
-            ref("w"),
-            {},
-            list({1}),
-            list({0}),
-            list({1}),
-            truth(false),
-            list({0}),
-            integer(1)},
-           dense({8, 8, 18}));
+  add_convolution(windows, "y", "x", "w", {{1}, {0}}, dense({8, 8, 18}));
   windows.outputs = {"y"};
   const Graph factors = product(512, 512, 512);
   CutOptions cut;
@@ -78,17 +68,8 @@ TEST_CASE("A strided transposed convolution is one product of turned tiles") {
   Graph graph;
   add_input(graph, "x", dense({8, 16, 32, 30}));
   add_input(graph, "w", dense({16, 32, 3, 3}));
-  add_call(graph, "y", "aten.convolution.default",
-           {ref("x"),
-            ref("w"),
-            {},
-            list({2, 2}),
-            list({1, 1}),
-            list({1, 1}),
-            truth(true),
-            list({0, 0}),
-            integer(1)},
-           dense({8, 32, 63, 59}));
+  add_convolution(graph, "y", "x", "w", {{2, 2}, {1, 1}, true},
+                  dense({8, 32, 63, 59}));
   graph.outputs = {"y"};
   graph.nodes.back().tf32 = true;  // else its factors may be split before
   const std::string text = first(graph);
@@ -135,17 +116,8 @@ TEST_CASE("A padded convolution of one channel stays a product of matrices") {
   Graph graph;
   add_input(graph, "x", dense({8, 1, 32, 32}));
   add_input(graph, "w", dense({64, 1, 5, 5}));
-  add_call(graph, "y", "aten.convolution.default",
-           {ref("x"),
-            ref("w"),
-            {},
-            list({1, 1}),
-            list({2, 2}),
-            list({1, 1}),
-            truth(false),
-            list({0, 0}),
-            integer(1)},
-           dense({8, 64, 32, 32}));
+  add_convolution(graph, "y", "x", "w", {{1, 1}, {2, 2}},
+                  dense({8, 64, 32, 32}));
   graph.outputs = {"y"};
   CHECK(has(first(graph), "tl.dot"));
 }
@@ -154,17 +126,8 @@ TEST_CASE("What is made of a strided transposed convolution reads it in rows") {
   Graph graph;
   add_input(graph, "x", dense({8, 16, 32, 32}));
   add_input(graph, "w", dense({16, 32, 3, 3}));
-  add_call(graph, "c", "aten.convolution.default",
-           {ref("x"),
-            ref("w"),
-            {},
-            list({2, 2}),
-            list({1, 1}),
-            list({1, 1}),
-            truth(true),
-            list({1, 1}),
-            integer(1)},
-           dense({8, 32, 64, 64}));
+  add_convolution(graph, "c", "x", "w", {{2, 2}, {1, 1}, true, 1, {1, 1}},
+                  dense({8, 32, 64, 64}));
   graph.nodes.back().tf32 = true;
   add_call(graph, "y", "aten.sum.dim_IntList",
            {ref("c"), list({2, 3}), truth(false)}, dense({8, 32}));
@@ -178,17 +141,7 @@ TEST_CASE("A transposed convolution of a padded image is one of matrices") {
   add_input(graph, "w", dense({16, 32, 4}));
   add_call(graph, "p", "aten.constant_pad_nd.default",
            {ref("x"), list({1, 2}), number(0)}, dense({8, 16, 67}));
-  add_call(graph, "y", "aten.convolution.default",
-           {ref("p"),
-            ref("w"),
-            {},
-            list({2}),
-            list({1}),
-            list({1}),
-            truth(true),
-            list({0}),
-            integer(1)},
-           dense({8, 32, 134}));
+  add_convolution(graph, "y", "p", "w", {{2}, {1}, true}, dense({8, 32, 134}));
   graph.outputs = {"y"};
   CHECK(has(first(graph), "tl.dot"));
 }
@@ -224,10 +177,7 @@ TEST_CASE("Products keep float32's bits, unless they are TF32 in the graph") {
   Graph graph;
   add_input(graph, "x", dense({4, 16, 20}));
   add_input(graph, "w", dense({32, 16, 3}));
-  add_call(graph, "y", "aten.convolution.default",
-           {ref("x"), ref("w"), none(), list({1}), list({1}), list({1}),
-            truth(false), list({0}), integer(1)},
-           dense({4, 32, 20}));
+  add_convolution(graph, "y", "x", "w", {{1}, {1}}, dense({4, 32, 20}));
   graph.outputs = {"y"};
   CHECK_FALSE(has(first(graph), "\"tf32\""));
   graph.nodes[2].tf32 = true;

@@ -239,11 +239,8 @@ TEST_CASE("what 7 by 7 windows read is made once where that is dear") {
       add_call(graph, "y" + std::to_string(i + 1), "aten.tanh.default",
                {ref("y" + std::to_string(i))}, image);
     }
-    add_call(
-        graph, "z", "aten.convolution.default",
-        {ref("y" + std::to_string(calls)), ref("w"), none(), list({1, 1}),
-         list({3, 3}), list({1, 1}), truth(false), list({0, 0}), integer(32)},
-        image);
+    add_convolution(graph, "z", "y" + std::to_string(calls), "w",
+                    {{1, 1}, {3, 3}, false, 32}, image);
     graph.outputs = {"z"};
     return first(std::move(graph));
   };

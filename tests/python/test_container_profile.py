@@ -1,5 +1,6 @@
-"""The seccomp profile of docs/how-to/containers.md is enough for weft's sandbox: `weft doctor`
-runs under a filter that refuses what Docker's own profile refuses, but for the page's calls."""
+"""The seccomp profile of docs/how-to/containers.md is enough for weft's sandbox. `weft doctor`
+runs under a filter that refuses the calls that Docker's own profile refuses. The calls that
+the page names are allowed."""
 
 import ctypes.util
 import json
@@ -17,8 +18,8 @@ REFUSED_BY_DOCKER = (
     "lookup_dcookie", "mount", "mount_setattr", "move_mount", "open_tree", "perf_event_open",
     "pivot_root", "quotactl", "setdomainname", "sethostname", "setns", "swapon", "syslog",
     "umount2", "unshare")
-#: Refuses the calls of a JSON list, and starts the program of the other arguments. Of clone,
-#: it refuses each flag that makes a namespace; clone3 does not exist, as in Docker's profile.
+#: Refuses the calls of a JSON list, and starts the program of the other arguments. Each flag
+#: of clone that makes a namespace is refused; clone3 does not exist, as in Docker's profile.
 START = """
 import ctypes, json, os, sys
 

@@ -5,6 +5,7 @@ without these (an H200, 2026-11-30)."""
 import glob
 import os
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,11 +37,12 @@ def begin(example_inputs: Sequence[Any], options: Options) -> None:
 
 
 def wait(limit_s: float) -> None:
-    """Blocks until a measurement that has begun is over. A search would repeat the
-    measurement concurrently."""
-    done = _done
-    if done is not None:
-        done.wait(limit_s)
+    """Blocks until a measurement that has begun is over, of the first GPU at least. A
+    search would repeat the measurement concurrently."""
+    done, until = _done, time.monotonic() + limit_s
+    while done is not None and not done.wait(0.2):
+        if _is_known() or time.monotonic() > until:
+            return
 
 
 def _measure(done: threading.Event) -> None:
