@@ -52,7 +52,7 @@ bool is_for_gpu(const RunOptions& options);
 /// interpreted, which proves them and says nothing about their speed.
 bool can_time(const RunOptions& options, const Machine& machine);
 
-/// Whether the module is timed too, beside eager; each kernel has been already.
+/// Whether the module is timed, too. Each kernel has been timed before.
 bool times_module(const RunOptions& options, const Machine& machine);
 
 /// Why nothing was timed, for people.

@@ -28,10 +28,10 @@ constexpr std::int64_t kKernelMs = 5'000;
 /// One that is checked and timed, and no more: a second with a GPU alone, 3.2 s
 /// beside three other runs.
 constexpr std::int64_t kBriefKernelMs = 2'000;
-/// Where a run's user times the module: beside the timing of one. With a
-/// timing of 0.18 s a kernel took 0.57 s on an H200 alone, and 1 s beside
-/// another run (2026-11-30). A kernel for each subgraph is worth more than the
-/// last one for the first.
+/// Time for a kernel without its timing, if the run's user times the module.
+/// With a timing of 0.18 s a kernel took 0.57 s on an idle H200, and 1 s while
+/// another run used it (2026-11-30). A kernel for each subgraph is worth more
+/// than one more for the first.
 constexpr std::int64_t kBesideTimingMs = 800;
 constexpr std::int64_t kKernelsMin = 2;
 /// Operations for which a processor takes as long as for moving a byte: from 8

@@ -82,10 +82,11 @@ class Request:
 
 @functools.cache
 def _shorten_operator_texts() -> None:
-    """Before torch 2.13 Inductor writes out an operator that it meets for the first time,
-    for a log that nobody reads: its arguments, and the arguments of whatever computes
-    these. Of a chain of inserted operators that text grows exponentially: it took minutes
-    for seven layers of a decoder. From here on the text has the arguments' types alone."""
+    """Limits a log text of Inductor to the arguments' types, in this process.
+
+    Before torch 2.13 Inductor formats each operator that it has no lowering for, with all
+    operators that compute its arguments, recursively. The text of a chain of inserted
+    operators grows exponentially: seven layers of a decoder took minutes."""
     if torch.__version__ < (2, 13):  # type: ignore[operator]  # it compares with tuples
         from torch._inductor import exc
 

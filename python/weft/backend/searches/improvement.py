@@ -159,8 +159,8 @@ class Improvement:
         self._settle()
 
     def _wait_for_machine_facts(self) -> None:
-        """What else uses a GPU makes the profile and the rooflines wrong. The budget
-        pays for the time."""
+        """A measurement that uses the GPU would disturb the profile and the rooflines.
+        The time counts as part of the budget."""
         begin = time.monotonic()
         machine_facts.wait(self._options.budget_s / 2)
         self._budget_s -= time.monotonic() - begin
@@ -403,8 +403,8 @@ class Improvement:
             program.give_up(reason)
 
     def _insert_verified(self, candidates: Sequence[Candidate]) -> None:
-        """Tries those that the search verified: first what is expected to gain. On a
-        GPU, where kernels have times of their own, what is clearly slower is not tried."""
+        """Tries the verified candidates, first those with an expected gain. A GPU's
+        profile has each kernel's time, so that clearly slower ones are left out there."""
         verified = [one for one in candidates if one.state == "verified"]
         for one in verified:
             why = one.why_not_tried() if self._kind == "cuda" else ""

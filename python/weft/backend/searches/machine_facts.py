@@ -1,6 +1,7 @@
-"""What weft measures once on a machine with a GPU: the GPU's rates, and facts of its
-Python. It begins while Inductor compiles, because the first search took 18 s longer
-without these (an H200, 2026-11-30)."""
+"""Measures a machine's GPUs, once for each machine and version of PyTorch.
+
+The measurement runs while Inductor compiles. Otherwise the first search does it, which
+took 18 s of its budget (H200, 2026-11-30)."""
 
 import glob
 import os

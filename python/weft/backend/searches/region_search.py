@@ -40,12 +40,12 @@ from weft.regions.regions import (
 
 #: Regions of one program that are searched, at most.
 REGIONS_MAX = 12
-#: Seconds of a search beside its kernels, and seconds for two kernels of a region, by
-#: device. On an H200 with 8 cores: 8 s, and 1.3 s (2026-11-30).
+#: Seconds of a search without its kernels, and seconds for two kernels of a region, by
+#: device. An H200 with 8 cores took 8 s and 1.3 s (2026-11-30).
 START_S, REGION_S = {"cuda": 10.0, "cpu": 8.0}, {"cuda": 2.0, "cpu": 4.0}
-#: A kernel that alone takes so many times as long as the incumbent's code in the program
-#: is not tried in it. The events that time a kernel alone see its launch, too: kernels
-#: that do nearly nothing took 4.1 to 4.5 µs (H200, 2026-11-30).
+#: A kernel is tried in the program if it takes at most TRIED_MAX times as long as the
+#: incumbent's code. The events that time a kernel include its launch: kernels that do
+#: nearly nothing took 4.1 to 4.5 µs (H200, 2026-11-30).
 TRIED_MAX, LAUNCH_S = 1.25, 4e-6
 #: A region that takes a smaller part of the program's time is not worth a search.
 SHARE_MIN = 0.01
@@ -211,7 +211,7 @@ def write_source(candidate: Candidate, values: Sequence[Any],
 
 
 def _is_random_state(node: fx.Node) -> bool:
-    """Whether it is the seed or offset that attention gives beside its result."""
+    """Whether it is the seed or offset of an attention operator's random numbers."""
     source = node.args[0] if node.target is operator.getitem else None
     return (isinstance(source, fx.Node) and is_attention(source)
             and not node.meta["val"].is_floating_point())

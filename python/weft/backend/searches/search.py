@@ -23,8 +23,8 @@ from weft.backend.searches import (
 from weft.backend.searches.search_ownership import Event
 from weft.shown_text import terminal_line
 
-#: Of the budget, for timing one kernel, the same where the program itself times the
-#: module, and for timing the best kernel.
+#: Shares of the budget for timing one kernel, for timing one if the program itself
+#: times the module, and for timing the best kernel.
 TIMING_SHARE, BRIEF_SHARE, FINAL_SHARE = 0.01, 0.004, 0.03
 TIMING_MS, FINAL_MS = (50, 1500), (100, 4000)
 #: Parts of the budget that are reserved for building the composed module here.
