@@ -116,13 +116,13 @@ fs::path graph_path_of(const fs::path& problem) {
 }  // namespace
 
 CapturePort::CapturePort(Blobs& blobs, Installation installation,
-                         fs::path scratch, std::int64_t memory_bytes,
+                         fs::path scratch, Limits limits,
                          const Library& library, std::string device,
                          std::string device_name)
     : blobs_(blobs),
       installation_(std::move(installation)),
       scratch_(std::move(scratch)),
-      memory_bytes_(memory_bytes),
+      limits_(limits),
       library_(library),
       device_(std::move(device)),
       device_name_(std::move(device_name)) {}
@@ -133,12 +133,14 @@ void CapturePort::start(const Message& request, Reply reply) {
 
 void CapturePort::begin(const Message& request, std::stop_token cancelled,
                         Reply reply) {
-  queue_.push([this, request = std::get<CaptureRequest>(request), cancelled,
+  auto held = std::get<CaptureRequest>(request);
+  held.wall_ms = std::min(held.wall_ms, limits_.wall_ms);
+  queue_.push([this, held = std::move(held), cancelled,
                reply = std::move(reply)] {
-    if (cancelled.stop_requested()) return reply(cancelled_reply(request));
-    CaptureReply captured = capture(request, cancelled);
+    if (cancelled.stop_requested()) return reply(cancelled_reply(held));
+    CaptureReply captured = capture(held, cancelled);
     const bool is_stopped = captured.failure && cancelled.stop_requested();
-    reply(is_stopped ? cancelled_reply(request) : Message(std::move(captured)));
+    reply(is_stopped ? cancelled_reply(held) : Message(std::move(captured)));
   });
 }
 
@@ -273,7 +275,7 @@ Result<SandboxReport> CapturePort::run_process(
   sandbox.environment = python_environment(installation_);
   sandbox.limits.wall_ms = request.wall_ms * count;
   sandbox.limits.cpu_s = sandbox.limits.wall_ms / 1000 * 64;
-  sandbox.limits.memory_bytes = memory_bytes_;
+  sandbox.limits.memory_bytes = limits_.memory_bytes;
   const EitherStop stop(stop_.get_token(), cancelled);
   sandbox.stop = stop.token();
   // Inputs of gigabytes are made there in no time, and on the host in minutes.

@@ -21,8 +21,13 @@ namespace weft {
 
 class CapturePort : public Port {
  public:
+  /// What one capture may take at most, whatever a request says.
+  struct Limits {
+    std::int64_t memory_bytes = 0;
+    std::int64_t wall_ms = 0;
+  };
   CapturePort(Blobs& blobs, Installation installation,
-              std::filesystem::path scratch, std::int64_t memory_bytes,
+              std::filesystem::path scratch, Limits limits,
               const Library& library, std::string device = "cpu",
               std::string device_name = "");
 
@@ -64,7 +69,7 @@ class CapturePort : public Port {
   Blobs& blobs_;
   Installation installation_;
   std::filesystem::path scratch_;
-  std::int64_t memory_bytes_;
+  Limits limits_;
   const Library& library_;
   std::string device_;       // "cpu" or "cuda:0": where the model runs
   std::string device_name_;  // of the GPU
@@ -72,5 +77,10 @@ class CapturePort : public Port {
   int next_ = 0;  // capture's folder; the queue's thread alone counts
   WorkQueue queue_{1};
 };
+
+/// Those of a run with these options.
+inline CapturePort::Limits capture_limits(const RunOptions& options) {
+  return {options.memory_bytes, options.capture_ms};
+}
 
 }  // namespace weft

@@ -99,8 +99,8 @@ class PortMaker {
     const std::string suffix = uuid.empty() ? "" : "/" + uuid;
     if (has_capability(offer.capabilities, capability::capture)) {
       made_.ports[address::capture + suffix] = std::make_unique<CapturePort>(
-          blobs_, installation_, scratch_.folder(), start_.options.memory_bytes,
-          *library_, device, offer.gpu.name);
+          blobs_, installation_, scratch_.folder(),
+          capture_limits(start_.options), *library_, device, offer.gpu.name);
     }
     if (!has_capability(offer.capabilities, capability::judge)) return;
     const std::string name = uuid.empty() ? "cpu" : uuid;
@@ -117,6 +117,9 @@ class PortMaker {
     verify.untrusted_problem = is_problem_untrusted(start_);
     verify.threads = hello_.machine.cores;
     verify.memory_bytes = start_.options.memory_bytes;
+    verify.call_ms = start_.options.call_ms;
+    verify.timing_ms =
+        std::max(start_.options.timing_ms, start_.options.final_timing_ms);
     auto port =
         std::make_unique<VerifyPort>(blobs_, *cache_, std::move(verify));
     verifiers_.push_back(port.get());

@@ -94,9 +94,9 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
       std::max(1, has_class(start) ? start.head_cores : machine.cores));
   for (const RunDevice& device : devices) {
     production.ports[address::at(address::capture, device.location)] =
-        std::make_unique<CapturePort>(blobs, installation, scratch.folder(),
-                                      options.memory_bytes, *production.kernels,
-                                      device.name, device.gpu.name);
+        std::make_unique<CapturePort>(
+            blobs, installation, scratch.folder(), capture_limits(options),
+            *production.kernels, device.name, device.gpu.name);
     if (!judges) continue;
     VerifyPort::Options verify;
     verify.installation = installation;
@@ -116,6 +116,8 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
     verify.untrusted_problem = is_problem_untrusted(start);
     verify.threads = machine.cores;
     verify.memory_bytes = options.memory_bytes;
+    verify.call_ms = options.call_ms;
+    verify.timing_ms = std::max(options.timing_ms, options.final_timing_ms);
     auto verifying = std::make_unique<VerifyPort>(blobs, *production.cache,
                                                   std::move(verify));
     // While the model is captured; on a processor that would only slow it.

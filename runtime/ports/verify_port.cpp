@@ -123,10 +123,15 @@ Message VerifyPort::answer(const Message& request,
 Message VerifyPort::asked(const Message& request,
                           const std::stop_token& cancelled) {
   if (const auto* m = std::get_if<CheckRequest>(&request)) {
-    return check(*m, cancelled);
+    CheckRequest held = *m;
+    held.call_ms = std::min(held.call_ms, options_.call_ms);
+    return check(held, cancelled);
   }
   if (const auto* m = std::get_if<TimeRequest>(&request)) {
-    return time(*m, cancelled);
+    TimeRequest held = *m;
+    held.call_ms = std::min(held.call_ms, options_.call_ms);
+    held.budget_ms = std::min(held.budget_ms, options_.timing_ms);
+    return time(held, cancelled);
   }
   return probe(std::get<ProbeRequest>(request));
 }

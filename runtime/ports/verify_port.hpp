@@ -43,6 +43,9 @@ class VerifyPort : public Port {
     std::string precision = "framework";
     bool interprets = false;         ///< kernels for a GPU, where there is none
     bool untrusted_problem = false;  ///< its code runs in a sandbox only
+    /// One call and one timing take at most so long, whatever a request says.
+    std::int64_t call_ms = RunOptions{}.call_ms;
+    std::int64_t timing_ms = RunOptions{}.final_timing_ms;
   };
   VerifyPort(Blobs& blobs, KernelCache& cache, Options options);
   ~VerifyPort() override;

@@ -84,6 +84,27 @@ for act in (lambda: open({self.canaries.folder!r} + "/secret").read(),
         done = self.resume(run, WEFT_RUN_BUDGET_S="soon")
         self.assertEqual(done.returncode, 2, done.stderr)
 
+    def test_the_lower_limits_of_time_hold(self):
+        year = 365 * 24 * 3600 * 1000
+        run = self.forged({"capture_ms": year, "call_ms": year, "timing_ms": year,
+                           "final_timing_ms": year},
+                          problem_with(head="import time\ntime.sleep(300)"))
+        begun = time.monotonic()
+        done = self.resume(run, WEFT_RUN_CAPTURE_SECONDS="4")
+        self.assertLess(time.monotonic() - begun, 60)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("did not return within 4 s", done.stdout + done.stderr)
+        for word in ("limit of the capture", "limit of a call", "a kernel's timing",
+                     "the last timing"):
+            self.assertIn(word, done.stderr)
+
+    def test_a_kernel_s_timing_ends(self):
+        run = self.forged({"timing_ms": 3600 * 1000, "final_timing_ms": 3600 * 1000})
+        begun = time.monotonic()
+        done = self.resume(run, WEFT_RUN_TIMING_MS="60", WEFT_RUN_FINAL_TIMING_MS="60")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertLess(time.monotonic() - begun, 120)
+
     def test_it_is_not_resumed_without_a_sandbox(self):
         run = self.forged(text=self.attack())
         done = self.resume(run, "--sandbox", "none")

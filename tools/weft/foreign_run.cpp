@@ -78,15 +78,35 @@ Result<void> hold_models(ForeignRun& held, Settings& settings) {
 Result<void> hold_limits(ForeignRun& held, Settings& settings) {
   constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
   constexpr double kMs = 1000;
+  const RunOptions usual;
   RunOptions& options = held.start.options;
-  const auto memory = own_number(settings, "run.memory_gib", kGib);
-  if (!memory) return std::unexpected(memory.error());
-  const std::int64_t most = memory->value_or(RunOptions{}.memory_bytes);
-  if (options.memory_bytes > most) {
-    held.remarks.push_back(
-        "its memory limit is above yours, which holds: "
-        "WEFT_RUN_MEMORY_GIB raises it");
-    options.memory_bytes = most;
+  const struct {
+    const char* what;
+    const char* setting;
+    double unit;
+    std::int64_t usual;
+    std::int64_t* value;
+  } limits[] = {
+      {"memory limit", "run.memory_gib", kGib, usual.memory_bytes,
+       &options.memory_bytes},
+      {"time limit of the capture", "run.capture_seconds", kMs,
+       usual.capture_ms, &options.capture_ms},
+      {"time limit of a call", "run.call_seconds", kMs, usual.call_ms,
+       &options.call_ms},
+      {"time for a kernel's timing", "run.timing_ms", 1, usual.timing_ms,
+       &options.timing_ms},
+      {"time for the last timing", "run.final_timing_ms", 1,
+       usual.final_timing_ms, &options.final_timing_ms},
+  };
+  for (const auto& limit : limits) {
+    const auto own = own_number(settings, limit.setting, limit.unit);
+    if (!own) return std::unexpected(own.error());
+    const std::int64_t most = own->value_or(limit.usual);
+    if (*limit.value <= most) continue;
+    held.remarks.push_back(std::string("its ") + limit.what +
+                           " is above yours, which holds: " +
+                           variable_of(limit.setting) + " raises it");
+    *limit.value = most;
   }
   const auto budget = own_number(settings, "run.budget_s", kMs);
   if (!budget) return std::unexpected(budget.error());
