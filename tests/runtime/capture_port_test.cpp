@@ -20,7 +20,7 @@ struct PlayedCaptures {
   FixtureBlobs blobs;
   Library library{folder.path / "library.db"};
   CapturePort port{blobs, installation(), folder.path / "scratch",
-                   std::int64_t{1} << 30, library};
+                   CapturePort::Limits{std::int64_t{1} << 30, 60'000}, library};
 
   Installation installation() const {
     const fs::path python = folder.path / "python";
