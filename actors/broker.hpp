@@ -4,8 +4,8 @@
 // Order. Requests queue in groups. Turns go round the groups, so that one
 // subgraph with many seeds cannot starve another. A turn is a few requests
 // long, because the next request for a subgraph finds ready what the last one
-// needed. Higher priorities go first, within groups and among them. Of one
-// priority, the higher expected gain goes first, and then the earlier request.
+// needed. Higher priorities go first, within groups and among them. Requests of
+// the same priority go by their expected gain, and then by their age.
 //
 // Waiting. The request whose turn it is waits until enough units are free at
 // one of its locations. No other request overtakes it there, so that a request

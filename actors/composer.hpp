@@ -11,12 +11,12 @@
 // the run's --accept wants one that is, it is composed a second time: of the
 // kernels in the order of their distance from eager, it finds by halves how
 // many can stay, in as many checks as their number has binary digits. Another
-// cut's module that was timed and is near spares that. Where kernels leave for
+// cut's module that was timed and is near spares that. If kernels leave for
 // their products, the dispatcher is asked for the plan's eager-contractions
-// partition, whose products are the framework's own: its module is tried, too,
-// and the faster one is the near module. Where no kernel with a product is in
-// the whole, as none was right or faster, that cut is searched as well, and its
-// module becomes the whole where it is faster.
+// partition, in which PyTorch computes the products. Its module is tried, too,
+// and the faster one is the near module. That partition is also searched if the
+// whole has no kernel with a product, because none was right or faster. Its
+// module becomes the whole if it is faster.
 //
 // When the run's time is over (Compose::ends_us), what was composed is checked
 // all the same; nothing is tried or timed any more that need not be.

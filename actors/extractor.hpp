@@ -31,7 +31,7 @@ class Extractor : public Role {
   void captured_sizes(const EffectResult& end, Context& context);
   Failure without_sizes() const;
   Result<Sizes> sizes_in(const Graph& graph) const;
-  /// Of the problem, or of the same at other sizes: the effect.
+  /// Captures these texts of the problem, and returns the effect.
   std::uint64_t start_capture(const std::vector<std::string>& problems,
                               Context& context);
   void cut(const std::string& graph_blob, const std::string& how,
@@ -47,8 +47,8 @@ class Extractor : public Role {
   std::optional<RunStart> run_;
   PendingEffects effects_;
   std::uint64_t capture_ = 0;  ///< the capture's effect
-  /// Where sizes are symbols: what they are in the problem, the others that it
-  /// is captured at by an effect of its own, and the graphs (sizes → blob).
+  /// If sizes are symbols: their values in the problem, the other values that
+  /// another effect captures it at, and the graphs (sizes → blob).
   Sizes sizes_;
   std::vector<Sizes> samples_;
   std::uint64_t capture_of_samples_ = 0;

@@ -13,12 +13,12 @@ namespace weft {
 struct DeviceClass {
   std::string device;  ///< The name of the GPU or processor.
   std::string torch;
-  // Of a GPU; empty or 0 for a processor.
+  // A GPU has these; they are empty or 0 for a processor.
   std::string arch;  ///< "sm_90".
   std::int64_t memory_bytes = 0;
   std::string driver;
   std::string triton;
-  // Of a processor; empty or 0 for a GPU.
+  // A processor has these; they are empty or 0 for a GPU.
   int vector_bytes = 0;
   int cores = 0;
   std::string compiler;  ///< "g++ 12.2.0".

@@ -54,7 +54,7 @@ struct LeaseRequest {
   int priority = 0;
   /// Bytes of "gpu_memory" at the same location.
   std::int64_t memory_bytes = 0;
-  /// Of one priority, higher ones go first. Equal ones take turns.
+  /// Within the same priority, higher ones go first. Equal ones take turns.
   std::int64_t expected_gain = 0;
   /// Locations that announce it fit, too. Without `locations`: no others do.
   std::string capability{};

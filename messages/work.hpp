@@ -170,7 +170,7 @@ struct RefineRequest {
   int round = 0;      ///< The round that is asked for, from 1.
   std::vector<SeedResult> history;         ///< Its ancestors, the oldest first.
   SeedResult best;                         ///< The subgraph's best so far.
-  std::vector<WinningPattern> patterns{};  ///< Of similar subgraphs.
+  std::vector<WinningPattern> patterns{};  ///< For similar subgraphs.
   WEFT_FIELDS(subgraph, work, seed, result, round, history, best, patterns)
   bool operator==(const RefineRequest&) const = default;
 };

@@ -21,7 +21,7 @@ namespace weft {
 
 class CapturePort : public Port {
  public:
-  /// What one capture may take at most, whatever a request says.
+  /// Limits of one capture. A request can only lower them.
   struct Limits {
     std::int64_t memory_bytes = 0;
     std::int64_t wall_ms = 0;

@@ -115,7 +115,7 @@ struct EagerContractionsCase : ComposingFixture {
     reply.verdict.kernelbench = {near, "", 5, 0, 1e-4, "within", ""};
     sent = say(address::verify, reply);
   }
-  /// Those of the eager-contractions partition won, or so many of them.
+  /// The first `count` subgraphs of the eager-contractions partition won.
   void searched(std::size_t count = 2) {
     EagerContractionsSearched reply;
     for (const Subgraph& subgraph :

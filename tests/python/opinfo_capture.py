@@ -1,10 +1,10 @@
 """OpInfo's cases through the whole capture, as `weft run` captures a problem file:
 export, decomposition, and the comparison of the graph's run with eager.
 
-    captured   there is a graph, and its run agrees with eager
-    refused    there is none, and the message is a sentence about the model
-    internal   there is none, and the message has an error of Python's own, or of
-               weft's, or blames an operator that agrees with itself
+    captured   A graph was captured, and its run agrees with eager.
+    refused    There is no graph. The message is a sentence about the model.
+    internal   There is no graph. The message is an error of Python or of weft, or it
+               blames an operator whose calls agree with each other.
 """
 
 import contextlib

@@ -217,7 +217,7 @@ class HostileSettings(WeftCase):
          "llm.oa.limits.calls_at_once"),
         ('[llm.oa]\nbase_url = "http://evil"\n', "llm.oa.base_url"),
         ('[run]\nprompts = "/etc"\n', "run.prompts"),
-        ('[run]\nlibrary = "/tmp/weft-canary.db"\n', "run.library"),
+        ("[run]\n" 'library = "canary.db"\n', "run.library"),
         ("[run]\nmemory_gib = 4000\n", "run.memory_gib"),
         ('[run]\nlisten = "tcp://127.0.0.1:1"\nkeys = "k"\n', "run.listen"),
         ("[run]\nno_local = true\nnode_seconds = 9000\n", "run.no_local"),

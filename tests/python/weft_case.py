@@ -157,7 +157,7 @@ class WeftCase(unittest.TestCase):
         return path
 
     def python_without_torch(self):
-        """A Python that sees neither site-packages nor PYTHONPATH."""
+        """A Python without site-packages and PYTHONPATH."""
         real = os.path.realpath(sys.executable)
         return self.python("bare-python", f"exec '{real}' -I -S \"$@\"\n")
 

@@ -23,7 +23,7 @@ from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, \
 from weft.problem import network
 
 _TICK_S = 0.05
-#: Of bench.json and the results next to it. 2: fields are called `kernelbench…`.
+#: Version of bench.json and of the results next to it.
 _FORMAT = 2
 #: Results are written while the bench goes on, but not all the time.
 _WRITE_EVERY_S = 5.0

@@ -18,11 +18,13 @@ def cov(self: torch.Tensor, *, correction: int = 1,
     weights = fweights
     if aweights is not None:
         weights = aweights if weights is None else weights * aweights
+
     if weights is None:
         count = rows.shape[1]
         rows = rows - (rows.sum(1) / count).unsqueeze(1)
         products = torch.mm(rows, rows.t())
         return torch.true_divide(products, max(count - correction, 0)).squeeze()
+
     total = weights.sum()
     rows = rows - ((rows * weights).sum(1) / total).unsqueeze(1)
     divisor = total - correction

@@ -38,7 +38,7 @@ def _loss_like(log_probs: torch.Tensor, targets: torch.Tensor,
 def ctc_loss(log_probs: torch.Tensor, targets: torch.Tensor,
              input_lengths: Any, target_lengths: Any, blank: int = 0,
              reduction: str | int = "mean", zero_infinity: bool = False) -> Any:
-    """One call; None if the lengths are neither two tensors nor two lists."""
+    """One call; None unless the lengths are two tensors or two lists."""
     given = (input_lengths, target_lengths)
     if all(isinstance(one, torch.Tensor) for one in given):
         kept = _kept("Tensor")

@@ -100,8 +100,8 @@ def prepared_exporter() -> Iterator[None]:
     """Within it the exporter follows what capture takes, and prints nothing."""
     import torch
 
-    # What the model prints was printed by its eager run already, and the
-    # exporter prints its graph before some of its errors.
+    # The model's own output was printed by its eager run already. The exporter
+    # prints its graph before some of its errors.
     quiet = io.StringIO()
     with torch.no_grad(), contextlib.redirect_stdout(quiet), \
             contextlib.redirect_stderr(quiet), \

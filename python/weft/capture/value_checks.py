@@ -74,7 +74,7 @@ def gaussian_nll_loss(input: torch.Tensor, target: torch.Tensor,
 
 @contextlib.contextmanager
 def left_out() -> Iterator[None]:
-    """Within it, neither checks nor hints look at tensors' values."""
+    """Within it, no check and no hint looks at tensors' values."""
     from torch.distributions import Distribution
 
     known = Distribution._validate_args
