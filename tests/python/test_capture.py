@@ -1,4 +1,4 @@
-"""What capture records of a model."""
+"""The graph that capture records of a model."""
 
 import json
 import os

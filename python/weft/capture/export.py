@@ -106,10 +106,7 @@ def prepared_exporter() -> Iterator[None]:
     with torch.no_grad(), contextlib.redirect_stdout(quiet), \
             contextlib.redirect_stderr(quiet), \
             decompositions.shapes_of_lstm(), data_as_detach(), \
-            covariances(), combinations(), ctc_losses(), \
-            random_integers(), \
-            buffers_written_once(), without_value_checks(), \
-            state_named_once():
+            replaced_calls(), buffers_written_once(), state_named_once():
         yield
 
 
@@ -157,39 +154,19 @@ def data_as_detach() -> contextlib.AbstractContextManager[Any]:
     return Mode()
 
 
-def covariances() -> contextlib.AbstractContextManager[Any]:
-    """Within it, cov and corrcoef are calls that the exporter can follow."""
-    from weft.capture.covariance import Covariances
-
-    return Covariances()
-
-
-def without_value_checks() -> contextlib.AbstractContextManager[None]:
-    """Within it, PyTorch's own checks of values are left out."""
+@contextlib.contextmanager
+def replaced_calls() -> Iterator[None]:
+    """Within it, calls that the exporter cannot follow are calls that it can, and
+    PyTorch's own checks of values are left out."""
     from weft.capture import value_checks
-
-    return value_checks.left_out()
-
-
-def combinations() -> contextlib.AbstractContextManager[Any]:
-    """Within it, torch.combinations is a call that the exporter can follow."""
     from weft.capture.combinations import Combinations
-
-    return Combinations()
-
-
-def ctc_losses() -> contextlib.AbstractContextManager[Any]:
-    """Within it, ctc_loss is a call that the exporter can follow."""
+    from weft.capture.covariance import Covariances
     from weft.capture.ctc_loss import CtcLosses
-
-    return CtcLosses()
-
-
-def random_integers() -> contextlib.AbstractContextManager[Any]:
-    """Within it, random_(from, to) is a call that the exporter can write."""
     from weft.capture.random_integers import RandomIntegers
 
-    return RandomIntegers()
+    with Covariances(), Combinations(), CtcLosses(), RandomIntegers(), \
+            value_checks.left_out():
+        yield
 
 
 @contextlib.contextmanager
