@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import argparse
 import collections
-import json
 import os
 import sys
-import tempfile
-import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,29 +24,6 @@ from torch.testing._internal.common_modules import module_db
 from torch.utils import _pytree as pytree
 
 import opinfo_capture
-
-PROBLEM = """import torch
-
-import weft_current_module as current
-
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.part = current.make()
-
-    def forward(self, *inputs):
-        return current.call(self.part, inputs)
-
-
-def get_inputs():
-    return current.inputs()
-
-
-def get_init_inputs():
-    return []
-"""
-
 
 def cases(info: Any, training: bool, inputs_max: int
           ) -> Iterator[tuple[str, Callable[..., Any], Callable[..., Any],
@@ -76,7 +50,7 @@ def cases(info: Any, training: bool, inputs_max: int
 
 def functions(info: Any, sample: Any, training: bool
               ) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """make, call and inputs of PROBLEM."""
+    """make, call and inputs of opinfo_capture.module_outcomes()."""
     given, forward = sample.constructor_input, sample.forward_input
     leaves, tree = pytree.tree_flatten((forward.args, forward.kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
@@ -102,33 +76,22 @@ def main() -> int:
                         help="of a module and mode, at most")
     parser.add_argument("--cases", metavar="FILE", help="append a JSON line for each")
     options = parser.parse_args()
-    current: Any = types.ModuleType("weft_current_module")
-    sys.modules[current.__name__] = current
     counts: collections.Counter[str] = collections.Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "problem.py")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(PROBLEM)
-        for info in module_db:
-            if options.modules and info.name not in options.modules:
-                continue
-            for mode in ("train", "eval"):
-                for name, *made in cases(info, mode == "train", options.inputs):
-                    current.make, current.call, current.inputs = made
-                    outcome, reason = opinfo_capture.outcome(path)
-                    counts[outcome] += 1
-                    if outcome != "captured":
-                        print(f"{mode} {name}: {outcome}: {reason}", flush=True)
-                    if options.cases:
-                        append(options.cases, mode, name, outcome, reason)
+    for info in module_db:
+        if options.modules and info.name not in options.modules:
+            continue
+        for mode in ("train", "eval"):
+            for name, outcome, reason in opinfo_capture.module_outcomes(
+                    cases(info, mode == "train", options.inputs)):
+                counts[outcome] += 1
+                if outcome != "captured":
+                    print(f"{mode} {name}: {outcome}: {reason}", flush=True)
+                if options.cases:
+                    opinfo_capture.append(options.cases, [
+                        {"mode": mode, "case": name, "outcome": outcome,
+                         "reason": reason}])
     print(dict(counts))
     return 1 if counts["internal"] else 0
-
-
-def append(path: str, mode: str, name: str, outcome: str, reason: str) -> None:
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps({"mode": mode, "case": name, "outcome": outcome,
-                               "reason": reason}) + "\n")
 
 
 if __name__ == "__main__":

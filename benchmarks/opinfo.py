@@ -15,7 +15,6 @@ where something differs, crashes or is refused with an error of Python's own.
 
 import argparse
 import collections
-import json
 import multiprocessing
 import os
 import sys
@@ -86,15 +85,16 @@ def outcomes_of(target, name, operators, samples, threads, gradients, cases_max)
     if target == "capture":
         import opinfo_capture
 
-        return opinfo_capture.outcomes(cases, opinfo_cases.copy_of)
+        return opinfo_capture.outcomes(cases)
     return opinfo_cases.outcomes(opinfo_cases.variant_of(target), cases)
 
 
 def append_cases(path, target, dtype, found):
-    with open(path, "a", encoding="utf-8") as file:
-        for case, outcome, reason in found:
-            file.write(json.dumps({"target": target, "dtype": dtype, "case": case,
-                                   "outcome": outcome, "reason": reason}) + "\n")
+    import opinfo_capture
+
+    opinfo_capture.append(path, (
+        {"target": target, "dtype": dtype, "case": case, "outcome": outcome,
+         "reason": reason} for case, outcome, reason in found))
 
 
 def names_of(target, name, wanted):

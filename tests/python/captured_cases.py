@@ -42,6 +42,22 @@ def part(first, step):
 AT_ONCE = 200
 
 
+def copy_of(tensor):
+    """With the same strides, gaps between its elements included."""
+    storage = tensor.untyped_storage().clone()
+    return tensor.new_empty(0).set_(storage, tensor.storage_offset(), tensor.shape,
+                                    tensor.stride())
+
+
+#: The ways in which a message says that weft or PyTorch, not the model, failed.
+INTERNAL = ("internal error", "capture failed with")
+
+
+def kind_of(message):
+    """The outcome of a capture that ended with that message."""
+    return "internal" if any(text in message for text in INTERNAL) else "refused"
+
+
 class Batch(torch.nn.Module):
     """Several cases in one module."""
 

@@ -8,6 +8,8 @@ export, decomposition, and the comparison of the graph's run with eager.
 """
 
 import contextlib
+import functools
+import json
 import os
 import sys
 import tempfile
@@ -16,47 +18,67 @@ import warnings
 
 import torch
 
-import captured_cases  # noqa: F401  (the path of weft's package)
+import captured_cases
 from weft.capture import capture
 from weft.device.gpu_lock import NoLock
 from weft.problem.problem import ProblemError
 
-MODULE = "opinfo_current_case"
+MODULE = "weft_current_case"
 PROBLEM = f"""import torch
 
 import {MODULE} as current
 
 
 class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = current.make()
+
     def forward(self, *inputs):
-        return current.case.function(*inputs)
+        return current.call(self.part, inputs)
 
 
 def get_inputs():
-    return current.inputs(current.case)
+    return current.inputs()
 
 
 def get_init_inputs():
     return []
 """
-#: The ways in which a message says that weft or PyTorch, not the model, failed.
-INTERNAL = ("internal error", "capture failed with")
 
 
-def outcomes(cases, copy_of):
-    """(name, outcome, reason) of each. `copy_of`: of a tensor, with its strides."""
+def outcomes(cases):
+    """(name, outcome, reason) of each case (name, function, inputs)."""
+    return list(module_outcomes(
+        (case.name, torch.nn.Identity, functools.partial(_call, case.function),
+         functools.partial(_copies, case.inputs)) for case in cases))
+
+
+def _call(function, _, inputs):
+    return function(*inputs)
+
+
+def _copies(tensors):
+    return [captured_cases.copy_of(tensor) for tensor in tensors]
+
+
+def module_outcomes(cases):
+    """(name, outcome, reason) of each (name, make, call, inputs): functions that make
+    a module, call it with the inputs, and make the inputs."""
     current = types.ModuleType(MODULE)
-    current.inputs = lambda case: [copy_of(tensor) for tensor in case.inputs]
     sys.modules[MODULE] = current
-    found = []
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "problem.py")
         with open(path, "w", encoding="utf-8") as file:
             file.write(PROBLEM)
-        for case in cases:
-            current.case = case
-            found.append((case.name, *outcome(path)))
-    return found
+        for name, current.make, current.call, current.inputs in cases:
+            yield name, *outcome(path)
+
+
+def append(path, rows):
+    """Appends a JSON line for each of these dictionaries."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 def outcome(path):
@@ -66,9 +88,7 @@ def outcome(path):
             graph = capture.capture_steps(path, capture.Stopwatch(),
                                           torch.device("cpu"), NoLock())
     except ProblemError as error:
-        is_internal = any(text in error.message for text in INTERNAL)
-        return ("internal" if is_internal else "refused",
-                f"{error.kind}: {error.message}")
+        return captured_cases.kind_of(error.message), f"{error.kind}: {error.message}"
     except Exception as error:
         return "internal", f"{type(error).__name__}: {error}"
     return "captured", ", ".join(

@@ -184,7 +184,7 @@ def is_fit(case, takes_empty=False):
             or t.layout != torch.strided for t in case.inputs):
         return False
     try:
-        first, again = (case.function(*map(copy_of, case.inputs))
+        first, again = (case.function(*map(captured_cases.copy_of, case.inputs))
                         for _ in range(2))
     except Exception:  # some of their samples are meant to fail
         return False
@@ -192,13 +192,6 @@ def is_fit(case, takes_empty=False):
         t.numel() >= least and t.layout == torch.strided and not t.is_complex()
         and torch.equal(t.nan_to_num(), u.nan_to_num())
         for t, u in zip(first, again))
-
-
-def copy_of(tensor):
-    """With the same strides, gaps between its elements included."""
-    storage = tensor.untyped_storage().clone()
-    return tensor.new_empty(0).set_(storage, tensor.storage_offset(), tensor.shape,
-                                    tensor.stride())
 
 
 def graphs_of(cases):
@@ -220,8 +213,7 @@ def why_refused(error):
         return "refused", error.message
     problem = types.SimpleNamespace(path=__file__, name="case")
     message = capture_export.explained(problem, error).message
-    return ("internal" if capture_export.is_internal(error) else "refused",
-            message)
+    return captured_cases.kind_of(message), message
 
 
 def judge(case, got):

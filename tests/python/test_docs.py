@@ -2,7 +2,6 @@
 tutorial programs are real, and the site builds."""
 
 import contextlib
-import importlib.machinery
 import importlib.util
 import io
 import os
@@ -15,7 +14,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from weft_case import ROOT, WEFT
+from weft_case import ROOT, WEFT, tool
 
 DOCS = os.path.join(ROOT, "docs")
 PAGES_OF_ROOT = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md",
@@ -101,11 +100,7 @@ class Pages(unittest.TestCase):
                    "cheats.md": ("rejected: every element", "accepted: every element"),
                    "operators.md": ("`silu`, ", ""),
                    "tolerances.md": ("| 8 | 4 |", "| 8 | 5 |")}
-        loader = importlib.machinery.SourceFileLoader(
-            "tools_docs", os.path.join(ROOT, "tools", "docs"))
-        spec = importlib.util.spec_from_loader("tools_docs", loader)
-        tool = importlib.util.module_from_spec(spec)
-        loader.exec_module(tool)
+        docs = tool("docs")
         with tempfile.TemporaryDirectory() as folder:
             reference = os.path.join(folder, "docs", "reference")
             shutil.copytree(os.path.join(DOCS, "reference"), reference)
@@ -116,14 +111,14 @@ class Pages(unittest.TestCase):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text.replace(before, after))
             told = io.StringIO()
-            with (mock.patch.object(tool, "REFERENCE", pathlib.Path(reference)),
-                  mock.patch.object(tool, "ROOT", pathlib.Path(folder)),
+            with (mock.patch.object(docs, "REFERENCE", pathlib.Path(reference)),
+                  mock.patch.object(docs, "ROOT", pathlib.Path(folder)),
                   mock.patch.dict(os.environ, WEFT_BIN=WEFT),
-                  mock.patch.object(tool, "api_page",
+                  mock.patch.object(docs, "api_page",
                                     lambda: text_of(os.path.join(reference, "python-api.md"))),
                   mock.patch.object(sys, "argv", ["docs", "--check"]),
                   contextlib.redirect_stdout(told)):
-                self.assertEqual(tool.main(), 1)
+                self.assertEqual(docs.main(), 1)
             self.assertEqual(told.getvalue().splitlines(), [
                 f"docs: docs/reference/{name} is not up to date"
                 for name in ("operators.md", "settings.md", "cheats.md",

@@ -1,13 +1,11 @@
 """The oldest PyTorch that pyproject.toml promises: tests of each way into weft,
 run by a Python that has it."""
 
-import importlib.machinery
-import importlib.util
 import os
 import subprocess
 import unittest
 
-from weft_case import ROOT, environment
+from weft_case import environment, tool
 
 #: torch.compile with played programs and a real search, whose gradients train;
 #: weft.optimize, and its modules in files.
@@ -33,19 +31,9 @@ TESTS = (
 SAYS_WHICH = "import torch; print(torch.__version__.partition('+')[0])"
 
 
-def tool():
-    """tools/test-torch, as a module."""
-    loader = importlib.machinery.SourceFileLoader(
-        "test_torch", os.path.join(ROOT, "tools", "test-torch"))
-    module = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader("test_torch", loader))
-    loader.exec_module(module)
-    return module
-
-
 class OldestTorchTest(unittest.TestCase):
     def test_each_way_in(self):
-        test_torch = tool()
+        test_torch = tool("test-torch")
         version = test_torch.oldest()
         python = test_torch.python_of(version)
         if not test_torch.has_torch(python):

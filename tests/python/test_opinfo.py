@@ -57,8 +57,7 @@ class OpInfo(unittest.TestCase):
             cases = [case for op in opinfo_cases.operators(dtype, wanted)
                      for case in opinfo_cases.cases_of(op, dtype, None, cases_max=2)]
             self.assertGreater(len(cases), 12)
-            for name, outcome, reason in opinfo_capture.outcomes(
-                    cases, opinfo_cases.copy_of):
+            for name, outcome, reason in opinfo_capture.outcomes(cases):
                 with self.subTest(dtype=dtype, case=name):
                     self.assertEqual(outcome, "captured", reason)
 

@@ -8,6 +8,8 @@ from unittest import mock
 
 import torch
 
+from weft_case import ROOT
+
 import weft
 from weft.backend.implementations.program_timing import Comparison
 from weft.backend.searches import (
@@ -146,16 +148,22 @@ class MachineFacts(unittest.TestCase):
     def test_once_in_a_process(self):
         self.begin(torch.ones(2), self.on_gpu())
         self.begin(self.on_gpu())
-        self.assertEqual(self.started, [["doctor"]])
+        self.assertEqual(self.started, [["doctor", "--no-run"]])
 
     def test_not_for_a_cpu_nor_where_it_is_known(self):
         self.begin(torch.ones(2), 3)
         os.makedirs(os.path.join(self.folder, "weft"))
         with open(os.path.join(self.folder, "weft", "gpu-GPU-1-580.1-torch"
-                               f"{torch.__version__}-probe2.json"), "w"):
+                               f"{torch.__version__}-probe{machine_facts.PROBE}.json"),
+                  "w"):
             pass
         self.begin(self.on_gpu())
         self.assertEqual(self.started, [])
+
+    def test_the_program_measures_the_same_version(self):
+        with open(os.path.join(ROOT, "runtime", "ports", "gpu_probe.cpp"),
+                  encoding="utf-8") as file:
+            self.assertIn(f"kProbe = {machine_facts.PROBE};", file.read())
 
 
 COMPOSED = """
@@ -254,6 +262,28 @@ class Budgets(unittest.TestCase):
                     weft.backend.options.Options(budget_s=budget_s), mock.Mock())
                 self.assertAlmostEqual(
                     improvement.Improvement(program, {})._search_s(), expected)
+
+    def search(self, budget_s=40.0):
+        with mock.patch.object(improvement, "uses_rng", lambda _: False):
+            program = WholeProgram(
+                mock.Mock(compile_s=0.0), lambda given: given,
+                weft.backend.options.Options(budget_s=budget_s), mock.Mock())
+            return program, improvement.Improvement(program, {})
+
+    def test_one_region_leaves_time_for_its_trial(self):
+        _, search = self.search()
+        asked = []
+        search._search_one = lambda one, budget_s: asked.append(budget_s)
+        search._live = lambda: None
+        one = region_search.Candidate(mock.Mock(), ())
+        search._search([one])
+        self.assertAlmostEqual(asked[0], 36.0, delta=0.5)
+
+    def test_a_search_does_not_pay_for_the_wait_for_its_turn(self):
+        _, search = self.search()
+        search._until = time.monotonic() + 1.0  # the rest of a budget that a wait took
+        with search._turn(36.0):
+            self.assertAlmostEqual(search._until - time.monotonic(), 40.0, delta=0.5)
 
     def test_budgets(self):
         for asked, expected in (

@@ -85,6 +85,9 @@ class Masks(CaptureTest):
         call = call_structure.flatten(((torch.randn(2, 6, 16),), {"mask": mask}))
         _, module = exported_module.capture(part, call, [])
         self.assertIn("scaled_dot_product_attention", str(module.graph))
+        # At any size of a batch, too: the first dimension of the first tensor.
+        owners = [{0: 0} if leaf is call.leaves[0] else {} for leaf in call.leaves]
+        exported_module._check_any_size(part, call, owners)
 
     def test_the_model_s_own_look_is_refused(self) -> None:
         reply = capture.reply_of(self.write(simple(

@@ -1,6 +1,7 @@
 """What the tests of the weft program share: problem files small enough to run
 in seconds, runs of the program, a look into journals and at processes left."""
 
+import importlib.machinery
 import importlib.util
 import json
 import os
@@ -86,6 +87,16 @@ def problem_with(forward="return torch.relu(x) * 2", init="pass",
             f"    def forward({arguments}):\n        {forward}\n\n"
             f"def get_inputs():\n    return {inputs}\n\n"
             "def get_init_inputs():\n    return []\n")
+
+
+def tool(name):
+    """That file of tools/, as a module."""
+    loader = importlib.machinery.SourceFileLoader(
+        name.replace("-", "_"), os.path.join(ROOT, "tools", name))
+    module = importlib.util.module_from_spec(
+        importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
 
 
 def environment(**changes):

@@ -347,7 +347,6 @@ def _open_sessions(settings: dict[str, Any]) -> list[list[float]]:
         if told.get("format") != _FORMAT:
             raise Refused(f"{settings['out']} holds a bench of another weft: choose "
                           "another --out, or begin again with --rerun")
-        told.setdefault("beside", "")  # of older ones
         for name in ("folder", "beside", "target", "gpu", "run_flags"):
             if told.get(name) != settings[name]:
                 raise Refused(

@@ -251,8 +251,7 @@ class Zygote:
             return False
 
     def tell_child(self, line: bytes, fds: Sequence[int] = ()) -> None:
-        if self.child is None or not self.is_running:
-            return
+        assert self.child is not None  # one runs
         try:
             if fds:
                 socket.send_fds(self.child.to_child, [line + b"\n"], fds)

@@ -411,13 +411,14 @@ class State:
         import torch
         from torch.utils import _pytree as pytree
 
+        from weft.problem.module_state import memory_of
+
         self.restore()
         draw = torch.Generator(self.place).manual_seed(problems.SEED)
 
         def nudged(leaf: torch.Tensor) -> torch.Tensor:
             # All of its memory: a clone has other strides where there are gaps.
-            count = leaf.untyped_storage().nbytes() // leaf.element_size()
-            memory = leaf.detach().as_strided((count,), (1,), 0).clone()
+            memory = memory_of(leaf).clone()
             if is_off and leaf.is_floating_point():
                 unit = torch.finfo(leaf.dtype).eps
                 if has_tf32 and leaf.dtype == torch.float32:

@@ -15,7 +15,10 @@ INDICES_MAX = 4096
 
 def combinations(input: torch.Tensor, r: int = 2,
                  with_replacement: bool = False) -> torch.Tensor | None:
-    """torch.combinations' rows by constant indices; None if these are too many."""
+    """torch.combinations' rows by constant indices. None if these are too many, or if
+    it is no vector that is combined."""
+    if input.dim() != 1 or r < 0:
+        return None
     choose = (itertools.combinations_with_replacement if with_replacement
               else itertools.combinations)
     places = range(input.shape[0])
@@ -33,19 +36,9 @@ class Combinations(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
-        kwargs = dict(kwargs or {})
+        kwargs = kwargs or {}
         if function is torch.combinations:
-            given = list(args)
-            if not given:
-                given = [kwargs.pop("input")]
-            if given[0].dim() == 1 and _count(given, kwargs) >= 0:
-                result = combinations(*given, **kwargs)
-                if result is not None:
-                    return result
-            return function(*given, **kwargs)
+            result = combinations(*args, **kwargs)
+            if result is not None:
+                return result
         return function(*args, **kwargs)
-
-
-def _count(given: list[Any], kwargs: dict[str, Any]) -> int:
-    """The elements of each combination."""
-    return int(given[1] if len(given) > 1 else kwargs.get("r", 2))

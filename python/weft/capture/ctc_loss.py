@@ -13,23 +13,20 @@ from torch.overrides import TorchFunctionMode
 
 from weft.capture import decompositions
 
-#: The kinds of lengths → the operator's overload.
-_OVERLOADS = {"Tensor": "Tensor", "int[]": "IntList"}
-
 
 @functools.cache
-def _kept(lengths: str) -> Any:
-    """The operator that stands for a call of aten.ctc_loss with such lengths."""
-    signature = (f"(Tensor log_probs, Tensor targets, {lengths} input_lengths, "
-                 f"{lengths} target_lengths, int blank, int reduction, "
-                 "bool zero_infinity) -> Tensor")
-    original = getattr(torch.ops.aten.ctc_loss, _OVERLOADS[lengths])
-    return decompositions.define_kept(original, signature, _loss_like, ())
+def _kept(overload: str) -> Any:
+    """The operator that stands for a call of that overload of aten.ctc_loss."""
+    original = getattr(torch.ops.aten.ctc_loss, overload)
+    _, opening, rest = str(original._schema).partition("(")
+    return decompositions.define_kept(original, opening + rest, _loss_like, ())
 
 
 def _loss_like(log_probs: torch.Tensor, targets: torch.Tensor,
                input_lengths: Any, target_lengths: Any,
-               blank: int, reduction: int, zero_infinity: bool) -> torch.Tensor:
+               blank: int = 0, reduction: int = 1,
+               zero_infinity: bool = False) -> torch.Tensor:
+    # Arguments that equal the schema's defaults are not passed on.
     is_batch = log_probs.dim() == 3
     is_each = reduction == _reduction.get_enum("none")
     return log_probs.new_empty(log_probs.shape[1:2] if is_batch and is_each else ())
@@ -43,7 +40,7 @@ def ctc_loss(log_probs: torch.Tensor, targets: torch.Tensor,
     if all(isinstance(one, torch.Tensor) for one in given):
         kept = _kept("Tensor")
     elif all(isinstance(length, int) for one in given for length in one):
-        kept = _kept("int[]")
+        kept = _kept("IntList")
     else:
         return None
     if isinstance(reduction, str):

@@ -132,14 +132,18 @@ def _widened(tensor: torch.Tensor,
         return widen(tensor)
     key = _memory(tensor), tensor.dtype
     if key not in memories:
-        count = tensor.untyped_storage().nbytes() // tensor.itemsize
-        memories[key] = tensor.detach().as_strided((count,), (1,), 0).to(
-            torch.float64, copy=True)
+        memories[key] = memory_of(tensor).to(torch.float64, copy=True)
     made = memories[key].as_strided(
         tensor.shape, tensor.stride(), tensor.storage_offset())
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(made, tensor.requires_grad)
     return made
+
+
+def memory_of(tensor: torch.Tensor) -> torch.Tensor:
+    """All elements of its storage, as a flat tensor that shares it."""
+    count = tensor.untyped_storage().nbytes() // tensor.itemsize
+    return tensor.detach().as_strided((count,), (1,), 0)
 
 
 def _memory(tensor: torch.Tensor) -> int:

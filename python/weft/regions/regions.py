@@ -122,7 +122,7 @@ def role_of(node: fx.Node) -> Role:
     if not isinstance(target, torch._ops.OpOverload) or \
             target.namespace not in NAMESPACES:
         return Role.BARRIER
-    if not _is_static(node) or _draws_or_writes(target):
+    if not _is_static(node) or _draws_or_writes(node):
         return Role.BARRIER
     name = operator_name(node)
     if _is_view(target):
@@ -141,13 +141,13 @@ def is_attention(node: fx.Node) -> bool:
     return operator_name(node).startswith(ATTENTION_PREFIX)
 
 
-def _draws_or_writes(target: torch._ops.OpOverload) -> bool:
+def _draws_or_writes(node: fx.Node) -> bool:
+    target: Any = node.target
     tags = target.tags
     if torch.Tag.dynamic_output_shape in tags or \
             torch.Tag.data_dependent_output in tags or target._schema.is_mutable:
         return True
-    return torch.Tag.nondeterministic_seeded in tags and not (
-        target._schema.name.split("::")[-1].startswith(ATTENTION_PREFIX))
+    return torch.Tag.nondeterministic_seeded in tags and not is_attention(node)
 
 
 def _is_static(node: fx.Node) -> bool:
@@ -347,7 +347,7 @@ def _is_pointwise(node: fx.Node) -> bool:
 
 def _kind_of(nodes: tuple[fx.Node, ...]) -> Kind:
     names = [operator_name(node) for node in nodes]
-    if any(name.startswith(ATTENTION_PREFIX) for name in names):
+    if any(map(is_attention, nodes)):
         return Kind.ATTENTION
     if any(name.startswith("convolution") for name in names):
         return Kind.CONVOLUTION

@@ -130,8 +130,7 @@ def capture(module: torch.nn.Module, call: Flattened, records: list[ModuleRecord
     records. Unsupported says why not. Runs forward(), on tensors without data."""
     recorder = _FlatCall(module, call)
     try:
-        with torch.no_grad(), _quietly() as warned, export.state_named_once(), \
-                value_checks.CausalHints():
+        with _exporting() as warned:
             program = torch.export.export(recorder, recorder.tensors, strict=False)
             is_written = aliases.is_result_written(program)
             program = program.run_decompositions({})
@@ -363,7 +362,7 @@ def _check_any_size(module: torch.nn.Module, call: Flattened, owners: Any) -> No
             shapes[leaf] = {dim: symbols[i] for dim, i in owned.items()}
     recorder = _FlatCall(module, call)
     try:
-        with torch.no_grad(), _quietly():
+        with _exporting():
             torch.export.export(
                 recorder, recorder.tensors, strict=False,
                 dynamic_shapes=shapes.dynamic_shapes(recorder, recorder.tensors))
@@ -391,6 +390,15 @@ def _is_the_users(filename: str) -> bool:
     if filename.startswith(_NOT_THE_USERS):
         return False
     return not filename.startswith(_PYTHON) or "site-packages" in filename
+
+
+@contextlib.contextmanager
+def _exporting() -> Iterator[Any]:
+    """Within it the exporter runs; gives the list of its warnings. Checks of values
+    stay: no eager run came before."""
+    with torch.no_grad(), _quietly() as warned, export.state_named_once(), \
+            value_checks.CausalHints():
+        yield warned
 
 
 @contextlib.contextmanager

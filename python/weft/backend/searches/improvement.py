@@ -217,12 +217,15 @@ class Improvement:
             self._combined = region_search.combined_of(
                 self._together, [given[id(one)] for one in self._together])
 
+    def _trials_s(self) -> float:
+        """Seconds of the budget for trials in the program."""
+        wanted_s = TRIALS * (self._request.compile_s + self._options.trial_s)
+        return min(max(wanted_s, TRIALS_SHARE_MIN * self._budget_s),
+                   TRIALS_SHARE_MAX * self._budget_s)
+
     def _search_s(self) -> float:
-        """Seconds of the budget for the search; the rest is for trials."""
-        budget_s = self._budget_s
-        trials_s = TRIALS * (self._request.compile_s + self._options.trial_s)
-        return budget_s - min(max(trials_s, TRIALS_SHARE_MIN * budget_s),
-                              TRIALS_SHARE_MAX * budget_s)
+        """Seconds of the budget for the search."""
+        return self._budget_s - self._trials_s()
 
     def _check_incumbent(self, expected: Sequence[Any], arguments: Arguments) -> None:
         """Where Inductor's code comes to something else than the operators do, these
@@ -323,17 +326,24 @@ class Improvement:
         """One search for all; one for each that it could not give an answer for, if
         time is left."""
         self._until = time.monotonic() + self._budget_s
-        search_until = time.monotonic() + self._search_s()
         if self._combined is not None:
-            candidates = self._search_together(
-                self._combined, self._together, search_until - time.monotonic())
+            candidates = self._search_together(self._combined, self._together)
         self._search_each(candidates)
 
-    def _search_together(self, problem: Combined,
-                         candidates: list[Candidate],
-                         budget_s: float) -> list[Candidate]:
-        """Those that are still without an answer."""
+    @contextlib.contextmanager
+    def _turn(self, budget_s: float) -> Iterator[None]:
+        """A search of `budget_s`. The budget does not pay for the time until it is this
+        search's turn; trials follow it."""
         with _turns.turn():
+            self._until = max(self._until,
+                              time.monotonic() + budget_s + self._trials_s())
+            yield
+
+    def _search_together(self, problem: Combined,
+                         candidates: list[Candidate]) -> list[Candidate]:
+        """Those that are still without an answer."""
+        budget_s = self._search_s()
+        with self._turn(budget_s):
             self._live()
             for one in candidates:
                 one.state = "searching"
@@ -354,8 +364,9 @@ class Improvement:
     def _search_each(self, candidates: list[Candidate]) -> None:
         """In threads that end with the process, as an executor's would not."""
         budgets = region_search.budgets_s(
-            len(candidates), max(0.0, self._until - time.monotonic()), _turns.at_once,
-            region_search.BUDGET_MIN_S[self._kind])
+            len(candidates),
+            max(0.0, self._until - self._trials_s() - time.monotonic()),
+            _turns.at_once, region_search.BUDGET_MIN_S[self._kind])
         for one in candidates[len(budgets):]:
             one.state, one.reason = "none", "there is no time for it (budget_s)"
         waiting = queue.SimpleQueue[tuple[Candidate, float]]()
@@ -385,7 +396,7 @@ class Improvement:
             self._live()
 
     def _search_one(self, candidate: Candidate, budget_s: float) -> None:
-        with _turns.turn():
+        with self._turn(budget_s):
             if _ends.is_set() or self._program() is None:
                 return
             candidate.state = "searching"

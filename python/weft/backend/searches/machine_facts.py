@@ -12,10 +12,12 @@ from typing import Any
 
 import torch
 
-from weft.backend.options import Options, is_disabled, log, told
-from weft.backend.searches import search_ownership, weft_process
+from weft.backend.options import Options, log, told
+from weft.backend.searches import module_store, search_ownership, weft_process
 
 LIMIT_S = 120.0
+#: Version of what is measured: kProbe of runtime/ports/gpu_probe.cpp.
+PROBE = 2
 
 _lock = threading.Lock()
 _done: threading.Event | None = None  # of this process's measurement
@@ -26,7 +28,7 @@ def begin(example_inputs: Sequence[Any], options: Options) -> None:
     """Measures in the background, once in a process: if the inputs are on a GPU, and
     this machine was not measured with this PyTorch."""
     global _done
-    if is_disabled() or not search_ownership.may_search(options) or not any(
+    if not search_ownership.may_search(options) or not any(
             isinstance(one, torch.Tensor) and one.is_cuda for one in example_inputs):
         return
     with _lock:
@@ -48,7 +50,7 @@ def wait(limit_s: float) -> None:
 
 def _measure(done: threading.Event) -> None:
     try:
-        code, said = weft_process.run(["doctor"], LIMIT_S)
+        code, said = weft_process.run(["doctor", "--no-run"], LIMIT_S)
         if code != 0:
             log.info("'weft doctor' ended with %s: %s", code, said)
     except Exception as error:  # no program weft, say: the search will report it
@@ -59,10 +61,9 @@ def _measure(done: threading.Event) -> None:
 
 def _is_known() -> bool:
     """Whether a weft has measured a GPU here with this PyTorch."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(
-        os.path.expanduser("~"), ".cache")
     return bool(glob.glob(os.path.join(
-        glob.escape(cache), "weft", f"gpu-*-torch{torch.__version__}-probe*.json")))
+        glob.escape(module_store.user_cache()),
+        f"gpu-*-torch{torch.__version__}-probe{PROBE}.json")))
 
 
 def _forget() -> None:

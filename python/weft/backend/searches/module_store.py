@@ -38,9 +38,14 @@ def folder() -> str:
     named = os.environ.get("WEFT_CACHE_DIR")
     if named:
         return os.path.join(named, "modules")
+    return os.path.join(user_cache(), "modules")
+
+
+def user_cache() -> str:
+    """The program's folder below the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(
         os.path.expanduser("~"), ".cache")
-    return os.path.join(cache, "weft", "modules")
+    return os.path.join(cache, "weft")
 
 
 def find(key: str) -> tuple[Any, Any] | None:

@@ -258,7 +258,7 @@ def _search(
 
 
 def _words(options: Options, any_size: Any, budget_s: float,
-           times_module: bool = True) -> Any:
+           times_module: bool) -> Any:
     """The run's flags, by what the user's budget allows."""
     def share(part: Any, limits: Any) -> str:
         return str(int(min(max(options.budget_s * 1000 * part, limits[0]),
