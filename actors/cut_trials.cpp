@@ -1,18 +1,18 @@
 #include "actors/cut_trials.hpp"
 
-#include <cstdio>
 #include <utility>
 
 #include "actors/outcome.hpp"
+#include "messages/formatted.hpp"
 
 namespace weft {
 
-void CutTrials::begin(Plan plan, bool can_time) {
+void CutTrials::begin(Plan plan, bool times_module) {
   std::vector<Plan> others = std::move(plan.others);
   plan.others.clear();
   cuts_.push_back(std::move(plan));
   for (Plan& other : others) cuts_.push_back(std::move(other));
-  is_open_ = can_time && cuts_.size() > 1;
+  is_open_ = times_module && cuts_.size() > 1;
 }
 
 Plan CutTrials::plan() const {
@@ -38,9 +38,8 @@ void CutTrials::keep_model() {
 }
 
 void CutTrials::finished(CutTrial trial) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g us", trial.timing.candidate.median_us);
-  times_.push_back(cuts_[trial.cut].label + " " + text);
+  times_.push_back(cuts_[trial.cut].label +
+                   formatted(" %.4g us", trial.timing.candidate.median_us));
   const bool passes_kernelbench =
       trial.verdict.kernelbench.outcome == kernelbench_outcome::within;
   if (passes_kernelbench &&

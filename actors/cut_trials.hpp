@@ -26,7 +26,7 @@ class CutTrials {
  public:
   /// Takes the plan apart. With no timing there is nothing to compare: then
   /// the first cut stays.
-  void begin(Plan plan, bool can_time);
+  void begin(Plan plan, bool times_module);
 
   /// The cut at hand, with the others.
   Plan plan() const;

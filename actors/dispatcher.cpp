@@ -457,7 +457,7 @@ void Dispatcher::settle_fusing(Context& context) {
 /// alone may lose there.
 void Dispatcher::keep_apart() {
   const RunStart& run = dispatch_->run;
-  if (run.options.llm.edition < 2 || !can_time(run.options, run.machine))
+  if (run.options.llm.edition < 2 || !times_module(run.options, run.machine))
     return;
   plan_.label = kFusedByModel;
   plan_.others = std::exchange(apart_.others, {});

@@ -9,9 +9,8 @@
 // * With --llm-fuses, neighbours that won get one agent as one piece. The piece
 //   is kept if it is faster than its parts. It may be fused again.
 // * The composer may find that no module is near to eager, or that no kernel
-// has
-//   a product. Then subgraphs that only the plan's eager contractions partition
-//   has are searched, too.
+//   has a product. Then subgraphs that only the plan's eager contractions
+//   partition has are searched, too.
 #pragma once
 
 #include <map>

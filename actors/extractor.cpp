@@ -337,7 +337,10 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   const bool has_ways =
       can_time(run_->options, run_->machine) && !model.group && !model.fuse;
   const bool has_limit = run_->options.budget_ms > 0;
+  // Modules of several cuts are compared by their times.
+  const bool compares = times_module(run_->options, run_->machine);
   const auto has_time = [&](const Plan& plan) {
+    if (!compares) return false;
     if (!has_limit) return true;
     const std::int64_t gone_ms = (context.now_us() - begun_us_) / 1'000;
     return is_ample(search_ms(run_->options, gone_ms),
@@ -345,7 +348,7 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   };
   if (!sizes_.empty()) {
     auto plan = plan_for_sizes(graphs_, sizes_, *target, options,
-                               has_ways && !has_limit,
+                               has_ways && compares && !has_limit,
                                size_flags(run_->options), context);
     if (!plan) return finish(to_failure(plan.error()), context);
     cut_ = std::move(*plan);
@@ -429,8 +432,8 @@ void Extractor::grouped(const LlmEnd& end, Context& context) {
 /// Both modules are timed, the compiler's cut and this one.
 void Extractor::take_proposal(Plan proposal) {
   Plan compilers = std::exchange(cut_, std::move(proposal));
-  const bool is_timed =
-      run_->options.llm.edition >= 2 && can_time(run_->options, run_->machine);
+  const bool is_timed = run_->options.llm.edition >= 2 &&
+                        times_module(run_->options, run_->machine);
   const bool is_another = plan_to_json(compilers) != plan_to_json(cut_);
   if (!is_timed || !is_another) return;
   std::vector<Plan> others = std::exchange(compilers.others, {});

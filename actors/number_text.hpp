@@ -1,16 +1,15 @@
 // A number as text.
 #pragma once
 
-#include <cstdio>
 #include <string>
+
+#include "messages/formatted.hpp"
 
 namespace weft {
 
 /// By a printf format for one double.
 inline std::string number(double value, const char* format) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
+  return formatted(format, value);
 }
 
 }  // namespace weft

@@ -15,4 +15,12 @@ inline constexpr EarlierSetting kEarlierSettings[] = {
     {"run.seed", "run.random_seed"},
 };
 
+/// Today's name of a setting.
+constexpr std::string_view setting_now(std::string_view name) {
+  for (const EarlierSetting& earlier : kEarlierSettings) {
+    if (name == earlier.before) return earlier.now;
+  }
+  return name;
+}
+
 }  // namespace weft

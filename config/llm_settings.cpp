@@ -345,7 +345,7 @@ Result<void> check_fallbacks(const std::vector<LlmEndpoint>& endpoints,
 
 const std::vector<LlmSettingSpec>& llm_setting_specs() {
   const auto shown = [](std::int64_t value) { return std::to_string(value); };
-  const LlmEndpoint usual;
+  static const LlmEndpoint usual;
   const LlmProvider& provider = usual.provider;
   static const std::vector<LlmSettingSpec> specs = {
       {"dialect", Kind::text, "openai",

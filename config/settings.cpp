@@ -107,14 +107,6 @@ Result<std::string> read_bytes(const fs::path& file) {
 
 constexpr std::string_view kRunSection = "run.";
 
-/// Today's name of a setting.
-std::string_view name_now(std::string_view name) {
-  for (const EarlierSetting& earlier : kEarlierSettings) {
-    if (name == earlier.before) return earlier.now;
-  }
-  return name;
-}
-
 /// "jobs" of "run.jobs"; empty: the setting is in another section.
 std::string_view run_setting(std::string_view name) {
   return name.starts_with(kRunSection) ? name.substr(kRunSection.size()) : "";
@@ -123,24 +115,14 @@ std::string_view run_setting(std::string_view name) {
 /// Whether the setting costs money, loosens a limit, opens a port or the
 /// sandbox, or names files to read, to write or to send.
 bool is_of_user(std::string_view name, const Setting& setting) {
-  static constexpr std::string_view own[] = {"llm",
-                                             "llm_groups",
-                                             "llm_fuses",
-                                             "rounds",
-                                             "samples",
-                                             "search",
-                                             "prompts",
-                                             "no_llm_cache",
-                                             "library",
-                                             "memory_gib",
-                                             "capture_seconds",
-                                             "call_seconds",
-                                             "listen",
-                                             "keys",
-                                             "no_local",
-                                             "node_seconds",
-                                             "sandbox",
-                                             "untrusted_problem"};
+  static constexpr std::string_view own[] = {
+      "classes",          "llm",          "llm_groups",
+      "llm_fuses",        "rounds",       "samples",
+      "search",           "prompts",      "no_llm_cache",
+      "library",          "memory_gib",   "capture_seconds",
+      "call_seconds",     "listen",       "keys",
+      "no_local",         "node_seconds", "sandbox",
+      "untrusted_problem"};
   if (name.starts_with("llm.")) return true;
   if (std::ranges::find(own, run_setting(name)) != std::end(own)) return true;
   return name == "run.seeds" &&
@@ -261,7 +243,7 @@ Result<Settings> read_settings(const SettingsFiles& files,
     auto settings = parse_settings(*bytes, file.string());
     if (!settings) return settings;
     for (auto& [given, setting] : *settings) {
-      const std::string name(name_now(given));
+      const std::string name(setting_now(given));
       if (name != given) {
         remarks.push_back(setting.origin + ": " + given + " is called " + name +
                           " now");

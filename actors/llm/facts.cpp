@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <set>
 #include <string_view>
 
@@ -13,6 +12,7 @@
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/graph_check.hpp"
 #include "compiler/graph/operator_facts.hpp"
+#include "messages/formatted.hpp"
 
 namespace weft {
 namespace {
@@ -23,10 +23,7 @@ constexpr double kCachesBeyond = 2;
 constexpr double kLight = 0.1;
 
 std::string rounded_text(double value) {
-  std::array<char, 32> text{};
-  const char* format = value < 1000 ? "%.3g" : "%.0f";
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
+  return formatted(value < 1000 ? "%.3g" : "%.0f", value);
 }
 
 std::string mebibytes(std::int64_t bytes) {

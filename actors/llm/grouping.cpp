@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/llm/templates.hpp"
+#include "actors/llm/text.hpp"
 #include "compiler/fusion/signature.hpp"
 #include "compiler/text/python_text.hpp"
 
@@ -71,10 +72,10 @@ std::string refused_proposal(std::string_view answer) {
   constexpr std::size_t kProposalMax = 4'000;
   const std::string_view object = object_in(answer);
   if (object.empty()) return "";
-  return ". It was:\n\n```json\n" +
-         std::string(object.substr(0, kProposalMax)) +
-         "\n```\n\nThe fault is "
-         "named above: change that part";
+  const std::string proposal(object.substr(0, kProposalMax));
+  const std::string fence = fence_for(proposal);
+  return ". It was:\n\n" + fence + "json\n" + proposal + "\n" + fence +
+         "\n\nThe fault is named above: change that part";
 }
 
 Result<CallGroups> groups_in(std::string_view answer) {

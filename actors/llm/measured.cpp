@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "messages/formatted.hpp"
+
 namespace weft {
 namespace {
 
@@ -70,10 +72,7 @@ constexpr std::array kVectorSpilling = {
     "another loop order, so that fewer values are alive at once"};
 
 std::string number(double value) {
-  std::array<char, 32> text{};
-  const char* format = value < 1000 ? "%.4g" : "%.0f";
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
+  return formatted(value < 1000 ? "%.4g" : "%.0f", value);
 }
 
 std::string percent(double share) {

@@ -1,8 +1,6 @@
 #include "actors/llm/patterns.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <set>
 
 #include "actors/device.hpp"
@@ -19,6 +17,7 @@
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/operator_facts.hpp"
 #include "compiler/text/line_diff.hpp"
+#include "messages/formatted.hpp"
 #include "messages/shown_text.hpp"
 
 namespace weft {
@@ -49,11 +48,7 @@ std::string cut_listing(std::string_view text) {
   return out;
 }
 
-std::string ratio_text(double ratio) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3gx", ratio);
-  return text.data();
-}
+std::string ratio_text(double ratio) { return formatted("%.3gx", ratio); }
 
 std::string inputs_text(const Graph& graph) {
   std::string text;

@@ -1,8 +1,6 @@
 #include "actors/llm/prompt.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "actors/device.hpp"
 #include "actors/llm/best.hpp"
@@ -11,11 +9,13 @@
 #include "actors/llm/measured.hpp"
 #include "actors/llm/patterns.hpp"
 #include "actors/llm/templates.hpp"
+#include "actors/llm/text.hpp"
 #include "actors/mismatch_text.hpp"
 #include "compiler/compose/reference_source.hpp"
 #include "compiler/fusion/product_count.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/subgraph.hpp"
+#include "messages/formatted.hpp"
 
 namespace weft {
 namespace {
@@ -93,17 +93,12 @@ namespace {
 std::string target_text(const SeedResult& best) {
   if (best.seed.id.empty() || !best.timed) return "";
   const double ratio = best.timing.over_eager.ratio;
-  std::array<char, 96> text{};
-  if (ratio > 0) {
-    std::snprintf(text.data(), text.size(),
-                  "Target: %.3gx eager or more, which is %.2g of the best "
-                  "kernel's time.\n",
-                  ratio / kTargetShare, kTargetShare);
-  } else {
-    std::snprintf(text.data(), text.size(),
-                  "Target: %.2g of the best kernel's time.\n", kTargetShare);
+  if (ratio <= 0) {
+    return formatted("Target: %.2g of the best kernel's time.\n", kTargetShare);
   }
-  return text.data();
+  return formatted(
+      "Target: %.3gx eager or more, which is %.2g of the best kernel's time.\n",
+      ratio / kTargetShare, kTargetShare);
 }
 
 /// The measurements of the device, the subgraph and the kernel to be improved.
@@ -172,6 +167,7 @@ Result<TemplateWords> seed_words(const RefineRequest& request,
   const auto source = answer_form(request.seed, graph, work.options.llm, blobs);
   if (!source) return std::unexpected(source.error());
   words["source"] = *source;
+  words["fence"] = fence_for(*source);
   const bool is_own = request.seed.origin == "llm";
   words["whose"] =
       is_own ? "Your file below"

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <tuple>
 
 #include "actors/device.hpp"
 #include "actors/llm/seeds.hpp"
+#include "messages/formatted.hpp"
 
 namespace weft {
 namespace {
@@ -63,10 +63,7 @@ std::string asked_text(const std::vector<RefineRequest>& asks) {
     text += ask.seed.id + " (" +
             (result.failure ? "not verified" : result.verdict.kind);
     if (result.timed) {
-      char took[32];
-      std::snprintf(took, sizeof took, ", %.1f us",
-                    result.timing.candidate.median_us);
-      text += took;
+      text += formatted(", %.1f us", result.timing.candidate.median_us);
     }
     text += ")";
   }

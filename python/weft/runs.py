@@ -45,7 +45,7 @@ def judge(settings: dict[str, Any], reference: str, candidate: str, mode: str,
     candidate runs in the sandbox, and nowhere else. NotJudged: there is none."""
     words = ["eval", reference, candidate, "--mode", mode, "--json",
              "--target", settings["target"], *settings["judge_flags"]]
-    if not is_timed:
+    if not is_timed and "--no-timing" not in words:
         words.append("--no-timing")
     done = subprocess.run([settings["weft"], *words], check=False,
                           stdout=subprocess.PIPE, text=True)

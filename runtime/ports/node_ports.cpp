@@ -112,14 +112,8 @@ class PortMaker {
     if (device == "cpu") verify.patience_ms = kOracleStartMs;
     verify.device = device;
     verify.arch = offer.gpu.arch;
-    verify.interprets = !can_time(start_.options, start_.machine);
-    verify.precision = start_.options.precision;
-    verify.untrusted_problem = is_problem_untrusted(start_);
     verify.threads = hello_.machine.cores;
-    verify.memory_bytes = start_.options.memory_bytes;
-    verify.call_ms = start_.options.call_ms;
-    verify.timing_ms =
-        std::max(start_.options.timing_ms, start_.options.final_timing_ms);
+    VerifyPort::take_run(verify, start_);
     auto port =
         std::make_unique<VerifyPort>(blobs_, *cache_, std::move(verify));
     verifiers_.push_back(port.get());

@@ -111,13 +111,8 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
     verify.device = device.name;
     verify.arch = device.gpu.arch;
     verify.slot_name = device.slot_name;
-    verify.interprets = !can_time(options, machine);
-    verify.precision = options.precision;
-    verify.untrusted_problem = is_problem_untrusted(start);
     verify.threads = machine.cores;
-    verify.memory_bytes = options.memory_bytes;
-    verify.call_ms = options.call_ms;
-    verify.timing_ms = std::max(options.timing_ms, options.final_timing_ms);
+    VerifyPort::take_run(verify, start);
     auto verifying = std::make_unique<VerifyPort>(blobs, *production.cache,
                                                   std::move(verify));
     // While the model is captured; on a processor that would only slow it.

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "actors/device.hpp"
+#include "messages/protection.hpp"
 #include "messages/untrusted.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"
@@ -23,6 +25,9 @@ using nlohmann::json;
 using namespace std::chrono_literals;
 
 constexpr std::int64_t kBuildWallMs = 180'000;
+/// The composer's last timing beside torch.compile and max-autotune, without
+/// the times that the run sets (actors/composer.cpp).
+constexpr std::int64_t kWallMsMax = 3'300'000;
 
 bool has_failed(const Message& reply) {
   return std::visit(
@@ -120,17 +125,33 @@ Message VerifyPort::answer(const Message& request,
   }
 }
 
+void VerifyPort::take_run(Options& options, const RunStart& start) {
+  const RunOptions& run = start.options;
+  options.interprets = !can_time(run, start.machine);
+  options.precision = run.precision;
+  options.untrusted_problem = is_problem_untrusted(start);
+  options.memory_bytes = run.memory_bytes;
+  options.call_ms = run.call_ms;
+  options.timing_ms = std::max(run.timing_ms, run.final_timing_ms);
+}
+
+std::int64_t VerifyPort::wall_ms_max() const {
+  return kWallMsMax + options_.timing_ms + 2 * options_.call_ms;
+}
+
 Message VerifyPort::asked(const Message& request,
                           const std::stop_token& cancelled) {
   if (const auto* m = std::get_if<CheckRequest>(&request)) {
     CheckRequest held = *m;
     held.call_ms = std::min(held.call_ms, options_.call_ms);
+    held.wall_ms = std::min(held.wall_ms, wall_ms_max());
     return check(held, cancelled);
   }
   if (const auto* m = std::get_if<TimeRequest>(&request)) {
     TimeRequest held = *m;
     held.call_ms = std::min(held.call_ms, options_.call_ms);
     held.budget_ms = std::min(held.budget_ms, options_.timing_ms);
+    held.wall_ms = std::min(held.wall_ms, wall_ms_max());
     return time(held, cancelled);
   }
   return probe(std::get<ProbeRequest>(request));

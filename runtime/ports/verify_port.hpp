@@ -47,6 +47,8 @@ class VerifyPort : public Port {
     std::int64_t call_ms = RunOptions{}.call_ms;
     std::int64_t timing_ms = RunOptions{}.final_timing_ms;
   };
+  /// Sets what the run decides, not the machine.
+  static void take_run(Options& options, const RunStart& start);
   VerifyPort(Blobs& blobs, KernelCache& cache, Options options);
   ~VerifyPort() override;
 
@@ -63,6 +65,9 @@ class VerifyPort : public Port {
              Reply reply) override;
 
  private:
+  /// The most that a role asks for one request, with the run's own times.
+  std::int64_t wall_ms_max() const;
+
   struct Slot {
     std::string name;
     bool busy = false;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/fusion/product_count.hpp"
+#include "compiler/fusion/signature.hpp"
 #include "compiler/graph/operator_facts.hpp"
 
 namespace weft {
@@ -166,11 +167,7 @@ bool computes(const Node& node) {
 std::string type_text(const Node& node) {
   if (node.values.empty() || !node.values.front()) return "";
   const TensorType& type = *node.values.front();
-  std::string text = short_name(type.dtype) + "[";
-  for (std::size_t i = 0; i < type.shape.size(); ++i) {
-    text += (i ? "," : "") + std::to_string(type.shape[i]);
-  }
-  return text + "]";
+  return short_name(type.dtype) + "[" + numbers_text(type.shape) + "]";
 }
 
 json model_view(const Plan& plan, std::size_t nodes_max) {

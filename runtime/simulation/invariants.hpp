@@ -9,9 +9,8 @@
 //   that left do not count.
 // * All kernels of a subgraph are timed at one location.
 // * Every subgraph ends in exactly one verdict, and the run ends once.
-// * In a run with a timing class, each location does only what it announced,
-// and
-//   verdicts and timings come from that class.
+// * In a run with a timing class, each location does only what it announced.
+//   Verdicts and timings come from that class.
 #pragma once
 
 #include <cstdint>

@@ -253,6 +253,13 @@ class Both(WeftCase):
         self.assert_ends(self.run_both(problem_with(), "--random-seed", "7")[0], 2,
                          "what another command found")
 
+    def test_modules_that_are_not_timed_are_judged(self):
+        done, run = self.run_both(DROPS, "--final-timing-ms", "0")
+        self.assert_ends(done, 0)
+        modes = json.loads(read(run, "result.json"))["modes"]
+        self.assertEqual({mode: one["verdict"]["correct"] for mode, one in modes.items()},
+                         {"eval": True, "train": True})
+
     def test_a_wrong_kernel_in_one_mode_is_found_in_the_whole(self):
         kernel = problem_with() + (
             "_weft_passed_on = ''\n\n\nclass ModelNew(Model):\n"

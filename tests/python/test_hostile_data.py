@@ -220,6 +220,7 @@ class HostileSettings(WeftCase):
         ("[run]\n" 'library = "canary.db"\n', "run.library"),
         ("[run]\nmemory_gib = 4000\n", "run.memory_gib"),
         ('[run]\nlisten = "tcp://127.0.0.1:1"\nkeys = "k"\n', "run.listen"),
+        ('[run]\nclasses = "x"\n', "run.classes"),
         ("[run]\nno_local = true\nnode_seconds = 9000\n", "run.no_local"),
         ("[run]\nuntrusted_problem = false\n", "run.untrusted_problem"),
         ('[llm."\\u001b[31m\\nx"]\nmodel = "m"\n', "run.llm"),

@@ -7,8 +7,8 @@
 
 #include "actors/device.hpp"
 #include "actors/mismatch_text.hpp"
+#include "messages/formatted.hpp"
 #include "messages/shown_text.hpp"
-#include "tools/weft/formatted.hpp"
 
 namespace weft {
 namespace {

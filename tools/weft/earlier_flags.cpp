@@ -8,23 +8,24 @@
 namespace weft {
 namespace {
 
-/// "--random-seed" of "run.random_seed".
-std::string flag_of(std::string_view setting) {
-  std::string words(setting.substr(setting.find('.') + 1));
-  std::ranges::replace(words, '_', '-');
-  return "--" + words;
-}
-
 /// Today's name of a flag.
 std::string flag_now(const std::string& flag, const std::string& verb) {
   if (verb == "simulate" && flag == "--seeds") return "--random-seeds";
-  for (const EarlierSetting& earlier : kEarlierSettings) {
-    if (flag == flag_of(earlier.before)) return flag_of(earlier.now);
-  }
-  return flag;
+  if (!flag.starts_with("--")) return flag;
+  return "--" + option_now(flag.substr(2));
 }
 
 }  // namespace
+
+std::string option_now(const std::string& name) {
+  std::string setting = "run." + name;
+  std::ranges::replace(setting, '-', '_');
+  std::string now(setting_now(setting));
+  if (now == setting) return name;
+  now.erase(0, now.find('.') + 1);
+  std::ranges::replace(now, '_', '-');
+  return now;
+}
 
 std::vector<std::string> with_current_flags(
     std::vector<std::string> words, void (*say)(const std::string& line)) {

@@ -7,6 +7,9 @@
 
 namespace weft {
 
+/// Today's name of an option of `weft run`, without its "--".
+std::string option_now(const std::string& name);
+
 /// The command line in today's names; `say` gets a line for each earlier name.
 std::vector<std::string> with_current_flags(
     std::vector<std::string> words, void (*say)(const std::string& line));

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <string>
 
+#include "messages/formatted.hpp"
 #include "messages/shown_text.hpp"
 #include "tools/weft/envelope_format.hpp"
-#include "tools/weft/formatted.hpp"
 
 namespace weft {
 namespace {

@@ -37,13 +37,11 @@ Result<std::string> as_flag(const CLI::App& app, const std::string& setting) {
   }
   std::string given = setting.substr(0, equals);
   std::ranges::replace(given, '_', '-');
-  const std::string word =
-      with_current_flags({"--" + given + setting.substr(equals)},
-                         [](const std::string& line) {
-                           std::fprintf(stderr, "weft: %s\n", line.c_str());
-                         })
-          .front();
-  const std::string name = word.substr(2, word.find('=') - 2);
+  const std::string name = option_now(given);
+  if (name != given) {
+    std::fprintf(stderr, "weft: --%s is called --%s now\n", given.c_str(),
+                 name.c_str());
+  }
   if (std::ranges::find(kFixed, name) != std::end(kFixed)) {
     return fail(ErrorCode::wrong_input,
                 "'" + name +
@@ -54,7 +52,7 @@ Result<std::string> as_flag(const CLI::App& app, const std::string& setting) {
     return fail(ErrorCode::wrong_input, "there is no setting '" + name +
                                             "': there are " + names_of(app));
   }
-  return word;
+  return "--" + name + setting.substr(equals);
 }
 
 }  // namespace

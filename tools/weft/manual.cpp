@@ -62,8 +62,8 @@ std::string usage_of(const CommandText& command) {
 /// The options of a command without those of all commands.
 struct OwnOptions {
   std::vector<OptionText> own;
-  std::vector<std::string> of_run;      ///< names; `weft run` has these, too
-  std::vector<std::string> not_of_run;  ///< `weft run` alone has these
+  std::vector<std::string> of_run;       ///< names; `weft run` has these, too
+  std::vector<std::string> only_of_run;  ///< `weft run` alone has these
 };
 
 /// Names of options that only `weft run` has.
@@ -82,12 +82,12 @@ std::vector<std::string> lacking(const CommandText& main,
 
 OwnOptions own_options(const CommandText& root, const CommandText& command) {
   const auto& common = command_at(root, kPlainCommand).options;
-  const auto& main = command_at(root, kMainCommand).options;
+  const CommandText& main = command_at(root, kMainCommand);
   OwnOptions result;
-  result.not_of_run = lacking(command_at(root, kMainCommand), command);
+  result.only_of_run = lacking(main, command);
   for (const OptionText& option : command.options) {
     if (has_same(common, option)) continue;
-    if (command.path != kMainCommand && has_same(main, option)) {
+    if (command.path != kMainCommand && has_same(main.options, option)) {
       result.of_run.push_back(option.names.back());
     } else {
       result.own.push_back(option);
@@ -190,9 +190,9 @@ void write_command(Page& page, const CommandText& root,
   const OwnOptions options = own_options(root, command);
   page.options(options.own);
   if (!options.of_run.empty()) {
-    const bool has_most = options.of_run.size() > options.not_of_run.size();
+    const bool has_most = options.of_run.size() > options.only_of_run.size();
     std::vector<std::string> names =
-        has_most ? options.not_of_run : options.of_run;
+        has_most ? options.only_of_run : options.of_run;
     for (std::string& name : names) name = page.code(name);
     page.options_of_run((has_most ? "Also all options of " : "Also, as for ") +
                         page.code(std::string(kMainCommand)) +
@@ -253,7 +253,10 @@ std::string manual_text(const CLI::App& app, const std::string& format) {
     return page.out.str();
   }
   if (format == "operators") return operators_text();
-  if (format == "settings") return settings_text(app);
+  if (format == "settings") {
+    return settings_text(command_at(root, kMainCommand),
+                         *app.get_subcommand("run"));
+  }
   MarkdownPage page;
   write_manual(page, root);
   return page.out.str();

@@ -7,6 +7,8 @@
 
 namespace weft {
 
+struct CommandText;
+
 /// `shell` is bash, zsh or fish.
 std::string completion_script(const CLI::App& app, const std::string& shell);
 
@@ -16,6 +18,6 @@ std::string manual_text(const CLI::App& app, const std::string& format);
 
 /// Tables of all settings: those of [run], from the flags of `weft run`, and
 /// those of [llm.NAME], from config/llm_settings.hpp.
-std::string settings_text(const CLI::App& app);
+std::string settings_text(const CommandText& main, const CLI::App& run);
 
 }  // namespace weft

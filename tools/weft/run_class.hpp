@@ -24,8 +24,7 @@ struct RunClass {
 /// Settles the target "auto" in `options`, too. The head's own class, unless
 /// `listen.classes` names another or the head cannot judge; then that of most
 /// devices among the nodes that come. `listen.endpoint` gets the port that was
-/// bound. The error says what the head lacks if nodes may not
-/// join.
+/// bound. The error says what the head lacks if nodes may not join.
 Result<RunClass> settle_class(const CommonFlags& common,
                               const Installation& installation,
                               ListenFlags& listen, RunOptions& options,

@@ -3,10 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "actors/llm/search.hpp"
 #include "actors/roster.hpp"
@@ -16,6 +14,7 @@
 #include "messages/earlier_names.hpp"
 #include "runtime/store/library.hpp"
 #include "tools/weft/number_range.hpp"
+#include "tools/weft/settings_flags.hpp"
 
 namespace weft {
 namespace {
@@ -44,10 +43,8 @@ std::string check_seed_source(const std::string& name) {
 /// Today's word for a rule; an earlier one is reported once.
 std::string rule_now(const std::string& given) {
   const std::string now(earlier::value_now("accept", given));
-  static bool is_said = false;
-  if (now != given && !std::exchange(is_said, true)) {
-    std::fprintf(stderr, "weft: --accept %s is called --accept %s now\n",
-                 given.c_str(), now.c_str());
+  if (now != given) {
+    say_once({"--accept " + given + " is called --accept " + now + " now"});
   }
   return now;
 }
@@ -175,6 +172,14 @@ Options add_library(CLI::App& app, RunOptions& options) {
   return {named, none->excludes(named)};
 }
 
+/// Numbers of the range, and 0.
+CLI::Validator zero_or(const CLI::Range& range) {
+  return {[range](std::string& text) {
+            return text == "0" ? std::string() : range(text);
+          },
+          range.get_description() + " or 0"};
+}
+
 /// What is timed, and for how long.
 Options add_timing(CLI::App& app, RunOptions& options) {
   return {
@@ -189,7 +194,7 @@ Options add_timing(CLI::App& app, RunOptions& options) {
       app.add_option("--final-timing-ms", options.final_timing_ms,
                      "Spent on timing the best kernel, and the module; 0: the "
                      "module is checked and not timed")
-          ->check(CLI::Range(10, 3'600'000) | CLI::IsMember({0}))
+          ->check(zero_or(CLI::Range(10, 3'600'000)))
           ->capture_default_str(),
   };
 }

@@ -46,8 +46,13 @@ Words words_for_judging(const CommonFlags& common, const RunFlags& flags) {
   Words words = {"--precision",  options.precision,
                  "--device",     std::to_string(options.device),
                  "--call-ms",    std::to_string(options.call_ms),
-                 "--timing-ms",  std::to_string(options.final_timing_ms),
                  "--memory-gib", std::to_string(gib)};
+  if (options.final_timing_ms > 0) {
+    words.emplace_back("--timing-ms");
+    words.push_back(std::to_string(options.final_timing_ms));
+  } else {
+    words.emplace_back("--no-timing");
+  }
   if (flags.untrusted_problem) words.emplace_back("--untrusted-problem");
   if (!options.compile_baseline) words.emplace_back("--no-compile-baseline");
   return with(std::move(words), words_for_all(common));

@@ -104,15 +104,6 @@ void reject_unknown_variables(const CLI::App& verb,
   }
 }
 
-/// Settings are loaded more than once in a command.
-void say_once(const std::vector<std::string>& remarks) {
-  static std::set<std::string> said_before;
-  for (const std::string& remark : remarks) {
-    if (!said_before.insert(remark).second) continue;
-    std::fprintf(stderr, "weft: %s\n", terminal_line(remark).c_str());
-  }
-}
-
 /// Of a budget that was typed the setting counts where that is lower.
 bool is_lower_budget(const CLI::Option& option, const std::string& name,
                      const Setting& setting) {
@@ -135,6 +126,14 @@ void take_earlier_variables(Settings& settings) {
 }
 
 }  // namespace
+
+void say_once(const std::vector<std::string>& remarks) {
+  static std::set<std::string> said_before;
+  for (const std::string& remark : remarks) {
+    if (!said_before.insert(remark).second) continue;
+    std::fprintf(stderr, "weft: %s\n", terminal_line(remark).c_str());
+  }
+}
 
 Result<LoadedSettings> load_settings(
     const std::optional<std::filesystem::path>& named) {

@@ -24,6 +24,9 @@ struct LoadedSettings {
 Result<LoadedSettings> load_settings(
     const std::optional<std::filesystem::path>& named);
 
+/// Remarks for standard error, each once in a process.
+void say_once(const std::vector<std::string>& remarks);
+
 /// Once `verb`'s command line has been read, gives those flags that were not
 /// typed what [`section`] says of them. A wrong setting is a usage error that
 /// names its file and line.

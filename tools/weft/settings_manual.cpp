@@ -53,16 +53,13 @@ std::string_view kind_text(Setting::Kind kind) {
 
 }  // namespace
 
-std::string settings_text(const CLI::App& app) {
-  const CommandText tree = command_tree(app);
-  const CommandText& run =
-      *std::ranges::find(tree.commands, "weft run", &CommandText::path);
+std::string settings_text(const CommandText& main, const CLI::App& run) {
   std::ostringstream out;
   out << "## Settings of a run\n\nSection `[run]`: the flags of [`weft "
          "run`](command-line.md#weft-run), which says what they mean.\n\n"
          "| setting | default | folder |\n|---|---|---|\n";
-  for (const std::string& name : setting_names(*app.get_subcommand("run"))) {
-    const OptionText& option = option_of(run, name);
+  for (const std::string& name : setting_names(run)) {
+    const OptionText& option = option_of(main, name);
     out << "| " << code(name) << " | "
         << (option.value.empty() ? "false" : option.default_value) << " | "
         << rule_of_folder("run." + name) << " |\n";

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "compiler/choices/choices.hpp"
+#include "messages/formatted.hpp"
 #include "messages/vocabulary.hpp"
 #include "runtime/journal/journal.hpp"
 #include "runtime/machine/files.hpp"
@@ -88,10 +89,7 @@ double number_at(const Trial& trial, const char* pointer) {
 }
 
 std::string shown(double value, const char* format) {
-  if (value <= 0) return "-";
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
+  return value > 0 ? formatted(format, value) : "-";
 }
 
 /// Kernels that the default does not have, and those that it has and this has

@@ -47,7 +47,8 @@ int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
                      : run_command(common, flags);
 }
 
-/// Settings of `weft run` that `bench` and `tune` lack. Returns --train.
+/// Settings of `run` and `config` in addition to those of add_settable().
+/// Returns --train.
 CLI::Option* add_run_alone(CLI::App& app, RunFlags& flags) {
   auto* train = app.add_flag("--train", flags.train,
                              "Kernels for the backward pass, too: a ModelNew "

@@ -5,8 +5,8 @@
 #include <ctime>
 
 #include "actors/llm/calls.hpp"
+#include "messages/formatted.hpp"
 #include "messages/shown_text.hpp"
-#include "tools/weft/formatted.hpp"
 
 namespace weft {
 namespace {
