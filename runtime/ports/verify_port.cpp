@@ -25,8 +25,8 @@ using nlohmann::json;
 using namespace std::chrono_literals;
 
 constexpr std::int64_t kBuildWallMs = 180'000;
-/// The composer's last timing beside torch.compile and max-autotune, without
-/// the times that the run sets (actors/composer.cpp).
+/// The composer's last timing with torch.compile and max-autotune, without the
+/// times that the run sets (actors/composer.cpp).
 constexpr std::int64_t kWallMsMax = 3'300'000;
 
 bool has_failed(const Message& reply) {

@@ -48,7 +48,7 @@ class SelfCheckTest(CaptureTest):
         expected, other = torch.tensor([4e-9, -3e-9]), torch.tensor([-4e-9, 0])
         with self.assertRaises(problems.ProblemError):
             capture_check.compare(expected, other, "mean")
-        # What else there is says nothing of that: a mask's numbers are huge.
+        # Other results say nothing of that: a mask's numbers are huge.
         result, state = torch.tensor([1.0, -1e9]), torch.zeros(1)
 
         def runs(mean):
