@@ -55,9 +55,11 @@ def main(problem, run, *flags):
         clock = time.process_time
     old = module_of(problem, "old")
     new = module_of(Path(run) / "composed" / "model_new.py", "new")
-    models = {"eager": built(old, "Model", "cpu"),
-              "weft": built(new, "ModelNew", "cpu"),
-              "torch.compile": torch.compile(built(old, "Model", "cpu"))}
+    models = {
+        "eager": built(old, "Model", "cpu"),
+        "weft": built(new, "ModelNew", "cpu"),
+        "torch.compile": torch.compile(built(old, "Model", "cpu")),
+    }
     inputs = old.get_inputs()
     with torch.no_grad():
         results = [model(*inputs) for model in models.values()]
@@ -67,15 +69,16 @@ def main(problem, run, *flags):
     if why:
         sys.exit(f"none of its kernels ran: {why}")
     millis = [f"{statistics.median(taken[name]) * 1e3:.2f}" for name in models]
-    ratios = [of_rounds([a / b for a, b in zip(taken[name], taken["weft"])])
-              for name in ("eager", "torch.compile")]
-    print(f"| {Path(problem).stem} | {' | '.join(millis + ratios)} "
-          f"| {far:.1e} |")
+    ratios = [
+        of_rounds([a / b for a, b in zip(taken[name], taken["weft"])])
+        for name in ("eager", "torch.compile")
+    ]
+    print(f"| {Path(problem).stem} | {' | '.join(millis + ratios)} | {far:.1e} |")
 
 
 if __name__ == "__main__":
     if os.environ.keys() < KEPT.keys() or any(
-            os.environ.get(name) != value for name, value in KEPT.items()):
-        os.execve(sys.executable, [sys.executable, *sys.argv],
-                  os.environ | KEPT)
+        os.environ.get(name) != value for name, value in KEPT.items()
+    ):
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | KEPT)
     main(*sys.argv[1:])

@@ -28,12 +28,11 @@ def run(weft, problem, folder):
     if not (folder / "results.csv").exists():
         environment = {"WEFT_HOME": str(CHECKOUT)}
         done = subprocess.run(
-            [weft, "run", str(problem), "--out", str(folder), "--quiet",
-             "--no-library"],
-            env=environment | dict(os.environ))
+            [weft, "run", str(problem), "--out", str(folder), "--quiet", "--no-library"],
+            env=environment | dict(os.environ),
+        )
         if done.returncode != 0:
-            print(f"{problem.name}: exit code {done.returncode}",
-                  file=sys.stderr)
+            print(f"{problem.name}: exit code {done.returncode}", file=sys.stderr)
             return None
     with open(folder / "results.csv", newline="") as file:
         return list(csv.DictReader(file))
@@ -64,12 +63,14 @@ def table_line(name, rows, folder):
     kernels = [r for r in rows if r["id"] != "model" and r["what"]]
     won = sum(r["kernel"] == "ours" for r in kernels)
     own, wall, _ = own_share(folder)
-    return (f"| {name} | {number(row['eager_median_us']) / 1e3:.2f} "
-            f"| {number(row['compile_median_us']) / 1e3:.2f} "
-            f"| {number(row['ours_median_us']) / 1e3:.2f} "
-            f"| {number(row['over_eager']):.2f} "
-            f"| {number(row['over_compile']):.2f} | {won} "
-            f"| {own / wall:.1%} |")
+    return (
+        f"| {name} | {number(row['eager_median_us']) / 1e3:.2f} "
+        f"| {number(row['compile_median_us']) / 1e3:.2f} "
+        f"| {number(row['ours_median_us']) / 1e3:.2f} "
+        f"| {number(row['over_eager']):.2f} "
+        f"| {number(row['over_compile']):.2f} | {won} "
+        f"| {own / wall:.1%} |"
+    )
 
 
 def main():
@@ -80,8 +81,10 @@ def main():
     flags = parser.parse_args()
     files = flags.files or sorted((CHECKOUT / "examples").glob("*.py"))
 
-    print("| example | eager ms | compile ms | ModelNew ms | over eager "
-          "| over compile | kernels won | weft's own share |")
+    print(
+        "| example | eager ms | compile ms | ModelNew ms | over eager "
+        "| over compile | kernels won | weft's own share |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     eager, compiled, slower, failed = [], [], [], []
     for problem in files:
@@ -97,11 +100,15 @@ def main():
         if ours(problem.name):
             eager.append(number(row["over_eager"]))
             compiled.append(number(row["over_compile"]))
-    print(f"\nGeometric mean over {len(eager)} examples of ours: "
-          f"{geometric_mean(eager):.2f} over eager, "
-          f"{geometric_mean(compiled):.2f} over torch.compile.")
-    print(f"Slower than eager: {', '.join(slower) or 'none'}. "
-          f"Not verified: {', '.join(failed) or 'none'}.")
+    print(
+        f"\nGeometric mean over {len(eager)} examples of ours: "
+        f"{geometric_mean(eager):.2f} over eager, "
+        f"{geometric_mean(compiled):.2f} over torch.compile."
+    )
+    print(
+        f"Slower than eager: {', '.join(slower) or 'none'}. "
+        f"Not verified: {', '.join(failed) or 'none'}."
+    )
     return 1 if failed else 0
 
 

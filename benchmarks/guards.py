@@ -17,8 +17,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path[:0] = [os.path.join(ROOT, "tests", "python"),
-                os.path.join(ROOT, "python")]
+sys.path[:0] = [os.path.join(ROOT, "tests", "python"), os.path.join(ROOT, "python")]
 
 import torch  # noqa: E402
 
@@ -33,8 +32,7 @@ CALLS = 200
 def chain(layers):
     """So many layers, each with two parameters."""
     torch.manual_seed(0)
-    return torch.nn.Sequential(
-        *(torch.nn.LayerNorm(8) for _ in range(layers))).eval()
+    return torch.nn.Sequential(*(torch.nn.LayerNorm(8) for _ in range(layers))).eval()
 
 
 def parties_of(layers, x):
@@ -46,15 +44,18 @@ def parties_of(layers, x):
     optimized, report = weft.optimize(chain(layers), [x], budget_s=30)
     if not report.ready:
         raise SystemExit(f"guards: no kernels were made: {report}")
-    ours = torch.compile(chain(layers), fullgraph=True,
-                         backend=weft.backend.compile,
-                         options={"wait": True, "budget_s": 30})
+    ours = torch.compile(
+        chain(layers),
+        fullgraph=True,
+        backend=weft.backend.compile,
+        options={"wait": True, "budget_s": 30},
+    )
     ours(x)
     graph_arguments._WeftGraphCall.__call__ = lambda self, given: [x]
-    dynamo = torch.compile(chain(layers), fullgraph=True,
-                           backend=lambda graph, inputs: lambda *given: (x,))
-    parties = {"weft.optimize": optimized, "Dynamo": dynamo,
-               "backend weft": ours}
+    dynamo = torch.compile(
+        chain(layers), fullgraph=True, backend=lambda graph, inputs: lambda *given: (x,)
+    )
+    parties = {"weft.optimize": optimized, "Dynamo": dynamo, "backend weft": ours}
     for name, call in parties.items():
         if call(x) is not x:
             raise SystemExit(f"guards: {name} did not take the graph")
@@ -68,12 +69,15 @@ def main():
     torch.set_num_threads(1)
     # Played kernels are not faster, and shall be taken all the same.
     timing_rounds.select_fastest = lambda framework, kernels, *_: timing_rounds.Choice(
-        kernels or framework)
+        kernels or framework
+    )
     print(f"{'parameters':>10} {'party':14} {'us a call':>10}")
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         os.environ.update(
-            FAKE_WEFT_RUNS=os.path.join(folder, "asked"), WEFT_CACHE_DIR=folder,
-            WEFT_BIN=os.path.join(ROOT, "tests", "python", "fake_weft.py"))
+            FAKE_WEFT_RUNS=os.path.join(folder, "asked"),
+            WEFT_CACHE_DIR=folder,
+            WEFT_BIN=os.path.join(ROOT, "tests", "python", "fake_weft.py"),
+        )
         for layers in map(int, options.layers.split(",")):
             x = torch.randn(2, 8)
             parties = parties_of(layers, x)
@@ -83,11 +87,9 @@ def main():
                     start = time.perf_counter()
                     for _ in range(CALLS):
                         call(x)
-                    times[name].append(
-                        (time.perf_counter() - start) / CALLS * 1e6)
+                    times[name].append((time.perf_counter() - start) / CALLS * 1e6)
             for name, batches in times.items():
-                print(f"{2 * layers:10} {name:14} "
-                      f"{statistics.median(batches):10.1f}")
+                print(f"{2 * layers:10} {name:14} {statistics.median(batches):10.1f}")
     return 0
 
 

@@ -76,8 +76,16 @@ class Row:
         return self.inductor_us / self.weft_us if self.weft_us else 0.0
 
 
-SHAPES = [(8192, 4096), (4096, 5120), (2048, 1000), (65536, 512), (512, 32768),
-          (16, 4096), (1, 8192), (3001, 1736)]
+SHAPES = [
+    (8192, 4096),
+    (4096, 5120),
+    (2048, 1000),
+    (65536, 512),
+    (512, 32768),
+    (16, 4096),
+    (1, 8192),
+    (3001, 1736),
+]
 
 
 def regions() -> list[Region]:
@@ -87,17 +95,18 @@ def regions() -> list[Region]:
     def rms(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(x, (x.shape[-1],), w, 1e-6)
 
-    def rms_backward(x: torch.Tensor, w: torch.Tensor, g: torch.Tensor
-                     ) -> tuple[torch.Tensor, torch.Tensor]:
+    def rms_backward(
+        x: torch.Tensor, w: torch.Tensor, g: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         wide, slope = x.float(), g.float()
         scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
         normal, scaled = wide * scale, slope * w.float()
         inner = (scaled * normal).mean(-1, keepdim=True)
-        return (((scaled - normal * inner) * scale).bfloat16(),
-                (slope * normal).sum(0).bfloat16())
+        return (((scaled - normal * inner) * scale).bfloat16(), (slope * normal).sum(0).bfloat16())
 
-    def layer_backward(x: torch.Tensor, w: torch.Tensor, g: torch.Tensor
-                       ) -> tuple[torch.Tensor, ...]:
+    def layer_backward(
+        x: torch.Tensor, w: torch.Tensor, g: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         wide, slope = x.float(), g.float()
         mean = wide.mean(-1, keepdim=True)
         centred = wide - mean
@@ -105,23 +114,27 @@ def regions() -> list[Region]:
         normal, scaled = centred * scale, slope * w.float()
         inner = (scaled * normal).mean(-1, keepdim=True)
         shift = scaled.mean(-1, keepdim=True)
-        return (((scaled - shift - normal * inner) * scale).bfloat16(),
-                (slope * normal).sum(0).bfloat16(), slope.sum(0).bfloat16())
+        return (
+            ((scaled - shift - normal * inner) * scale).bfloat16(),
+            (slope * normal).sum(0).bfloat16(),
+            slope.sum(0).bfloat16(),
+        )
 
-    def swiglu_backward(a: torch.Tensor, b: torch.Tensor, g: torch.Tensor
-                        ) -> tuple[torch.Tensor, torch.Tensor]:
+    def swiglu_backward(
+        a: torch.Tensor, b: torch.Tensor, g: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         wide, gate, slope = a.float(), b.float(), g.float()
         sigmoid = torch.sigmoid(wide)
         grown = slope * gate * sigmoid * (1 + wide * (1 - sigmoid))
         return grown.bfloat16(), (slope * wide * sigmoid).bfloat16()
 
-    def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
-                ) -> torch.Tensor:
+    def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         low, high = x.chunk(2, -1)
         return x * cos + torch.cat((-high, low), -1) * sin
 
-    def adam(p: torch.Tensor, g: torch.Tensor, m: torch.Tensor, v: torch.Tensor
-             ) -> tuple[torch.Tensor, ...]:
+    def adam(
+        p: torch.Tensor, g: torch.Tensor, m: torch.Tensor, v: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         m = 0.9 * m + 0.1 * g.float()
         v = 0.999 * v + 0.001 * g.float().square()
         return (p.float() - 1e-3 * m / (v.sqrt() + 1e-8)).bfloat16(), m, v
@@ -132,14 +145,11 @@ def regions() -> list[Region]:
         x, w = ((rows, width), half), ((width,), half)
         found += [
             Region("rms_norm", rms, [x, w]),
-            Region("residual_rms_norm",
-                   lambda x, r, w: (x + r, rms(x + r, w)), [x, x, w]),
-            Region("layer_norm", lambda x, w, b: F.layer_norm(
-                x, (x.shape[-1],), w, b), [x, w, w]),
+            Region("residual_rms_norm", lambda x, r, w: (x + r, rms(x + r, w)), [x, x, w]),
+            Region("layer_norm", lambda x, w, b: F.layer_norm(x, (x.shape[-1],), w, b), [x, w, w]),
             Region("softmax", lambda x: F.softmax(x, -1), [x]),
             Region("swiglu", lambda a, b: F.silu(a) * b, [x, x]),
-            Region("gelu_bias",
-                   lambda x, b: F.gelu(x + b, approximate="tanh"), [x, w]),
+            Region("gelu_bias", lambda x, b: F.gelu(x + b, approximate="tanh"), [x, w]),
             Region("log_sum_exp", lambda x: torch.logsumexp(x.float(), -1), [x]),
             Region("rms_norm_backward", rms_backward, [x, w, x]),
             Region("layer_norm_backward", layer_backward, [x, w, x]),
@@ -148,9 +158,9 @@ def regions() -> list[Region]:
         if width % 2 == 0:
             found.append(Region("rotary", rotated, [x, x, x]))
         if rows >= 512:
-            found.append(Region(
-                "adam", adam, [x, x, ((rows, width), single),
-                               ((rows, width), single)]))
+            found.append(
+                Region("adam", adam, [x, x, ((rows, width), single), ((rows, width), single)])
+            )
     return found + token_regions()
 
 
@@ -181,9 +191,18 @@ def token_regions() -> list[Region]:
         return lambda x, h, w: x + product(h, w)
 
     def layer_of(product: Product) -> typing.Callable[..., tuple[torch.Tensor, ...]]:
-        def layer(x: torch.Tensor, y: torch.Tensor, o: torch.Tensor, g: torch.Tensor,
-                  a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, f: torch.Tensor,
-                  q: torch.Tensor, k: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        def layer(
+            x: torch.Tensor,
+            y: torch.Tensor,
+            o: torch.Tensor,
+            g: torch.Tensor,
+            a: torch.Tensor,
+            b: torch.Tensor,
+            d: torch.Tensor,
+            f: torch.Tensor,
+            q: torch.Tensor,
+            k: torch.Tensor,
+        ) -> tuple[torch.Tensor, ...]:
             x = x + product(y, o)
             h = rms(x, g)
             x = x + product(F.silu(product(h, a)) * product(h, b), d)
@@ -194,18 +213,23 @@ def token_regions() -> list[Region]:
 
     found = []
     for width, wide in WIDTHS:
+
         def spec(*shape: int) -> tuple[tuple[int, ...], str]:
             return shape, "bfloat16"
 
         x, g, square = spec(1, width), spec(width), spec(width, width)
         up, down = spec(wide, width), spec(width, wide)
         for name, make_of, specs in (
-                ("token_linear", lambda product: product, [x, square]),
-                ("token_norm_linear", norm_of, [x, g, square]),
-                ("token_gated", gated_of, [x, up, up]),
-                ("token_down", down_of, [x, spec(1, wide), down]),
-                ("token_layer", layer_of, [x, x, square, g, up, up, down, g, square,
-                                           spec(width // 2, width)])):
+            ("token_linear", lambda product: product, [x, square]),
+            ("token_norm_linear", norm_of, [x, g, square]),
+            ("token_gated", gated_of, [x, up, up]),
+            ("token_down", down_of, [x, spec(1, wide), down]),
+            (
+                "token_layer",
+                layer_of,
+                [x, x, square, g, up, up, down, g, square, spec(width // 2, width)],
+            ),
+        ):
             found.append(Region(name, make_of(F.linear), specs, make_of(summed)))
     return found
 
@@ -216,8 +240,7 @@ def tensors(specs: list[tuple[tuple[int, ...], str]], device: str) -> list[typin
     made = []
     for shape, dtype in specs:
         values = torch.randn(shape, device=device, dtype=torch.float32)
-        made.append(values.abs() if dtype == "float32" else values.to(
-            getattr(torch, dtype)))
+        made.append(values.abs() if dtype == "float32" else values.to(getattr(torch, dtype)))
     return made
 
 
@@ -227,40 +250,42 @@ def make(path: str, only: str) -> None:
     import torch
 
     torch.manual_seed(0)
-    command = [captured_cases.program("triton_codegen_cli",
-                                      "WEFT_TRITON_CODEGEN"), *H200]
+    command = [captured_cases.program("triton_codegen_cli", "WEFT_TRITON_CODEGEN"), *H200]
     written = []
     for region in regions():
         if not re.search(only, region.name):
             continue
         specs = region.specs
         case = (region.name, region.summed or region.function, tensors(specs, "cpu"))
-        [answer] = captured_cases.generate(
-            captured_cases.graphs_of([case]), command)
-        written.append({"name": region.name, "specs": specs,
-                        "error": answer.get("error", ""),
-                        "variants": [{"variant": one["variant"],
-                                      "text": one["text"]}
-                                     for one in answer.get("variants", [])]})
-    Path(path).write_text(json.dumps({"only": only, "regions": written}),
-                          encoding="utf-8")
-    print(f"{len(written)} regions, "
-          f"{sum(not one['variants'] for one in written)} without kernels")
+        [answer] = captured_cases.generate(captured_cases.graphs_of([case]), command)
+        written.append(
+            {
+                "name": region.name,
+                "specs": specs,
+                "error": answer.get("error", ""),
+                "variants": [
+                    {"variant": one["variant"], "text": one["text"]}
+                    for one in answer.get("variants", [])
+                ],
+            }
+        )
+    Path(path).write_text(json.dumps({"only": only, "regions": written}), encoding="utf-8")
+    print(f"{len(written)} regions, {sum(not one['variants'] for one in written)} without kernels")
 
 
 def bytes_of(values: typing.Any) -> int:
     import torch
 
     leaves = values if isinstance(values, (tuple, list)) else [values]
-    return sum(one.numel() * one.element_size() for one in leaves
-               if isinstance(one, torch.Tensor))
+    return sum(one.numel() * one.element_size() for one in leaves if isinstance(one, torch.Tensor))
 
 
 class Replay:
     """A CUDA graph of one call for each copy of the tensors."""
 
-    def __init__(self, function: typing.Callable[..., typing.Any],
-                 copies: list[list[typing.Any]]) -> None:
+    def __init__(
+        self, function: typing.Callable[..., typing.Any], copies: list[list[typing.Any]]
+    ) -> None:
         import torch
 
         self.count = len(copies)
@@ -301,8 +326,7 @@ def load(text: str, folder: str, number: int) -> typing.Callable[..., typing.Any
 
 def wrong(expected: typing.Any, got: typing.Any) -> str:
     """Why these results are not the same; "" if they are."""
-    as_list = [list(one) if isinstance(one, (tuple, list)) else [one]
-               for one in (expected, got)]
+    as_list = [list(one) if isinstance(one, (tuple, list)) else [one] for one in (expected, got)]
     for a, b in zip(*as_list, strict=True):
         error = (a.double() - b.double()).square().mean().sqrt()
         scale = a.double().square().mean().sqrt()
@@ -323,9 +347,12 @@ def copy_gbps() -> float:
     return 2 * source.nbytes / taken / 1e9
 
 
-def measure(about: dict[str, typing.Any],
-            function: typing.Callable[..., typing.Any], folder: str,
-            lock: typing.IO[str]) -> Row:
+def measure(
+    about: dict[str, typing.Any],
+    function: typing.Callable[..., typing.Any],
+    folder: str,
+    lock: typing.IO[str],
+) -> Row:
     import torch
 
     specs = [(tuple(shape), dtype) for shape, dtype in about["specs"]]
@@ -335,8 +362,7 @@ def measure(about: dict[str, typing.Any],
     expected = function(*inputs)
     moved = bytes_of(inputs) + bytes_of(expected)
     torch._dynamo.reset()
-    compiled = torch.compile(function, mode="max-autotune-no-cudagraphs",
-                             dynamic=False)
+    compiled = torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False)
     compiled(*inputs)
     kernels = {}
     for number, one in enumerate(about["variants"]):
@@ -353,12 +379,12 @@ def measure(about: dict[str, typing.Any],
         row.error = row.error or about["error"] or "no variant"
         return row
     count = max(1, min(COPIES_MAX, math.ceil(COPIES_BYTES / moved)))
-    copies = [inputs] + [[one.clone() for one in inputs]
-                         for _ in range(count - 1)]
+    copies = [inputs] + [[one.clone() for one in inputs] for _ in range(count - 1)]
     fcntl.flock(lock, fcntl.LOCK_EX)
     try:
-        replays = {name: Replay(kernel, copies)
-                   for name, kernel in {"": compiled, **kernels}.items()}
+        replays = {
+            name: Replay(kernel, copies) for name, kernel in {"": compiled, **kernels}.items()
+        }
         taken: dict[str, list[float]] = {name: [] for name in replays}
         for _ in range(ROUNDS):
             for name, replay in replays.items():
@@ -379,19 +405,28 @@ def measure(about: dict[str, typing.Any],
 def work(path: str, part: int, parts: int, out: str, only: str) -> None:
     """One process's share of the regions, as lines of JSON."""
     made = json.loads(Path(path).read_text(encoding="utf-8"))
-    functions = [one.function for one in regions()
-                 if re.search(made["only"], one.name)]
-    with tempfile.TemporaryDirectory() as folder, \
-            open(path, encoding="utf-8") as lock, \
-            open(out, "w", encoding="utf-8") as file:
+    functions = [one.function for one in regions() if re.search(made["only"], one.name)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open(path, encoding="utf-8") as lock,
+        open(out, "w", encoding="utf-8") as file,
+    ):
         for about, function in list(zip(made["regions"], functions, strict=True))[part::parts]:
             if not re.search(only, about["name"]):
                 continue
             try:
                 row = measure(about, function, folder, lock)
             except Exception as error:
-                row = Row(about["name"], *about["specs"][0][0], 0.0, 0.0, 0.0, 0.0,
-                          "", f"{type(error).__name__}: {error}"[:200])
+                row = Row(
+                    about["name"],
+                    *about["specs"][0][0],
+                    0.0,
+                    0.0,
+                    0.0,
+                    0.0,
+                    "",
+                    f"{type(error).__name__}: {error}"[:200],
+                )
             file.write(json.dumps(dataclasses.asdict(row)) + "\n")
             file.flush()
 
@@ -399,14 +434,31 @@ def work(path: str, part: int, parts: int, out: str, only: str) -> None:
 def run(path: str, processes: int, table: str, only: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         outs = [str(Path(folder) / str(part)) for part in range(processes)]
-        started = [subprocess.Popen(
-            [sys.executable, __file__, "--run", path, "--only", only,
-             "--part", f"{part}/{processes}", "--out", out])
-            for part, out in enumerate(outs)]
+        started = [
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    __file__,
+                    "--run",
+                    path,
+                    "--only",
+                    only,
+                    "--part",
+                    f"{part}/{processes}",
+                    "--out",
+                    out,
+                ]
+            )
+            for part, out in enumerate(outs)
+        ]
         for one in started:
             one.wait()
-        found = [Row(**json.loads(line)) for out in outs if Path(out).exists()
-                 for line in Path(out).read_text(encoding="utf-8").splitlines()]
+        found = [
+            Row(**json.loads(line))
+            for out in outs
+            if Path(out).exists()
+            for line in Path(out).read_text(encoding="utf-8").splitlines()
+        ]
     report(found, copy_gbps(), table)
 
 
@@ -415,25 +467,32 @@ def report(found: list[Row], gbps: float, table: str) -> None:
     print(f"copy rate {gbps:.0f} GB/s")
     for one in found:
         one.copy_share /= gbps
-        print(f"{one.region:20} {one.rows:6} x {one.width:6}  weft "
-              f"{one.weft_us:8.1f} us (first {one.first_us:8.1f})  Inductor "
-              f"{one.inductor_us:8.1f}  ratio {one.ratio:5.2f}  "
-              f"copy {one.copy_share:4.0%}  {one.variant} {one.error}")
+        print(
+            f"{one.region:20} {one.rows:6} x {one.width:6}  weft "
+            f"{one.weft_us:8.1f} us (first {one.first_us:8.1f})  Inductor "
+            f"{one.inductor_us:8.1f}  ratio {one.ratio:5.2f}  "
+            f"copy {one.copy_share:4.0%}  {one.variant} {one.error}"
+        )
     timed = [one for one in found if one.weft_us]
     if timed:
         mean = math.exp(statistics.fmean(math.log(one.ratio) for one in timed))
         equal = sum(one.ratio >= 0.98 for one in timed)
-        print(f"{len(timed)} regions of {len(found)}: geometric mean {mean:.3f} over "
-              f"Inductor; {equal} at least equal (0.98)")
+        print(
+            f"{len(timed)} regions of {len(found)}: geometric mean {mean:.3f} over "
+            f"Inductor; {equal} at least equal (0.98)"
+        )
     if table:
         with open(table, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             names = [one.name for one in dataclasses.fields(Row)]
             writer.writerow([*names, "ratio"])
             writer.writerows(
-                [csv_cell(cell) if isinstance(cell, str) else cell
-                 for cell in (*dataclasses.astuple(one), one.ratio)]
-                for one in found)
+                [
+                    csv_cell(cell) if isinstance(cell, str) else cell
+                    for cell in (*dataclasses.astuple(one), one.ratio)
+                ]
+                for one in found
+            )
 
 
 def main() -> None:

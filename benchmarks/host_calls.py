@@ -38,13 +38,11 @@ def batch_us(call):
         call()
     returned = time.perf_counter()
     torch.cuda.synchronize()
-    return [(end - start) / CALLS * 1e6
-            for end in (returned, time.perf_counter())]
+    return [(end - start) / CALLS * 1e6 for end in (returned, time.perf_counter())]
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description="What a call takes the host, in microseconds.")
+    parser = argparse.ArgumentParser(description="What a call takes the host, in microseconds.")
     parser.add_argument("problem")
     parser.add_argument("model_new")
     options = parser.parse_args()
@@ -53,12 +51,9 @@ def main():
         return 3
     problem = module_of(options.problem, "problem")
     model = made(problem, "Model")
-    ours = made(module_of(options.model_new, "model_new"), "ModelNew",
-                model.state_dict())
-    parties = {"eager": model, "compile": torch.compile(model),
-               "ModelNew": ours}
-    inputs = [x.cuda() if isinstance(x, torch.Tensor) else x
-              for x in problem.get_inputs()]
+    ours = made(module_of(options.model_new, "model_new"), "ModelNew", model.state_dict())
+    parties = {"eager": model, "compile": torch.compile(model), "ModelNew": ours}
+    inputs = [x.cuda() if isinstance(x, torch.Tensor) else x for x in problem.get_inputs()]
     times = {name: [] for name in parties}
     with torch.no_grad():
         for call in parties.values():

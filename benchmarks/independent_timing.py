@@ -36,8 +36,7 @@ PROCESSES = 3
 WARM_CALLS = 5
 AGREES = 1.2
 #: As python/weft/candidate/harness.py has it.
-KEPT = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-        "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
+KEPT = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 
 
 def built(module, kind, device):
@@ -45,8 +44,11 @@ def built(module, kind, device):
 
     torch.manual_seed(0)
     given = module.get_init_inputs()
-    args, kwargs = (given, {}) if isinstance(given, (list, tuple)) else (
-        given.get("args", ()), given.get("kwargs", {}))
+    args, kwargs = (
+        (given, {})
+        if isinstance(given, (list, tuple))
+        else (given.get("args", ()), given.get("kwargs", {}))
+    )
     torch.manual_seed(0)
     return getattr(module, kind)(*args, **kwargs).to(device)
 
@@ -58,8 +60,7 @@ def measure(problem, composed):
     old, new = module_of(problem, "old"), module_of(composed, "new")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     models = built(old, "Model", device), built(new, "ModelNew", device)
-    inputs = [x.to(device) if isinstance(x, torch.Tensor) else x
-              for x in old.get_inputs()]
+    inputs = [x.to(device) if isinstance(x, torch.Tensor) else x for x in old.get_inputs()]
 
     def call(model):
         begin = time.perf_counter()
@@ -75,7 +76,8 @@ def measure(problem, composed):
                 call(model)
         until = time.perf_counter() + SECONDS
         while len(taken[0]) < CALLS_MIN or (
-                time.perf_counter() < until and len(taken[0]) < CALLS_MAX):
+            time.perf_counter() < until and len(taken[0]) < CALLS_MAX
+        ):
             for model, seconds in zip(models, taken):
                 seconds.append(call(model))
     why = getattr(new, "_weft_passed_on", "")
@@ -93,8 +95,11 @@ def ratios(problem, composed, heaps):
         for heap, measured in zip(heaps, found):
             done = subprocess.run(
                 [sys.executable, __file__, "--measure", problem, composed],
-                stdout=subprocess.PIPE, text=True, check=True,
-                env=os.environ | heap)
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+                env=os.environ | heap,
+            )
             eager, ours = json.loads(done.stdout.splitlines()[-1])
             measured.append((eager, ours, eager / ours))
     return [sorted(one, key=lambda m: m[2])[PROCESSES // 2] for one in found]
@@ -106,26 +111,31 @@ def compare(problem, run):
     claimed = (told["timing"]["over_eager"] or {}).get("ratio")
     own, kept = ratios(problem, run / "composed" / "model_new.py", [{}, KEPT])
     eager, ours, outside = kept
-    agrees = claimed is not None and (
-        1 / AGREES <= outside / claimed <= AGREES)
-    print(f"| {Path(problem).stem} | {eager * 1e3:.2f} | {ours * 1e3:.2f} "
-          f"| {claimed or 0:.2f} | {outside:.2f} "
-          f"| {'yes' if agrees else 'no'} | {own[2]:.2f} |", flush=True)
+    agrees = claimed is not None and (1 / AGREES <= outside / claimed <= AGREES)
+    print(
+        f"| {Path(problem).stem} | {eager * 1e3:.2f} | {ours * 1e3:.2f} "
+        f"| {claimed or 0:.2f} | {outside:.2f} "
+        f"| {'yes' if agrees else 'no'} | {own[2]:.2f} |",
+        flush=True,
+    )
     return agrees
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--measure", action="store_true",
-                        help="one pair, in this process: for its own use")
+    parser.add_argument(
+        "--measure", action="store_true", help="one pair, in this process: for its own use"
+    )
     parser.add_argument("paths", nargs="+", metavar="PROBLEM RUN")
     options = parser.parse_args()
     pairs = list(zip(options.paths[::2], options.paths[1::2], strict=True))
     if options.measure:
         print(json.dumps(measure(*pairs[0])))
         return 0
-    print("| problem | Model ms | ModelNew ms | weft says | outside "
-          "| within a fifth | as it comes |\n|---|---|---|---|---|---|---|")
+    print(
+        "| problem | Model ms | ModelNew ms | weft says | outside "
+        "| within a fifth | as it comes |\n|---|---|---|---|---|---|---|"
+    )
     return 0 if all([compare(p, Path(run)) for p, run in pairs]) else 1
 
 

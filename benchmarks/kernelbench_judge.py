@@ -25,8 +25,17 @@ import types
 from pathlib import Path
 
 #: What it imports for language models, data sets and progress bars.
-STAND_INS = {"datasets", "dotenv", "huggingface_hub", "litellm", "openai",
-             "pydantic", "requests", "tomli", "tqdm"}
+STAND_INS = {
+    "datasets",
+    "dotenv",
+    "huggingface_hub",
+    "litellm",
+    "openai",
+    "pydantic",
+    "requests",
+    "tomli",
+    "tqdm",
+}
 TIME_LIMIT_S = 900
 COMPILED = """
 
@@ -79,48 +88,68 @@ def judge_here(checkout, reference, candidate, device):
         found = _on_cpu(evaluator, torch, reference, candidate)
     else:
         found = evaluator.eval_kernel_against_ref(
-            reference, candidate, num_correct_trials=5,
-            measure_performance=False, backend="triton",
-            precision=torch.float32, device=torch.device(device))
+            reference,
+            candidate,
+            num_correct_trials=5,
+            measure_performance=False,
+            backend="triton",
+            precision=torch.float32,
+            device=torch.device(device),
+        )
     if found is None:
         return {"accepted": False, "why": "no result"}
     metadata = getattr(found, "metadata", None) or {}
-    why = "; ".join(f"{key} {value}" for key, value in metadata.items()
-                    if key in ("correctness_issue", "runtime_error",
-                               "compilation_error", "max_difference"))
-    return {"accepted": bool(getattr(found, "correctness", False)),
-            "why": why[:300]}
+    why = "; ".join(
+        f"{key} {value}"
+        for key, value in metadata.items()
+        if key in ("correctness_issue", "runtime_error", "compilation_error", "max_difference")
+    )
+    return {"accepted": bool(getattr(found, "correctness", False)), "why": why[:300]}
 
 
 def _on_cpu(evaluator, torch, reference, candidate):
     """Its steps around the function that judges, without its device."""
     torch.cuda.synchronize = lambda device=None: None
     context = {}
-    model, init_inputs, inputs = evaluator.load_original_model_and_inputs(
-        reference, context)
-    new, _ = evaluator.load_custom_model_with_tempfile(
-        candidate, entry_point="ModelNew")
+    model, init_inputs, inputs = evaluator.load_original_model_and_inputs(reference, context)
+    new, _ = evaluator.load_custom_model_with_tempfile(candidate, entry_point="ModelNew")
     evaluator.set_seed(42)
-    arguments = [evaluator._process_input_tensor(x, "cpu")
-                 for x in init_inputs()]
+    arguments = [evaluator._process_input_tensor(x, "cpu") for x in init_inputs()]
     with torch.no_grad():
         made = []
         for kind in (model, new):
             evaluator.set_seed(42)
             made.append(kind(*arguments))
     return evaluator.run_and_check_correctness(
-        *made, inputs, metadata={}, num_correct_trials=5, seed=42,
-        device=torch.device("cpu"), backend="triton")
+        *made,
+        inputs,
+        metadata={},
+        num_correct_trials=5,
+        seed=42,
+        device=torch.device("cpu"),
+        backend="triton",
+    )
 
 
 def judge(checkout, reference, candidate, device):
     """The same in a process of its own."""
-    question = json.dumps({"checkout": str(checkout), "reference": reference,
-                           "candidate": candidate, "device": device})
+    question = json.dumps(
+        {
+            "checkout": str(checkout),
+            "reference": reference,
+            "candidate": candidate,
+            "device": device,
+        }
+    )
     try:
         done = subprocess.run(
-            [sys.executable, __file__, "--one"], input=question, text=True,
-            capture_output=True, timeout=TIME_LIMIT_S, check=False)
+            [sys.executable, __file__, "--one"],
+            input=question,
+            text=True,
+            capture_output=True,
+            timeout=TIME_LIMIT_S,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return {"accepted": False, "why": f"not done after {TIME_LIMIT_S} s"}
     for line in reversed(done.stdout.splitlines()):
@@ -136,8 +165,9 @@ def modules(checkout, results, only):
         _, level, _, _ = result.parent.name.split("_")
         name = told["problem"]
         label = f"{level}/{name.removesuffix('.py')}"
-        if only and not any(fnmatch.fnmatchcase(label, o) or
-                            fnmatch.fnmatchcase(name, o) for o in only):
+        if only and not any(
+            fnmatch.fnmatchcase(label, o) or fnmatch.fnmatchcase(name, o) for o in only
+        ):
             continue
         reference = checkout / "KernelBench" / f"level{level}" / name
         found = told["verdict"].get("kernelbench")
@@ -145,12 +175,15 @@ def modules(checkout, results, only):
             continue
         text = reference.read_text(encoding="utf-8")
         composed = result.parent / "composed"
-        made = {"weft's": ((composed / "model_new.py").read_text(
-            encoding="utf-8"), found["outcome"])}
+        made = {
+            "weft's": ((composed / "model_new.py").read_text(encoding="utf-8"), found["outcome"])
+        }
         beside = told.get("kernelbench_module")
         if beside:
-            made["near"] = ((result.parent / beside["file"]).read_text(
-                encoding="utf-8"), beside["verdict"]["kernelbench"]["outcome"])
+            made["near"] = (
+                (result.parent / beside["file"]).read_text(encoding="utf-8"),
+                beside["verdict"]["kernelbench"]["outcome"],
+            )
         if found["compiled"]:
             made["torch.compile's"] = (text + COMPILED, found["compiled"])
         yield label, text, made
@@ -169,12 +202,13 @@ def main():
     parser.add_argument("--device", default="cuda:0")
     options = parser.parse_args()
     if not (options.kernelbench / "src" / "kernelbench" / "eval.py").exists():
-        sys.exit(f"{options.kernelbench} is no checkout of KernelBench: it has "
-                 "no src/kernelbench/eval.py")
+        sys.exit(
+            f"{options.kernelbench} is no checkout of KernelBench: it has "
+            "no src/kernelbench/eval.py"
+        )
     only = [pattern for pattern in options.only.split(",") if pattern]
     agree, accepted, counts = {}, {}, {}
-    for label, reference, made in modules(
-            options.kernelbench, options.results, only):
+    for label, reference, made in modules(options.kernelbench, options.results, only):
         for module, (text, foretold) in made.items():
             if module == "torch.compile's" and not options.compiled:
                 continue
@@ -183,16 +217,23 @@ def main():
             counts[module] = counts.get(module, 0) + 1
             agree[module] = agree.get(module, 0) + same
             accepted[module] = accepted.get(module, 0) + found["accepted"]
-            print(f"{label}, {module}: "
-                  f"{'accepted' if found['accepted'] else 'refused'}, weft "
-                  f"says {foretold}{'' if same else ', NOT THE SAME'}"
-                  + (f" ({found['why']})" if found["why"] else ""), flush=True)
+            print(
+                f"{label}, {module}: "
+                f"{'accepted' if found['accepted'] else 'refused'}, weft "
+                f"says {foretold}{'' if same else ', NOT THE SAME'}"
+                + (f" ({found['why']})" if found["why"] else ""),
+                flush=True,
+            )
     if not counts:
-        sys.exit(f"{options.results} has no verified module with a verdict "
-                 "within KernelBench's tolerance")
+        sys.exit(
+            f"{options.results} has no verified module with a verdict "
+            "within KernelBench's tolerance"
+        )
     for module, count in counts.items():
-        print(f"{module}: {accepted[module]} of {count} accepted by KernelBench, "
-              f"weft foretold {agree[module]}")
+        print(
+            f"{module}: {accepted[module]} of {count} accepted by KernelBench, "
+            f"weft foretold {agree[module]}"
+        )
     sys.exit(0 if agree == counts else 1)
 
 

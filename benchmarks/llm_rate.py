@@ -25,11 +25,11 @@ SAMPLES = 64
 
 def problem(subgraphs):
     """So many pieces that are asked for, none of which is another."""
-    lines = [f"y{i} = torch.relu(x[:{i + 2}]) * {i + 2}"
-             for i in range(subgraphs)]
+    lines = [f"y{i} = torch.relu(x[:{i + 2}]) * {i + 2}" for i in range(subgraphs)]
     names = ", ".join(f"y{i}" for i in range(subgraphs))
-    return problem_with("\n        ".join([*lines, f"return {names}"]),
-                        inputs=f"[torch.rand({subgraphs + 2}, 16)]")
+    return problem_with(
+        "\n        ".join([*lines, f"return {names}"]), inputs=f"[torch.rand({subgraphs + 2}, 16)]"
+    )
 
 
 class Refusing:
@@ -51,19 +51,40 @@ class Refusing:
 def run(server, folder, limit, calls):
     settings = os.path.join(folder, "weft.toml")
     with open(settings, "w", encoding="utf-8") as file:
-        file.write(f'[llm.mini]\nmodel = "m"\nbase_url = "{server.openai_url}"\n'
-                   'key_env = "TEST_KEY"\nmax_output_tokens = 100\n'
-                   "limits = { calls_at_once = 64, requests_per_minute = "
-                   f"{limit} }}\n")
+        file.write(
+            f'[llm.mini]\nmodel = "m"\nbase_url = "{server.openai_url}"\n'
+            'key_env = "TEST_KEY"\nmax_output_tokens = 100\n'
+            "limits = { calls_at_once = 64, requests_per_minute = "
+            f"{limit} }}\n"
+        )
     path = os.path.join(folder, "problem.py")
     with open(path, "w", encoding="utf-8") as file:
         file.write(problem(max(1, calls // SAMPLES)))
     return subprocess.Popen(
-        [WEFT, "run", path, "--out", os.path.join(folder, "run"), "--seeds",
-         "llm", "--llm", "mini", "--config", settings, "--samples",
-         str(SAMPLES), "--rounds", "2", "--jobs", "256", "--no-library",
-         "--no-llm-cache", "--quiet"],
-        env=os.environ | ENVIRONMENT | {"TEST_KEY": "x"})
+        [
+            WEFT,
+            "run",
+            path,
+            "--out",
+            os.path.join(folder, "run"),
+            "--seeds",
+            "llm",
+            "--llm",
+            "mini",
+            "--config",
+            settings,
+            "--samples",
+            str(SAMPLES),
+            "--rounds",
+            "2",
+            "--jobs",
+            "256",
+            "--no-library",
+            "--no-llm-cache",
+            "--quiet",
+        ],
+        env=os.environ | ENVIRONMENT | {"TEST_KEY": "x"},
+    )
 
 
 def main():
@@ -87,10 +108,12 @@ def main():
     span = 60 * int((last - begin + 1) // 60) or last - begin
     taken = sum(begin <= at < begin + span for at in answer.taken)
     refused = sum(begin <= at < begin + span for at in answer.refused)
-    print(f"{60 * taken / span:.0f} of {limit} requests a minute "
-          f"({60 * taken / span / limit:.3f}), {refused} of {taken + refused} "
-          f"refused ({100 * refused / (taken + refused):.2f} %), over {span:.0f} "
-          "s after the first minute")
+    print(
+        f"{60 * taken / span:.0f} of {limit} requests a minute "
+        f"({60 * taken / span / limit:.3f}), {refused} of {taken + refused} "
+        f"refused ({100 * refused / (taken + refused):.2f} %), over {span:.0f} "
+        "s after the first minute"
+    )
 
 
 if __name__ == "__main__":

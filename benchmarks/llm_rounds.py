@@ -23,18 +23,42 @@ WORK = ("Build", "Check", "Time")
 def run(server, folder, rounds):
     settings = os.path.join(folder, "settings.toml")
     with open(settings, "w", encoding="utf-8") as file:
-        file.write(f'[llm.mini]\nmodel = "m"\nbase_url = "{server.openai_url}"\n'
-                   'key_env = "TEST_KEY"\n')
+        file.write(
+            f'[llm.mini]\nmodel = "m"\nbase_url = "{server.openai_url}"\nkey_env = "TEST_KEY"\n'
+        )
     path = os.path.join(folder, "problem.py")
     with open(path, "w", encoding="utf-8") as file:
         file.write(problem_with())
     out = os.path.join(folder, "run")
     subprocess.run(
-        [WEFT, "run", path, "--out", out, "--seeds", "llm", "--llm", "mini",
-         "--config", settings, "--samples", "1", "--rounds", str(rounds),
-         "--no-library", "--no-llm-cache", "--no-compile-baseline", "--quiet",
-         "--timing-ms", "50", "--final-timing-ms", "50"],
-        env=os.environ | ENVIRONMENT | {"TEST_KEY": "x"}, check=True)
+        [
+            WEFT,
+            "run",
+            path,
+            "--out",
+            out,
+            "--seeds",
+            "llm",
+            "--llm",
+            "mini",
+            "--config",
+            settings,
+            "--samples",
+            "1",
+            "--rounds",
+            str(rounds),
+            "--no-library",
+            "--no-llm-cache",
+            "--no-compile-baseline",
+            "--quiet",
+            "--timing-ms",
+            "50",
+            "--final-timing-ms",
+            "50",
+        ],
+        env=os.environ | ENVIRONMENT | {"TEST_KEY": "x"},
+        check=True,
+    )
     return events_of(out)
 
 
@@ -67,9 +91,11 @@ def main():
     with LlmServer(answer) as server, tempfile.TemporaryDirectory() as folder:
         found = list(rounds_of(run(server, folder, rounds)))
     ratios = [whole / work for whole, work in found]
-    print(f"{len(found)} rounds: {statistics.median(w for w, _ in found):.2f} s "
-          f"in the median, {statistics.median(ratios):.3f} times its build and "
-          f"check alone (at most {max(ratios):.3f})")
+    print(
+        f"{len(found)} rounds: {statistics.median(w for w, _ in found):.2f} s "
+        f"in the median, {statistics.median(ratios):.3f} times its build and "
+        f"check alone (at most {max(ratios):.3f})"
+    )
 
 
 if __name__ == "__main__":

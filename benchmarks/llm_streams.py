@@ -1,6 +1,6 @@
 """500 streams at once: starts a scripted server and bench_llm_streams on it.
 
-    python benchmarks/llm_streams.py [STREAMS] [BUILD FOLDER]
+python benchmarks/llm_streams.py [STREAMS] [BUILD FOLDER]
 """
 
 import os
@@ -21,8 +21,8 @@ def main():
     build = sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, "build")
     with LlmServer(lambda call: REPLY) as server:
         done = subprocess.run(
-            [os.path.join(build, "bench_llm_streams"), server.openai_url, streams],
-            check=False)
+            [os.path.join(build, "bench_llm_streams"), server.openai_url, streams], check=False
+        )
         print(f"the server had {server.at_once_max} at once")
     sys.exit(done.returncode)
 

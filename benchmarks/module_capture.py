@@ -25,14 +25,15 @@ from torch.utils import _pytree as pytree
 
 import opinfo_capture
 
-def cases(info: Any, training: bool, inputs_max: int
-          ) -> Iterator[tuple[str, Callable[..., Any], Callable[..., Any],
-                              Callable[..., Any]]]:
+
+def cases(
+    info: Any, training: bool, inputs_max: int
+) -> Iterator[tuple[str, Callable[..., Any], Callable[..., Any], Callable[..., Any]]]:
     """(name, make, call, inputs) of those that eager can call."""
     torch.manual_seed(1)
     samples = info.module_inputs_func(
-        info, device="cpu", dtype=torch.float32, requires_grad=False,
-        training=training)
+        info, device="cpu", dtype=torch.float32, requires_grad=False, training=training
+    )
     for number, sample in enumerate(samples[:inputs_max]):
         if sample.forward_input is None:
             continue
@@ -48,8 +49,9 @@ def cases(info: Any, training: bool, inputs_max: int
         yield (f"{info.name}.{number}", *made)
 
 
-def functions(info: Any, sample: Any, training: bool
-              ) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+def functions(
+    info: Any, sample: Any, training: bool
+) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """make, call and inputs of opinfo_capture.module_outcomes()."""
     given, forward = sample.constructor_input, sample.forward_input
     leaves, tree = pytree.tree_flatten((forward.args, forward.kwargs))
@@ -72,8 +74,7 @@ def functions(info: Any, sample: Any, training: bool
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="only these")
-    parser.add_argument("--inputs", type=int, default=14,
-                        help="of a module and mode, at most")
+    parser.add_argument("--inputs", type=int, default=14, help="of a module and mode, at most")
     parser.add_argument("--cases", metavar="FILE", help="append a JSON line for each")
     options = parser.parse_args()
     counts: collections.Counter[str] = collections.Counter()
@@ -82,14 +83,16 @@ def main() -> int:
             continue
         for mode in ("train", "eval"):
             for name, outcome, reason in opinfo_capture.module_outcomes(
-                    cases(info, mode == "train", options.inputs)):
+                cases(info, mode == "train", options.inputs)
+            ):
                 counts[outcome] += 1
                 if outcome != "captured":
                     print(f"{mode} {name}: {outcome}: {reason}", flush=True)
                 if options.cases:
-                    opinfo_capture.append(options.cases, [
-                        {"mode": mode, "case": name, "outcome": outcome,
-                         "reason": reason}])
+                    opinfo_capture.append(
+                        options.cases,
+                        [{"mode": mode, "case": name, "outcome": outcome, "reason": reason}],
+                    )
     print(dict(counts))
     return 1 if counts["internal"] else 0
 

@@ -20,8 +20,7 @@ import os
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path[:0] = [os.path.join(ROOT, "tests", "python"),
-                os.path.join(ROOT, "python")]
+sys.path[:0] = [os.path.join(ROOT, "tests", "python"), os.path.join(ROOT, "python")]
 
 OUTCOMES = ("captured", "lowered", "framework", "differs", "refused", "internal", "crashed")
 TARGETS = ("capture", "cpu", "triton", "cuda", "gpu", "gpu-cuda")
@@ -31,42 +30,55 @@ OPERATORS_AT_ONCE = 12
 
 def arguments():
     parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("operators", nargs="*", metavar="OPERATOR",
-                        help="only these (all)")
+        description=__doc__.split("\n\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("operators", nargs="*", metavar="OPERATOR", help="only these (all)")
     parser.add_argument("--target", choices=TARGETS, default="cpu")
     parser.add_argument("--dtypes", default="float32,float16,bfloat16,int64")
-    parser.add_argument("--samples", type=int,
-                        help="of an operator, at most (all, and each again with "
-                        "gaps between its elements and with its channels last)")
-    parser.add_argument("--cases-max", type=int,
-                        help="of an operator: samples in all layouts, evenly chosen")
-    parser.add_argument("--gradients", action="store_true",
-                        help="the operators' derivatives instead")
+    parser.add_argument(
+        "--samples",
+        type=int,
+        help="of an operator, at most (all, and each again with "
+        "gaps between its elements and with its channels last)",
+    )
+    parser.add_argument(
+        "--cases-max", type=int, help="of an operator: samples in all layouts, evenly chosen"
+    )
+    parser.add_argument(
+        "--gradients", action="store_true", help="the operators' derivatives instead"
+    )
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", help="the table, as Markdown")
-    parser.add_argument("--cases", metavar="FILE",
-                        help="append a JSON line for each case when its part ends")
+    parser.add_argument(
+        "--cases", metavar="FILE", help="append a JSON line for each case when its part ends"
+    )
     return parser.parse_args()
 
 
 def table(dtype, found):
     """Markdown: how many of each, and every operator that differs."""
     counts = collections.Counter(outcome for _, outcome, _ in found)
-    lines = [f"## {dtype}", "",
-             "| " + " | ".join(OUTCOMES) + " |", "|---" * len(OUTCOMES) + "|",
-             "| " + " | ".join(str(counts[o]) for o in OUTCOMES) + " |", ""]
+    lines = [
+        f"## {dtype}",
+        "",
+        "| " + " | ".join(OUTCOMES) + " |",
+        "|---" * len(OUTCOMES) + "|",
+        "| " + " | ".join(str(counts[o]) for o in OUTCOMES) + " |",
+        "",
+    ]
     for outcome in ("differs", "crashed", "internal", "refused", "framework"):
         names = collections.defaultdict(set)
         for name, got, reason in found:
             if got == outcome:
-                names[name if outcome in ("differs", "crashed")
-                      else name.rsplit(".", 1)[0]].add(reason)
+                names[name if outcome in ("differs", "crashed") else name.rsplit(".", 1)[0]].add(
+                    reason
+                )
         if names:
             lines += [f"### {outcome}", "", "| operator | why |", "|---|---|"]
-            lines += [f"| {name} | {'; '.join(sorted(reasons))[:160]} |"
-                      for name, reasons in sorted(names.items())] + [""]
+            lines += [
+                f"| {name} | {'; '.join(sorted(reasons))[:160]} |"
+                for name, reasons in sorted(names.items())
+            ] + [""]
     return "\n".join(lines)
 
 
@@ -78,10 +90,13 @@ def outcomes_of(target, name, operators, samples, threads, gradients, cases_max)
 
     torch.set_num_threads(threads)
     dtype = getattr(torch, name)
-    cases = [case for op in opinfo_cases.operators(dtype, set(operators))
-             for case in opinfo_cases.cases_of(op, dtype, samples,
-                                               gradients=gradients,
-                                               cases_max=cases_max)]
+    cases = [
+        case
+        for op in opinfo_cases.operators(dtype, set(operators))
+        for case in opinfo_cases.cases_of(
+            op, dtype, samples, gradients=gradients, cases_max=cases_max
+        )
+    ]
     if target == "capture":
         import opinfo_capture
 
@@ -92,9 +107,13 @@ def outcomes_of(target, name, operators, samples, threads, gradients, cases_max)
 def append_cases(path, target, dtype, found):
     import opinfo_capture
 
-    opinfo_capture.append(path, (
-        {"target": target, "dtype": dtype, "case": case, "outcome": outcome,
-         "reason": reason} for case, outcome, reason in found))
+    opinfo_capture.append(
+        path,
+        (
+            {"target": target, "dtype": dtype, "case": case, "outcome": outcome, "reason": reason}
+            for case, outcome, reason in found
+        ),
+    )
 
 
 def names_of(target, name, wanted):
@@ -104,8 +123,11 @@ def names_of(target, name, wanted):
     import opinfo_cases
 
     left_out = opinfo_cases.LEFT_OUT if target != "capture" else ()
-    return list(dict.fromkeys(op.name for op in opinfo_cases.operators(
-        getattr(torch, name), wanted, left_out)))
+    return list(
+        dict.fromkeys(
+            op.name for op in opinfo_cases.operators(getattr(torch, name), wanted, left_out)
+        )
+    )
 
 
 def main():
@@ -119,26 +141,37 @@ def main():
     differing = 0
     # Each part in a process of its own: a GPU may be lost to one, and a process
     # that opened one cannot be forked.
-    with multiprocessing.get_context("spawn").Pool(
-            options.processes, maxtasksperchild=1) as pool:
+    with multiprocessing.get_context("spawn").Pool(options.processes, maxtasksperchild=1) as pool:
         for name in options.dtypes.split(","):
             names = names_of(options.target, name, set(options.operators) or None)
-            parts = [names[i:i + OPERATORS_AT_ONCE]
-                     for i in range(0, len(names), OPERATORS_AT_ONCE)]
-            parts = [pool.apply_async(outcomes_of, (
-                options.target, name, part, options.samples, threads,
-                options.gradients, options.cases_max))
-                for part in parts]
+            parts = [
+                names[i : i + OPERATORS_AT_ONCE] for i in range(0, len(names), OPERATORS_AT_ONCE)
+            ]
+            parts = [
+                pool.apply_async(
+                    outcomes_of,
+                    (
+                        options.target,
+                        name,
+                        part,
+                        options.samples,
+                        threads,
+                        options.gradients,
+                        options.cases_max,
+                    ),
+                )
+                for part in parts
+            ]
             found = []
             for number, part in enumerate(parts, 1):
                 ended = part.get()
                 found += ended
                 if options.cases:
                     append_cases(options.cases, options.target, name, ended)
-                print(f"{name}: {number} of {len(parts)} parts",
-                      file=sys.stderr, flush=True)
-            differing += sum(outcome in ("differs", "crashed", "internal")
-                             for _, outcome, _ in found)
+                print(f"{name}: {number} of {len(parts)} parts", file=sys.stderr, flush=True)
+            differing += sum(
+                outcome in ("differs", "crashed", "internal") for _, outcome, _ in found
+            )
             text.append(table(name, found))
             print(text[-1], flush=True)
     if options.out:

@@ -28,7 +28,8 @@ from pathlib import Path
 NO_SIZE = re.compile(
     r"kernel|stride|pad|dilat|group|pool|scal|factor|heads|layers|axis|seed|"
     r"divisor|value|clamp|eps|momentum|alpha|beta|_p$|(?-i:^k$|_k$)|min|max|num_",
-    re.IGNORECASE)
+    re.IGNORECASE,
+)
 BATCH = re.compile(r"batch|^n$", re.IGNORECASE)
 CHANNELS = re.compile(r"channel|feature|hidden|embed", re.IGNORECASE)
 #: Smaller numbers are sizes only by their name: as a rule they say which
@@ -72,16 +73,19 @@ def _named(target, value):
         for one, other in zip(target.elts, value.elts):
             yield from _named(one, other)
     elif isinstance(target, ast.Name):
-        parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) else [
-            value]
+        parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) else [value]
         for part in parts:
             if _integer(part) is not None:
                 yield target.id, part
 
 
 #: Of sizes that are written as products: 1024 * 2.
-_OPERATIONS = {ast.Mult: operator.mul, ast.Add: operator.add,
-               ast.Sub: operator.sub, ast.FloorDiv: operator.floordiv}
+_OPERATIONS = {
+    ast.Mult: operator.mul,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.FloorDiv: operator.floordiv,
+}
 
 
 def _integer(node):
@@ -136,8 +140,7 @@ def rewritten(text, values):
     """The text with those values at their Places."""
     data = text.encode()
     for place in sorted(values, key=lambda p: p.start, reverse=True):
-        data = (data[:place.start] + str(values[place]).encode()
-                + data[place.end:])
+        data = data[: place.start] + str(values[place]).encode() + data[place.end :]
     return data.decode()
 
 
@@ -156,8 +159,9 @@ def input_bytes(text):
             results = model(*inputs)
     except Exception:  # whatever a model raises for sizes that do not fit
         return None
-    tensors = [leaf for leaf in pytree.tree_leaves([inputs, results])
-               if isinstance(leaf, torch.Tensor)]
+    tensors = [
+        leaf for leaf in pytree.tree_leaves([inputs, results]) if isinstance(leaf, torch.Tensor)
+    ]
     return sum(t.nbytes for t in tensors) or None
 
 
@@ -174,8 +178,9 @@ def in_other_sizes(text, name):
     # One after the other; then those of one value together, which may be the
     # same size under several names.
     groups = [[place] for place in places]
-    groups += [[p for p in places if p.value == value]
-               for value in sorted({p.value for p in places})]
+    groups += [
+        [p for p in places if p.value == value] for value in sorted({p.value for p in places})
+    ]
     for group in groups:
         if any(place in values for place in group):
             continue

@@ -31,13 +31,14 @@ class Block(nn.Module):
         self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
         self.mixed = nn.Linear(width, 3 * width)
         self.joined = nn.Linear(width, width)
-        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(
-            4 * width, width)
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.heads = heads
 
     def forward(self, x):
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-                   for part in self.mixed(self.first(x)).chunk(3, -1))
+        q, k, v = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in self.mixed(self.first(x)).chunk(3, -1)
+        )
         y = nn.functional.scaled_dot_product_attention(q, k, v)
         x = x + self.joined(y.transpose(1, 2).flatten(2))
         return x + self.narrow(nn.functional.gelu(self.wide(self.second(x))))
@@ -58,17 +59,19 @@ def call_times(call, x, until, idle_s):
 
 def line(what, times):
     ordered = sorted(time * 1e3 for time in times)
-    print(f"{what:24} {len(times):7} calls, median {statistics.median(ordered):.3f} "
-          f"ms, 99 % below {ordered[int(len(ordered) * 0.99)]:.3f}, longest "
-          f"{ordered[-1]:.3f}", flush=True)
+    print(
+        f"{what:24} {len(times):7} calls, median {statistics.median(ordered):.3f} "
+        f"ms, 99 % below {ordered[int(len(ordered) * 0.99)]:.3f}, longest "
+        f"{ordered[-1]:.3f}",
+        flush=True,
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--budget-s", type=float, default=30)
-    parser.add_argument("--fallback", default="eager",
-                        choices=("eager", "inductor"))
+    parser.add_argument("--fallback", default="eager", choices=("eager", "inductor"))
     parser.add_argument("--idle-ms", type=float, default=0)
     options = parser.parse_args()
 
@@ -84,22 +87,26 @@ def main():
         alone(x)
         line("the fallback alone", call_times(alone, x, lambda: True, idle_s))
         torch._dynamo.reset()
-        mine = torch.compile(model, backend=weft.backend.compile, options={
-            "budget_s": options.budget_s, "fallback": options.fallback})
+        mine = torch.compile(
+            model,
+            backend=weft.backend.compile,
+            options={"budget_s": options.budget_s, "fallback": options.fallback},
+        )
         count = len(weft.explain().graphs)
         mine(x)
         before = user_globals.in_force()
 
         def is_over():
-            return all(graph.state != "searching"
-                       for graph in weft.explain().graphs[count:])
+            return all(graph.state != "searching" for graph in weft.explain().graphs[count:])
 
         line("while it is searched", call_times(mine, x, is_over, idle_s))
         mine(x)  # the trial
         line("afterwards", call_times(mine, x, lambda: True, idle_s))
         print("as eager:", bool(weft.verify(model, mine, [x])))
-        print("what is the program's own and was changed:",
-              ", ".join(user_globals.changed(before)) or "nothing")
+        print(
+            "what is the program's own and was changed:",
+            ", ".join(user_globals.changed(before)) or "nothing",
+        )
     print(weft.explain())
 
 

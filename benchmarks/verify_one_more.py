@@ -20,7 +20,7 @@ ROUNDS = 9
 CHECKS = 4  # of one round
 CHECKOUT = Path(__file__).resolve().parent.parent
 WORKERS = CHECKOUT / "tools" / "python"
-PROBLEM = '''
+PROBLEM = """
 import torch
 import torch.nn as nn
 
@@ -36,7 +36,7 @@ def get_inputs():
 
 def get_init_inputs():
     return []
-'''
+"""
 
 
 def run_weft(weft, folder):
@@ -45,9 +45,19 @@ def run_weft(weft, folder):
     problem.write_text(PROBLEM)
     environment = {"WEFT_HOME": str(CHECKOUT), "WEFT_PYTHON": sys.executable}
     subprocess.run(
-        [weft, "run", str(problem), "--out", str(folder / "run"), "--quiet",
-         "--no-compile-baseline", "--no-library"],
-        check=True, env=os.environ | environment)
+        [
+            weft,
+            "run",
+            str(problem),
+            "--out",
+            str(folder / "run"),
+            "--quiet",
+            "--no-compile-baseline",
+            "--no-library",
+        ],
+        check=True,
+        env=os.environ | environment,
+    )
     (graph,) = (folder / "run" / "kernels").glob("*/graph.json")
     return graph, sorted((folder / "run" / "build").glob("*.so"))
 
@@ -60,24 +70,43 @@ class Oracle:
         scratch = folder / "scratch"
         scratch.mkdir()
         readable = {sys.prefix, sys.base_prefix, str(WORKERS)}
-        box = [str(launcher), "--scratch", str(scratch),
-               "--env", f"PYTHONPATH={WORKERS}",
-               "--env", "PYTHONDONTWRITEBYTECODE=1"]
+        box = [
+            str(launcher),
+            "--scratch",
+            str(scratch),
+            "--env",
+            f"PYTHONPATH={WORKERS}",
+            "--env",
+            "PYTHONDONTWRITEBYTECODE=1",
+        ]
         for path in sorted(readable - {"/usr"}):
             box += ["--read", path]
-        box += ["--wall-ms", "0", "--cpu-s", "1000000",
-                "--memory-bytes", str(4 << 30), "--"]
+        box += ["--wall-ms", "0", "--cpu-s", "1000000", "--memory-bytes", str(4 << 30), "--"]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "weft.oracle.oracle", "--scratch",
-             str(scratch), "--sandbox", json.dumps(box)],
-            env=os.environ | {"PYTHONPATH": str(WORKERS)}, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            [
+                sys.executable,
+                "-m",
+                "weft.oracle.oracle",
+                "--scratch",
+                str(scratch),
+                "--sandbox",
+                json.dumps(box),
+            ],
+            env=os.environ | {"PYTHONPATH": str(WORKERS)},
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     def check(self, graph, library):
         request = {
-            "id": 1, "verb": "check", "subgraph": str(graph), "random_seed": 1,
+            "id": 1,
+            "verb": "check",
+            "subgraph": str(graph),
+            "random_seed": 1,
             "candidate": {"kind": "cpu", "library": str(library)},
-            "limits": {"wall_ms": 60_000, "memory_bytes": 4 << 30}}
+            "limits": {"wall_ms": 60_000, "memory_bytes": 4 << 30},
+        }
         print(json.dumps(request), file=self._process.stdin, flush=True)
         reply = json.loads(self._process.stdout.readline())
         if not reply["ok"] or not reply["verdict"]["correct"]:
@@ -98,8 +127,9 @@ def measure(oracle, graph, libraries):
     imports, checks = [], []
     turn = 0
     for _ in range(ROUNDS):
-        imports.append(seconds(lambda: subprocess.run(
-            [sys.executable, "-c", "import torch"], check=True)))
+        imports.append(
+            seconds(lambda: subprocess.run([sys.executable, "-c", "import torch"], check=True))
+        )
         for _ in range(CHECKS):
             library = libraries[turn % len(libraries)]
             turn += 1
@@ -116,9 +146,11 @@ def main(weft):
             oracle.check(graph, library)
         fresh, one_more = measure(oracle, graph, libraries)
         oracle.close()
-    print(f"one more check {one_more * 1e3:.1f} ms, import torch "
-          f"{fresh * 1e3:.0f} ms, ratio {one_more / fresh:.3f} "
-          f"(1/{fresh / one_more:.0f})")
+    print(
+        f"one more check {one_more * 1e3:.1f} ms, import torch "
+        f"{fresh * 1e3:.0f} ms, ratio {one_more / fresh:.3f} "
+        f"(1/{fresh / one_more:.0f})"
+    )
 
 
 if __name__ == "__main__":

@@ -32,10 +32,24 @@ import zoo_programs
 from weft.capture.capture import lock_of
 
 ROUNDS = 25
-COLUMNS = ("model", "graphs", "breaks", "state", "as eager", "eager ms",
-           "best torch.compile ms", "its mode", "weft ms", "over the best",
-           "over eager", "regions generated", "gain per region", "search s",
-           "replayed", "why not")
+COLUMNS = (
+    "model",
+    "graphs",
+    "breaks",
+    "state",
+    "as eager",
+    "eager ms",
+    "best torch.compile ms",
+    "its mode",
+    "weft ms",
+    "over the best",
+    "over eager",
+    "regions generated",
+    "gain per region",
+    "search s",
+    "replayed",
+    "why not",
+)
 
 
 def in_turns(functions, inputs):
@@ -66,8 +80,7 @@ def alone_on(device):
 
 def speedup(theirs, ours):
     """The median of the rounds' ratios, and their quartiles."""
-    low, middle, high = statistics.quantiles(
-        [one / other for one, other in zip(theirs, ours)], n=4)
+    low, middle, high = statistics.quantiles([one / other for one, other in zip(theirs, ours)], n=4)
     return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
 
@@ -87,6 +100,7 @@ def _those_that_run(functions, inputs):
 
 def inference(function):
     """Its calls without gradients."""
+
     def call(*inputs):
         with torch.no_grad():
             return function(*inputs)
@@ -96,6 +110,7 @@ def inference(function):
 
 def step_of(function, model):
     """Its calls with a backward pass; the gradients are dropped."""
+
     def call(*inputs):
         made = function(*inputs)
         leaf = made[0] if isinstance(made, tuple) else made
@@ -111,14 +126,15 @@ def gradients_of(function, model, inputs):
     made = function(*inputs)
     leaf = made[0] if isinstance(made, tuple) else made
     leaf.float().square().mean().backward()
-    found = {name: one.grad.float() for name, one in model.named_parameters()
-             if one.grad is not None}
+    found = {
+        name: one.grad.float() for name, one in model.named_parameters() if one.grad is not None
+    }
     model.zero_grad(set_to_none=True)
     return found
 
 
 def as_eager(model, mine, inputs, is_training):
-    """"yes", or what differs."""
+    """ "yes", or what differs."""
     import weft
 
     if not is_training:
@@ -143,8 +159,7 @@ def modes_of(options):
     if options.modes:
         return options.modes.split(",")
     has_graphs = options.mode in ("reduce-overhead", "max-autotune")
-    return ["default", "reduce-overhead"] if has_graphs or options.replay_mb else [
-        "default"]
+    return ["default", "reduce-overhead"] if has_graphs or options.replay_mb else ["default"]
 
 
 def row_of(name, make, options):
@@ -158,8 +173,7 @@ def row_of(name, make, options):
     is_training = options.train or name.startswith("train")
     model, inputs = make()
     model = model.train(is_training).to(options.device, dtype)
-    inputs = [one.to(options.device, dtype if one.is_floating_point() else None)
-              for one in inputs]
+    inputs = [one.to(options.device, dtype if one.is_floating_point() else None) for one in inputs]
     timed = functools.partial(step_of, model=model) if is_training else inference
     before = len(weft.explain().graphs)
     asked = {"budget_s": options.budget_s, "wait": True, "fallback": options.fallback}
@@ -173,34 +187,40 @@ def row_of(name, make, options):
     seconds = time.monotonic() - begin
     same = as_eager(model, mine, inputs, is_training)
     modes = modes_of(options)
-    theirs = _those_that_run({
-        mode: timed(torch.compile(model, mode=mode)) for mode in modes}, inputs)
-    eager, ours, *others = in_turns(
-        [timed(model), timed(mine), *theirs.values()], inputs)
-    best = min(range(len(others)), key=lambda i: statistics.median(others[i]),
-               default=None)
+    theirs = _those_that_run(
+        {mode: timed(torch.compile(model, mode=mode)) for mode in modes}, inputs
+    )
+    eager, ours, *others = in_turns([timed(model), timed(mine), *theirs.values()], inputs)
+    best = min(range(len(others)), key=lambda i: statistics.median(others[i]), default=None)
     graphs = weft.explain().graphs[before:]
     breaks = [] if is_training else weft.explain(model, inputs).breaks
     regions = [one for graph in graphs for one in graph.regions]
     generated = [one for one in regions if one.state == "generated"]
     reasons = [graph.reason for graph in graphs if graph.reason] + breaks
-    return (name, len(graphs), len(breaks),
-            ", ".join(graph.state for graph in graphs) or "none", same,
-            f"{statistics.median(eager) * 1e3:.3f}",
-            "" if best is None else f"{statistics.median(others[best]) * 1e3:.3f}",
-            "" if best is None else list(theirs)[best],
-            f"{statistics.median(ours) * 1e3:.3f}",
-            "" if best is None else speedup(others[best], ours),
-            speedup(eager, ours), f"{len(generated)} of {len(regions)}",
-            "; ".join(f"{one.operators} {one.gain:.3f}" for one in generated)[:300],
-            f"{seconds:.0f}",
-            "; ".join(graph.replay or "no" for graph in graphs)[:120],
-            "; ".join(reasons)[:options.reason_chars]), graphs
+    return (
+        name,
+        len(graphs),
+        len(breaks),
+        ", ".join(graph.state for graph in graphs) or "none",
+        same,
+        f"{statistics.median(eager) * 1e3:.3f}",
+        "" if best is None else f"{statistics.median(others[best]) * 1e3:.3f}",
+        "" if best is None else list(theirs)[best],
+        f"{statistics.median(ours) * 1e3:.3f}",
+        "" if best is None else speedup(others[best], ours),
+        speedup(eager, ours),
+        f"{len(generated)} of {len(regions)}",
+        "; ".join(f"{one.operators} {one.gain:.3f}" for one in generated)[:300],
+        f"{seconds:.0f}",
+        "; ".join(graph.replay or "no" for graph in graphs)[:120],
+        "; ".join(reasons)[: options.reason_chars],
+    ), graphs
 
 
 def line(columns):
-    return "| " + " | ".join(
-        str(one).replace("|", "/").replace("\n", " ") for one in columns) + " |"
+    return (
+        "| " + " | ".join(str(one).replace("|", "/").replace("\n", " ") for one in columns) + " |"
+    )
 
 
 def main():
@@ -210,15 +230,15 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--batch", type=int, help="samples; each model's own else")
-    parser.add_argument("--dtype", default="float32",
-                        choices=("float32", "bfloat16", "float16"))
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
     parser.add_argument("--train", action="store_true", help="steps, not inference")
-    parser.add_argument("--fallback", default="auto",
-                        choices=("auto", "eager", "inductor"))
-    parser.add_argument("--mode", default="default",
-                        help="weft's, one of torch.compile's")
-    parser.add_argument("--modes", help="torch.compile's on a GPU, with commas; else "
-                        "those that allow as many CUDA graphs as --mode")
+    parser.add_argument("--fallback", default="auto", choices=("auto", "eager", "inductor"))
+    parser.add_argument("--mode", default="default", help="weft's, one of torch.compile's")
+    parser.add_argument(
+        "--modes",
+        help="torch.compile's on a GPU, with commas; else "
+        "those that allow as many CUDA graphs as --mode",
+    )
     parser.add_argument("--replay-mb", type=int, help="by the mode else")
     parser.add_argument("--tables", action="store_true", help="regions of each graph")
     parser.add_argument("--reason-chars", type=int, default=160)
@@ -237,13 +257,14 @@ def main():
             columns, graphs = row_of(name, models[name], options)
         except Exception as error:
             traceback.print_exc()
-            columns = (name, *[""] * (len(COLUMNS) - 2),
-                       f"{type(error).__name__}: {error}"[:300])
+            columns = (name, *[""] * (len(COLUMNS) - 2), f"{type(error).__name__}: {error}"[:300])
             graphs = []
         print(line(columns), flush=True)
         tables += [f"\n{name}\n{graph}" for graph in graphs]
-    print(f"\n{os.cpu_count()} cores, {options.device}, torch "
-          f"{torch.__version__}, {options.budget_s:g} s for each graph")
+    print(
+        f"\n{os.cpu_count()} cores, {options.device}, torch "
+        f"{torch.__version__}, {options.budget_s:g} s for each graph"
+    )
     for reason in absent:
         print(reason)
     if options.tables:

@@ -30,18 +30,15 @@ class InvertedBottleneck(nn.Module):
         super().__init__()
         wide = width * factor
         self.expand = nn.Conv2d(width, wide, 1, bias=False)
-        self.depthwise = nn.Conv2d(wide, wide, 3, padding=1, groups=wide,
-                                   bias=False)
+        self.depthwise = nn.Conv2d(wide, wide, 3, padding=1, groups=wide, bias=False)
         self.norm = nn.BatchNorm2d(wide)
         self.squeeze = nn.Conv2d(wide, width, 1)
         self.excite = nn.Conv2d(width, wide, 1)
         self.project = nn.Conv2d(wide, width, 1, bias=False)
 
     def forward(self, x):
-        y = functional.silu(self.norm(self.depthwise(
-            functional.silu(self.expand(x)))))
-        scale = self.excite(functional.silu(
-            self.squeeze(y.mean((2, 3), keepdim=True))))
+        y = functional.silu(self.norm(self.depthwise(functional.silu(self.expand(x)))))
+        scale = self.excite(functional.silu(self.squeeze(y.mean((2, 3), keepdim=True))))
         return x + self.project(y * torch.sigmoid(scale))
 
 
@@ -75,8 +72,7 @@ class SqueezeAndExpand(nn.Module):
 
     def forward(self, x):
         y = functional.relu(self.squeeze(x))
-        return torch.cat([functional.relu(self.expand1(y)),
-                          functional.relu(self.expand3(y))], 1)
+        return torch.cat([functional.relu(self.expand1(y)), functional.relu(self.expand3(y))], 1)
 
 
 class TimedResidual(nn.Module):
@@ -109,9 +105,12 @@ class ImageAttention(nn.Module):
 
     def forward(self, x):
         rows, width, high, wide = x.shape
-        q, k, v = self.qkv(self.norm(x)).view(
-            rows, 3, self.heads, width // self.heads, high * wide
-        ).transpose(-1, -2).unbind(1)
+        q, k, v = (
+            self.qkv(self.norm(x))
+            .view(rows, 3, self.heads, width // self.heads, high * wide)
+            .transpose(-1, -2)
+            .unbind(1)
+        )
         y = functional.scaled_dot_product_attention(q, k, v)
         return x + self.out(y.transpose(-1, -2).reshape(x.shape))
 
@@ -123,10 +122,10 @@ class DiffusionUNet(nn.Module):
     def __init__(self, width):
         super().__init__()
         told = 4 * width
-        self.register_buffer("rates", torch.exp(
-            -torch.arange(width // 2) * (9.2 / (width // 2))))
-        self.time = nn.Sequential(nn.Linear(2 * (width // 2), told), nn.SiLU(),
-                                  nn.Linear(told, told))
+        self.register_buffer("rates", torch.exp(-torch.arange(width // 2) * (9.2 / (width // 2))))
+        self.time = nn.Sequential(
+            nn.Linear(2 * (width // 2), told), nn.SiLU(), nn.Linear(told, told)
+        )
         self.first = nn.Conv2d(3, width, 3, padding=1)
         self.down = TimedResidual(width, width, told)
         self.smaller = nn.Conv2d(width, 2 * width, 3, stride=2, padding=1)
@@ -155,8 +154,7 @@ class RootMeanSquareNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x):
-        return x * torch.rsqrt(
-            x.square().mean(-1, keepdim=True) + 1e-6) * self.weight
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * self.weight
 
 
 class LlamaLikeBlock(nn.Module):
@@ -172,8 +170,9 @@ class LlamaLikeBlock(nn.Module):
 
     def forward(self, x):
         rows, length, width = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(
-            rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = (
+            self.qkv(self.norm1(x)).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        )
         y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(rows, length, width))
         y = self.norm2(x)
@@ -215,20 +214,18 @@ class ChunkedScan(nn.Module):
         rows, length, width = x.shape
         count = length // self.chunk
         value, gate, write, read, rate = self.project(x).split(
-            [width, width, self.states, self.states, self.heads], -1)
+            [width, width, self.states, self.states, self.heads], -1
+        )
         rate = functional.softplus(rate).view(rows, count, self.chunk, -1)
         value = value.view(rows, count, self.chunk, self.heads, -1)
-        write, read = (one.view(rows, count, self.chunk, self.states)
-                       for one in (write, read))
+        write, read = (one.view(rows, count, self.chunk, self.states) for one in (write, read))
         # What is left of a step at another one: exp of sums of what decays.
         sums = (-rate * self.decay).permute(0, 3, 1, 2).cumsum(-1)
         between = sums[..., :, None] - sums[..., None, :]
-        past = torch.ones(self.chunk, self.chunk, dtype=torch.bool,
-                          device=x.device).tril()
+        past = torch.ones(self.chunk, self.chunk, dtype=torch.bool, device=x.device).tril()
         between = between.masked_fill(~past, -torch.inf).exp()
         given = value * rate[..., None]
-        within = torch.einsum("bcls,bcms,bhclm,bcmhp->bclhp",
-                              read, write, between, given)
+        within = torch.einsum("bcls,bcms,bhclm,bcmhp->bclhp", read, write, between, given)
         left = (sums[..., -1:] - sums).exp()
         written = torch.einsum("bcms,bhcm,bcmhp->cbhps", write, left, given)
         state, states = torch.zeros_like(written[0]), []
@@ -236,8 +233,7 @@ class ChunkedScan(nn.Module):
             states.append(state)
             kept = sums[:, :, number, -1].exp()[..., None, None]
             state = state * kept + written[number]
-        before = torch.einsum("bcls,cbhps,bhcl->bclhp", read,
-                              torch.stack(states), sums.exp())
+        before = torch.einsum("bcls,cbhps,bhcl->bclhp", read, torch.stack(states), sums.exp())
         y = (within + before + value * self.skip).reshape(x.shape)
         return self.out(self.norm(y * functional.silu(gate)))
 
@@ -293,44 +289,64 @@ def own_models(large, batch=None):
         return [torch.randn(batch, length, many)]
 
     return {
-        "residual convolutions": lambda: (nn.Sequential(
-            *[ResidualBlock(wide) for _ in range(2)]), image()),
-        "inverted bottlenecks": lambda: (nn.Sequential(
-            *[InvertedBottleneck(wide) for _ in range(2)]), image()),
+        "residual convolutions": lambda: (
+            nn.Sequential(*[ResidualBlock(wide) for _ in range(2)]),
+            image(),
+        ),
+        "inverted bottlenecks": lambda: (
+            nn.Sequential(*[InvertedBottleneck(wide) for _ in range(2)]),
+            image(),
+        ),
         "small U-Net": lambda: (SmallUNet(wide), image(3)),
-        "encoder": lambda: (nn.TransformerEncoderLayer(
-            many, 4, 2 * many, batch_first=True, activation="gelu"), tokens()),
-        "Llama-like": lambda: (nn.Sequential(
-            *[LlamaLikeBlock(many, 4) for _ in range(2)]), tokens()),
+        "encoder": lambda: (
+            nn.TransformerEncoderLayer(many, 4, 2 * many, batch_first=True, activation="gelu"),
+            tokens(),
+        ),
+        "Llama-like": lambda: (
+            nn.Sequential(*[LlamaLikeBlock(many, 4) for _ in range(2)]),
+            tokens(),
+        ),
         "experts": lambda: (Experts(many, 4), tokens()),
-        "LSTM": lambda: (FirstResult(
-            nn.LSTM(many, many, batch_first=True)), tokens()),
-        "GRU": lambda: (FirstResult(
-            nn.GRU(many, many, batch_first=True)), tokens()),
-        "selective scan": lambda: (SelectiveScan(many, 16),
-                                   [torch.randn(batch, 16, many)]),
-        "chunked scan": lambda: (ChunkedScan(many, 4, 16, length // 4),
-                                 tokens()),
-        "squeeze and expand": lambda: (nn.Sequential(
-            *[SqueezeAndExpand(wide) for _ in range(2)]), image()),
-        "diffusion U-Net": lambda: (DiffusionUNet(wide), [
-            *image(3), torch.linspace(3, 700, batch)]),
+        "LSTM": lambda: (FirstResult(nn.LSTM(many, many, batch_first=True)), tokens()),
+        "GRU": lambda: (FirstResult(nn.GRU(many, many, batch_first=True)), tokens()),
+        "selective scan": lambda: (SelectiveScan(many, 16), [torch.randn(batch, 16, many)]),
+        "chunked scan": lambda: (ChunkedScan(many, 4, 16, length // 4), tokens()),
+        "squeeze and expand": lambda: (
+            nn.Sequential(*[SqueezeAndExpand(wide) for _ in range(2)]),
+            image(),
+        ),
+        "diffusion U-Net": lambda: (
+            DiffusionUNet(wide),
+            [*image(3), torch.linspace(3, 700, batch)],
+        ),
     }
 
 
 def _torchvision_models(large, batch=None):
     torchvision = _import_torchvision()
     side = 224 if large else 64
-    names = ("resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_small",
-             "efficientnet_b0", "convnext_tiny", "densenet121", "vit_b_16",
-             "swin_t")
+    names = (
+        "resnet18",
+        "resnet50",
+        "mobilenet_v2",
+        "mobilenet_v3_small",
+        "efficientnet_b0",
+        "convnext_tiny",
+        "densenet121",
+        "vit_b_16",
+        "swin_t",
+    )
 
     def maker(name):
         def make():
             words = {"image_size": side} if name.startswith("vit") else {}
-            return (torchvision.models.get_model(name, weights=None, **words),
-                    [torch.randn(batch or 1, 3, side, side)])
+            return (
+                torchvision.models.get_model(name, weights=None, **words),
+                [torch.randn(batch or 1, 3, side, side)],
+            )
+
         return make
+
     return {f"torchvision {name}": maker(name) for name in names}
 
 
@@ -346,10 +362,8 @@ def _import_torchvision():
     except RuntimeError:
         _library = operators.Library("torchvision", "DEF")
         for name in ("nms", "qnms"):
-            _library.define(f"{name}(Tensor dets, Tensor scores, "
-                            "float iou_threshold) -> Tensor")
-        for name in [one for one in sys.modules
-                     if one.partition(".")[0] == "torchvision"]:
+            _library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        for name in [one for one in sys.modules if one.partition(".")[0] == "torchvision"]:
             del sys.modules[name]
         import torchvision
     return torchvision
@@ -360,15 +374,23 @@ def _timm_models(large, batch=None):
     import timm
 
     side = 224 if large else 64
-    names = ("mobilenetv3_small_050", "vit_tiny_patch16_224",
-             "swin_tiny_patch4_window7_224", "regnetx_002")
+    names = (
+        "mobilenetv3_small_050",
+        "vit_tiny_patch16_224",
+        "swin_tiny_patch4_window7_224",
+        "regnetx_002",
+    )
 
     def maker(name):
         def make():
             words = {"img_size": side} if "vit" in name or "swin" in name else {}
-            return (timm.create_model(name, pretrained=False, **words),
-                    [torch.randn(batch or 1, 3, side, side)])
+            return (
+                timm.create_model(name, pretrained=False, **words),
+                [torch.randn(batch or 1, 3, side, side)],
+            )
+
         return make
+
     return {f"timm {name}": maker(name) for name in names}
 
 
@@ -376,9 +398,14 @@ def _transformers_models(large, batch=None):
     import transformers as t
 
     width, layers, length = (512, 6, 256) if large else (64, 2, 64)
-    words = {"hidden_size": width, "num_hidden_layers": layers,
-             "num_attention_heads": 4, "intermediate_size": 2 * width,
-             "vocab_size": 500, "return_dict": False}
+    words = {
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "intermediate_size": 2 * width,
+        "vocab_size": 500,
+        "return_dict": False,
+    }
     decoder = {**words, "num_key_value_heads": 2, "use_cache": False}
 
     def ids():
@@ -388,23 +415,40 @@ def _transformers_models(large, batch=None):
         def make():
             config = getattr(t, kind + "Config")(**configuration)
             return FirstResult(getattr(t, kind + "Model")(config)), ids()
+
         return make
 
     def whisper():
         config = t.WhisperConfig(
-            d_model=width, encoder_layers=layers, encoder_attention_heads=4,
-            encoder_ffn_dim=2 * width, decoder_layers=layers,
-            decoder_attention_heads=4, decoder_ffn_dim=2 * width,
+            d_model=width,
+            encoder_layers=layers,
+            encoder_attention_heads=4,
+            encoder_ffn_dim=2 * width,
+            decoder_layers=layers,
+            decoder_attention_heads=4,
+            decoder_ffn_dim=2 * width,
             num_mel_bins=16,
-            max_source_positions=length, vocab_size=500, return_dict=False,
-            pad_token_id=0, bos_token_id=1, eos_token_id=2,
-            decoder_start_token_id=1)
+            max_source_positions=length,
+            vocab_size=500,
+            return_dict=False,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+            decoder_start_token_id=1,
+        )
         encoder = t.WhisperModel(config).get_encoder()
         return FirstResult(encoder), [torch.randn(batch or 1, 16, 2 * length)]
 
-    t5_words = {"d_model": width, "d_kv": width // 4, "d_ff": 2 * width,
-                "num_layers": layers, "num_heads": 4, "vocab_size": 500,
-                "return_dict": False, "use_cache": False}
+    t5_words = {
+        "d_model": width,
+        "d_kv": width // 4,
+        "d_ff": 2 * width,
+        "num_layers": layers,
+        "num_heads": 4,
+        "vocab_size": 500,
+        "return_dict": False,
+        "use_cache": False,
+    }
 
     def t5_encoder():
         return FirstResult(t.T5EncoderModel(t.T5Config(**t5_words))), ids()
@@ -416,8 +460,15 @@ def _transformers_models(large, batch=None):
 
     return {
         "BERT": of("Bert", **words),
-        "GPT-2": of("GPT2", n_embd=width, n_layer=layers, n_head=4,
-                    vocab_size=500, use_cache=False, return_dict=False),
+        "GPT-2": of(
+            "GPT2",
+            n_embd=width,
+            n_layer=layers,
+            n_head=4,
+            vocab_size=500,
+            use_cache=False,
+            return_dict=False,
+        ),
         "Llama": of("Llama", **decoder),
         "Mistral": of("Mistral", **decoder),
         "Qwen2": of("Qwen2", **decoder),
@@ -431,9 +482,11 @@ def _transformers_models(large, batch=None):
 def models(large=False, batch=None):
     """({name: a function that gives (model, inputs)}, what is absent and why)"""
     found, absent = own_models(large, batch), []
-    for name, more in (("torchvision", _torchvision_models),
-                       ("timm", _timm_models),
-                       ("transformers", _transformers_models)):
+    for name, more in (
+        ("torchvision", _torchvision_models),
+        ("timm", _timm_models),
+        ("transformers", _transformers_models),
+    ):
         try:
             found.update(more(large, batch))
         except Exception as error:  # not installed, or for another PyTorch

@@ -28,13 +28,13 @@ class DecoderLayer(nn.Module):
         self.up = nn.Linear(width, 3 * width, bias=False)
         self.down = nn.Linear(3 * width, width, bias=False)
 
-    def forward(self, x: torch.Tensor, angles: torch.Tensor,
-                cache: torch.Tensor | None) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, angles: torch.Tensor, cache: torch.Tensor | None
+    ) -> torch.Tensor:
         rows, length, width = x.shape
         y = self.norm1(x)
         q = self.query(y).view(rows, length, self.heads, self.size).transpose(1, 2)
-        k, v = self.keys(y).view(rows, length, 2, self.groups, self.size).permute(
-            2, 0, 3, 1, 4)
+        k, v = self.keys(y).view(rows, length, 2, self.groups, self.size).permute(2, 0, 3, 1, 4)
         q, k = turned(q, angles), turned(k, angles)
         if cache is not None:
             k, v = (torch.cat([old, new], 2) for old, new in zip(cache, (k, v)))
@@ -61,8 +61,7 @@ class Decoder(nn.Module):
         heads = max(2, width // 64)
         self.cached = cached
         self.embedding = nn.Embedding(words, width)
-        self.layers = nn.ModuleList(
-            [DecoderLayer(width, heads, heads // 2) for _ in range(layers)])
+        self.layers = nn.ModuleList([DecoderLayer(width, heads, heads // 2) for _ in range(layers)])
         self.norm = zoo_models.RootMeanSquareNorm(width)
         self.words = nn.Linear(width, words, bias=False)
         size = width // heads // 2
@@ -92,8 +91,7 @@ class DiffusionTransformerLayer(nn.Module):
         rows, length, width = x.shape
         a, b, c, d, e, f = self.told(functional.silu(step))[:, None].chunk(6, -1)
         y = self.norm(x) * (1 + a) + b
-        q, k, v = self.qkv(y).view(rows, length, 3, self.heads, -1).permute(
-            2, 0, 3, 1, 4)
+        q, k, v = self.qkv(y).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         y = functional.scaled_dot_product_attention(q, k, v)
         x = x + c * self.out(y.transpose(1, 2).reshape(x.shape))
         y = self.norm(x) * (1 + d) + e
@@ -103,8 +101,7 @@ class DiffusionTransformerLayer(nn.Module):
 class DiffusionTransformer(nn.Module):
     def __init__(self, width: int, layers: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            [DiffusionTransformerLayer(width) for _ in range(layers)])
+        self.layers = nn.ModuleList([DiffusionTransformerLayer(width) for _ in range(layers)])
 
     def forward(self, x: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
@@ -119,16 +116,16 @@ class PictureDecoder(nn.Module):
         super().__init__()
         self.first = nn.Conv2d(4, width, 3, padding=1)
         self.norms = nn.ModuleList([nn.GroupNorm(4, width) for _ in range(6)])
-        self.filters = nn.ModuleList(
-            [nn.Conv2d(width, width, 3, padding=1) for _ in range(6)])
+        self.filters = nn.ModuleList([nn.Conv2d(width, width, 3, padding=1) for _ in range(6)])
         self.last = nn.Conv2d(width, 3, 3, padding=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.first(x)
         for number in range(0, 6, 2):
             y = x
-            for norm, filters in zip(self.norms[number:number + 2],
-                                     self.filters[number:number + 2]):
+            for norm, filters in zip(
+                self.norms[number : number + 2], self.filters[number : number + 2]
+            ):
                 y = filters(functional.silu(norm(y)))
             x = functional.interpolate(x + y, scale_factor=2.0)
         return self.last(functional.silu(x))
@@ -139,10 +136,8 @@ class GraphNetwork(nn.Module):
 
     def __init__(self, width: int, layers: int) -> None:
         super().__init__()
-        self.messages = nn.ModuleList(
-            [nn.Linear(2 * width, width) for _ in range(layers)])
-        self.updates = nn.ModuleList(
-            [nn.Linear(2 * width, width) for _ in range(layers)])
+        self.messages = nn.ModuleList([nn.Linear(2 * width, width) for _ in range(layers)])
+        self.updates = nn.ModuleList([nn.Linear(2 * width, width) for _ in range(layers)])
 
     def forward(self, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
         begin, end = edges
@@ -165,15 +160,20 @@ def programs(large: bool) -> dict[str, Callable[[], Made]]:
     def decoder(rows: int, past: int) -> Made:
         model = Decoder(width, layers, words, past)
         heads = max(2, width // 64)
-        cache = [torch.randn(2, rows, heads // 2, past, width // heads)
-                 for _ in range(layers)] if past else []
+        cache = (
+            [torch.randn(2, rows, heads // 2, past, width // heads) for _ in range(layers)]
+            if past
+            else []
+        )
         return model, [tokens(rows, 1 if past else length), *cache]
 
     def encoder(rows: int) -> Made:
-        layer = nn.TransformerEncoderLayer(width, 4, 4 * width, 0.0, "gelu",
-                                           batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            width, 4, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True
+        )
         return nn.TransformerEncoder(layer, layers, enable_nested_tensor=False), [
-            torch.randn(rows, length // 2, width)]
+            torch.randn(rows, length // 2, width)
+        ]
 
     def pictures(rows: int) -> Made:
         channels, side = (128, 32) if large else (8, 8)
@@ -183,21 +183,28 @@ def programs(large: bool) -> dict[str, Callable[[], Made]]:
         nodes, edges = (20_000, 200_000) if large else (20, 60)
         size = 128 if large else 16
         return GraphNetwork(size, layers // 2), [
-            torch.randn(nodes, size), torch.randint(0, nodes, (2, edges))]
+            torch.randn(nodes, size),
+            torch.randint(0, nodes, (2, edges)),
+        ]
 
     def convolutions(rows: int) -> Made:
         channels, side = (64, 56) if large else (16, 16)
         return nn.Sequential(*[zoo_models.ResidualBlock(channels) for _ in range(4)]), [
-            torch.randn(rows, channels, side, side)]
+            torch.randn(rows, channels, side, side)
+        ]
 
     return {
         "decoder prefill": lambda: decoder(1, 0),
         "decoder decode 1": lambda: decoder(1, cached),
         "decoder decode 8": lambda: decoder(8, cached),
         "encoder stack": lambda: encoder(4 if large else 2),
-        "diffusion transformer": lambda: (DiffusionTransformer(width, layers), [
-            torch.randn(4 if large else 2, length // 4, width),
-            torch.randn(4 if large else 2, width)]),
+        "diffusion transformer": lambda: (
+            DiffusionTransformer(width, layers),
+            [
+                torch.randn(4 if large else 2, length // 4, width),
+                torch.randn(4 if large else 2, width),
+            ],
+        ),
         "picture decoder": lambda: pictures(2),
         "graph network": graph,
         "train decoder": lambda: decoder(2, 0),

@@ -32,31 +32,40 @@ def warn(text: str) -> None:
 def run(settings: dict[str, Any], words: list[str]) -> int:
     """The exit code of weft with these words; what it prints is no answer of
     the driver's."""
-    done = subprocess.run([settings["weft"], *words], check=False,
-                          stdout=sys.stderr)
+    done = subprocess.run([settings["weft"], *words], check=False, stdout=sys.stderr)
     if done.returncode in (-signal.SIGINT, EXIT_INTERRUPTED):
         raise KeyboardInterrupt
     return done.returncode
 
 
-def judge(settings: dict[str, Any], reference: str, candidate: str, mode: str,
-          is_timed: bool) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def judge(
+    settings: dict[str, Any], reference: str, candidate: str, mode: str, is_timed: bool
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """(verdict, timing or None) of `weft eval` on that module in that mode: the
     candidate runs in the sandbox, and nowhere else. NotJudged: there is none."""
-    words = ["eval", reference, candidate, "--mode", mode, "--json",
-             "--target", settings["target"], *settings["judge_flags"]]
+    words = [
+        "eval",
+        reference,
+        candidate,
+        "--mode",
+        mode,
+        "--json",
+        "--target",
+        settings["target"],
+        *settings["judge_flags"],
+    ]
     if not is_timed and "--no-timing" not in words:
         words.append("--no-timing")
-    done = subprocess.run([settings["weft"], *words], check=False,
-                          stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [settings["weft"], *words], check=False, stdout=subprocess.PIPE, text=True
+    )
     if done.returncode in (-signal.SIGINT, EXIT_INTERRUPTED):
         raise KeyboardInterrupt
     try:
         told = json.loads(done.stdout.splitlines()[-1])
         return told["verdict"], told["timing"]
     except (ValueError, LookupError):
-        raise NotJudged(done.stdout.strip() or f"exit code {done.returncode}"
-                        ) from None
+        raise NotJudged(done.stdout.strip() or f"exit code {done.returncode}") from None
 
 
 def read_json(*path: str) -> Any:

@@ -6,7 +6,8 @@ import re
 #: Controls of a terminal, and what reorders or hides text.
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]")
+    "\u2060-\u206f\u3164\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
 TABLE_CELL_LENGTH_MAX = 400
 
 
@@ -38,7 +39,6 @@ def _shown(text: str, instead: dict[str, str]) -> str:
     def of(found: re.Match[str]) -> str:
         one = found.group()
         code = ord(one)
-        return instead.get(one) or (f"\\x{code:02x}" if code < 0x80
-                                    else f"\\u{code:04x}")
+        return instead.get(one) or (f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}")
 
     return _HIDDEN.sub(of, text)

@@ -3,18 +3,34 @@
 import json
 import sys
 
-TEXTS = ("repo_name", "sha", "repo_link", "module_name", "entry_point", "uuid",
-         "original_triton_code", "python_code", "triton_code", "kernel_code",
-         "target", "device", "signature", "licence_from", "licence_note")
+TEXTS = (
+    "repo_name",
+    "sha",
+    "repo_link",
+    "module_name",
+    "entry_point",
+    "uuid",
+    "original_triton_code",
+    "python_code",
+    "triton_code",
+    "kernel_code",
+    "target",
+    "device",
+    "signature",
+    "licence_from",
+    "licence_note",
+)
 LISTS = ("licenses", "copyright")
 FLAGS = ("synthetic", "correct", "is_best")
 # What differs from row to row keeps its JSON: parquet has one shape a column.
 OBJECTS = ("verdict", "timing", "provenance")
 # Of the timing, for queries.
-NUMBERS = {"median_us": ("candidate", "median_us"),
-           "eager_us": ("eager", "median_us"),
-           "over_eager": ("over_eager", "ratio"),
-           "over_compile": ("over_compile", "ratio")}
+NUMBERS = {
+    "median_us": ("candidate", "median_us"),
+    "eager_us": ("eager", "median_us"),
+    "over_eager": ("over_eager", "ratio"),
+    "over_compile": ("over_compile", "ratio"),
+}
 
 
 def row_of(pair):
@@ -23,8 +39,7 @@ def row_of(pair):
     row.update((name, pair.get(name) or []) for name in LISTS)
     for name in OBJECTS:
         value = pair.get(name)
-        row[name] = None if value is None else json.dumps(value,
-                                                          sort_keys=True)
+        row[name] = None if value is None else json.dumps(value, sort_keys=True)
     timing = pair.get("timing") or {}
     for name, (what, number) in NUMBERS.items():
         row[name] = (timing.get(what) or {}).get(number)
@@ -42,9 +57,10 @@ def write(lines_file, out):
     fields.append(("stars", pyarrow.int64()))
     schema = pyarrow.schema(fields)
     rows = 0
-    with open(lines_file, encoding="utf-8") as lines, \
-            pyarrow.parquet.ParquetWriter(out, schema,
-                                          compression="zstd") as writer:
+    with (
+        open(lines_file, encoding="utf-8") as lines,
+        pyarrow.parquet.ParquetWriter(out, schema, compression="zstd") as writer,
+    ):
         group = []
         for line in lines:
             group.append(row_of(json.loads(line)))

@@ -40,9 +40,18 @@ def process_of(node):
 
 class LaunchedCase(NodesCase):
     # Long enough for an engine to notice, and to begin again.
-    run_flags = ("--variants", "2", "--no-compile-baseline", "--no-library",
-                 "--jobs", "3", "--timing-ms", "4000", "--final-timing-ms",
-                 "12000")
+    run_flags = (
+        "--variants",
+        "2",
+        "--no-compile-baseline",
+        "--no-library",
+        "--jobs",
+        "3",
+        "--timing-ms",
+        "4000",
+        "--final-timing-ms",
+        "12000",
+    )
 
     def setUp(self):
         super().setUp()
@@ -56,8 +65,13 @@ class LaunchedCase(NodesCase):
         """Another program than weft, in its own session."""
         with open(self.path(name + ".txt"), "a", encoding="utf-8") as output:
             process = subprocess.Popen(
-                words, stdout=output, stderr=output, cwd=self.folder,
-                env=weft_case.environment(**changes), start_new_session=True)
+                words,
+                stdout=output,
+                stderr=output,
+                cwd=self.folder,
+                env=weft_case.environment(**changes),
+                start_new_session=True,
+            )
         self.processes.append(process)
         return process
 
@@ -69,11 +83,12 @@ class LaunchedCase(NodesCase):
         kill(first)
         killed_s = time.monotonic()
         # In, gone, in.
-        self.wait_for(lambda: self.changes(victim) > 2 or
-                      head.poll() is not None)
+        self.wait_for(lambda: self.changes(victim) > 2 or head.poll() is not None)
         self.assertIsNone(head.poll(), self.output())
-        print(f"{victim} is in again {time.monotonic() - killed_s:.1f} s "
-              "after it was killed", flush=True)
+        print(
+            f"{victim} is in again {time.monotonic() - killed_s:.1f} s after it was killed",
+            flush=True,
+        )
         self.assertNotIn(process_of(victim), (0, first))
 
     def assert_ends_as_ever(self, head, nodes):
@@ -120,9 +135,10 @@ PartitionName=all Nodes=m1,m2 Default=YES MaxTime=INFINITE State=UP
 """
 
 
-@unittest.skipIf(os.getuid() != 0 or
-                 not all(map(shutil.which, ("slurmctld", "slurmd", "munged"))),
-                 "needs root, slurm-wlm and munge")
+@unittest.skipIf(
+    os.getuid() != 0 or not all(map(shutil.which, ("slurmctld", "slurmd", "munged"))),
+    "needs root, slurm-wlm and munge",
+)
 class SlurmTest(LaunchedCase):
     """One controller, and two machines of one core that are this one."""
 
@@ -134,42 +150,62 @@ class SlurmTest(LaunchedCase):
         os.chmod(self.folder, 0o755)
         self.conf = os.path.join(self.slurm, "slurm.conf")
         with open(self.conf, "w", encoding="utf-8") as file:
-            file.write(SLURM_CONF.format(
-                folder=self.slurm, host=socket.gethostname().split(".")[0],
-                ports=[free_port() for _ in range(3)]))
+            file.write(
+                SLURM_CONF.format(
+                    folder=self.slurm,
+                    host=socket.gethostname().split(".")[0],
+                    ports=[free_port() for _ in range(3)],
+                )
+            )
         key = os.path.join(self.slurm, "munge.key")
         with open(key, "wb") as file:
             file.write(os.urandom(1024))
         os.chmod(key, 0o600)
         at = lambda name: os.path.join(self.slurm, name)
-        self.spawn("munged", ["munged", "--foreground", "--force",
-                              f"--key-file={key}",
-                              f"--socket={at('munge.sock')}",
-                              f"--pid-file={at('munged.pid')}",
-                              f"--log-file={at('munged.log')}",
-                              f"--seed-file={at('munge.seed')}"])
+        self.spawn(
+            "munged",
+            [
+                "munged",
+                "--foreground",
+                "--force",
+                f"--key-file={key}",
+                f"--socket={at('munge.sock')}",
+                f"--pid-file={at('munged.pid')}",
+                f"--log-file={at('munged.log')}",
+                f"--seed-file={at('munge.seed')}",
+            ],
+        )
         self.wait_for(lambda: os.path.exists(at("munge.sock")))
         self.daemon("slurmctld", "-i", "-D")
         for machine in ("m1", "m2"):
             self.daemon("slurmd", "-D", "-N", machine, name=machine)
-        self.wait_for(lambda: self.tell("sinfo", "-h", "-t", "idle", "-o",
-                                        "%D").strip() == "2")
+        self.wait_for(lambda: self.tell("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == "2")
 
     def daemon(self, program, *words, name=None):
         self.spawn(name or program, [program, *words], SLURM_CONF=self.conf)
 
     def tell(self, *words, **changes):
         done = subprocess.run(
-            words, capture_output=True, text=True, check=False,
+            words,
+            capture_output=True,
+            text=True,
+            check=False,
             cwd=self.folder,
-            env=weft_case.environment(SLURM_CONF=self.conf, **changes))
+            env=weft_case.environment(SLURM_CONF=self.conf, **changes),
+        )
         return done.stdout
 
     def submit(self):
-        job = self.tell("sbatch", "--parsable", "--array=0-1",
-                        os.path.join(LAUNCH, "slurm.sbatch"),
-                        WEFT_JOIN=self.endpoint, WEFT_KEYS=self.path("keys"),
-                        WEFT_BIN=weft_case.WEFT, HOME=self.folder).strip()
+        job = self.tell(
+            "sbatch",
+            "--parsable",
+            "--array=0-1",
+            os.path.join(LAUNCH, "slurm.sbatch"),
+            WEFT_JOIN=self.endpoint,
+            WEFT_KEYS=self.path("keys"),
+            WEFT_BIN=weft_case.WEFT,
+            HOME=self.folder,
+        ).strip()
         self.assertTrue(job.isdigit(), self.output())
         return job, [f"slurm-{job}-{index}" for index in (0, 1)]
 
@@ -179,8 +215,7 @@ class SlurmTest(LaunchedCase):
         self.assert_begun_again(head, nodes[1], kill_it)
         self.assert_ends_as_ever(head, nodes)
         self.wait_for(lambda: not self.tell("squeue", "-h"))
-        self.assertIn("Restarts=1", self.tell("scontrol", "show", "job",
-                                              f"{job}_1"))
+        self.assertIn("Restarts=1", self.tell("scontrol", "show", "job", f"{job}_1"))
         self.assert_nothing_left()
 
     def test_slurm_takes_a_node_away_and_it_leaves_in_peace(self):
@@ -189,8 +224,7 @@ class SlurmTest(LaunchedCase):
         self.wait_for(lambda: self.asked(nodes[0]) or head.poll() is not None)
         self.tell("scancel", f"{job}_0")
         self.wait_for(lambda: not process_of(nodes[0]))
-        self.assertTrue(self.has_said("head", f"{nodes[0]} is lost: it left"),
-                        self.output())
+        self.assertTrue(self.has_said("head", f"{nodes[0]} is lost: it left"), self.output())
         self.assert_ends_as_ever(head, nodes)
         self.wait_for(lambda: not self.tell("squeue", "-h"))
         self.assert_nothing_left()
@@ -215,9 +249,13 @@ class RayTest(LaunchedCase):
     def setUp(self):
         super().setUp()
         self.cluster = cluster = subprocess.Popen(
-            [RAY, "-c", RAY_CLUSTER], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True, cwd=self.folder,
-            stderr=subprocess.DEVNULL)
+            [RAY, "-c", RAY_CLUSTER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            stderr=subprocess.DEVNULL,
+        )
         self.addCleanup(cluster.wait)
         self.addCleanup(cluster.stdin.close)
         self.address = ""
@@ -228,10 +266,24 @@ class RayTest(LaunchedCase):
 
     def launch(self):
         driver = self.spawn(
-            "driver", [RAY, os.path.join(LAUNCH, "ray_nodes.py"), "--join",
-                       self.endpoint, "--keys", self.path("keys"), "--count",
-                       "2", "--cpus", "1", "--weft", weft_case.WEFT],
-            RAY_ADDRESS=self.address, HOME=self.folder)
+            "driver",
+            [
+                RAY,
+                os.path.join(LAUNCH, "ray_nodes.py"),
+                "--join",
+                self.endpoint,
+                "--keys",
+                self.path("keys"),
+                "--count",
+                "2",
+                "--cpus",
+                "1",
+                "--weft",
+                weft_case.WEFT,
+            ],
+            RAY_ADDRESS=self.address,
+            HOME=self.folder,
+        )
         return driver, ["ray-0", "ray-1"]
 
     def ends(self, kill):
@@ -254,6 +306,7 @@ class RayTest(LaunchedCase):
             with open(f"/proc/{process}/stat", encoding="utf-8") as file:
                 parent = int(file.read().rsplit(")", 1)[1].split()[1])
             os.kill(parent, signal.SIGKILL)
+
         self.ends(kill_actor)
 
 
@@ -279,8 +332,7 @@ Host one two
 """
 
 
-@unittest.skipIf(os.getuid() != 0 or not os.path.exists(SSHD),
-                 "needs root and openssh-server")
+@unittest.skipIf(os.getuid() != 0 or not os.path.exists(SSHD), "needs root and openssh-server")
 class SshTest(LaunchedCase):
     run_flags = NodesCase.run_flags
 
@@ -288,12 +340,12 @@ class SshTest(LaunchedCase):
         super().setUp()
         about = {"folder": self.folder, "port": free_port()}
         for name in ("host", "user"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
-                            self.path(name)], check=True)
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.path(name)], check=True
+            )
         for name, text in (("sshd.conf", SSHD_CONFIG), ("ssh.conf", SSH_CONFIG)):
             self.write(name, text.format(**about))
-        self.write("ssh", "#!/bin/sh\nexec /usr/bin/ssh -F "
-                   f"{self.path('ssh.conf')} \"$@\"\n")
+        self.write("ssh", f'#!/bin/sh\nexec /usr/bin/ssh -F {self.path("ssh.conf")} "$@"\n')
         os.chmod(self.path("ssh"), 0o755)
         os.makedirs("/run/sshd", exist_ok=True)
         self.spawn("sshd", [SSHD, "-D", "-e", "-f", self.path("sshd.conf")])
@@ -301,18 +353,17 @@ class SshTest(LaunchedCase):
     def test_ssh_starts_nodes_and_takes_them_away(self):
         head = self.start_head()
         launcher = self.spawn(
-            "ssh-nodes", [os.path.join(LAUNCH, "ssh-nodes"), self.endpoint,
-                          self.path("keys"), "one", "two"],
+            "ssh-nodes",
+            [os.path.join(LAUNCH, "ssh-nodes"), self.endpoint, self.path("keys"), "one", "two"],
             WEFT_BIN=weft_case.WEFT,
-            PATH=self.folder + ":" + os.environ["PATH"])
+            PATH=self.folder + ":" + os.environ["PATH"],
+        )
         nodes = ("one", "two")
-        self.wait_for(lambda: all(map(self.changes, nodes)) or
-                      head.poll() is not None)
+        self.wait_for(lambda: all(map(self.changes, nodes)) or head.poll() is not None)
         self.assertTrue(all(map(process_of, nodes)), self.output())
         launcher.terminate()
         self.wait_for(lambda: not any(map(process_of, nodes)))
-        self.assertTrue(self.has_said("head", "is lost: it left"),
-                        self.output())
+        self.assertTrue(self.has_said("head", "is lost: it left"), self.output())
         self.assert_ends_as_ever(head, nodes)
         self.assert_nothing_left()
 

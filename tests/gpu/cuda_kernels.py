@@ -17,10 +17,8 @@ import sys
 import tempfile
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
-sys.path[:0] = [os.path.join(ROOT, "tests/python"),
-                os.path.join(ROOT, "python")]
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "tests/python"), os.path.join(ROOT, "python")]
 
 import torch  # noqa: E402
 
@@ -36,19 +34,27 @@ ROUNDED, LOOKUP = "rounded_", "lookup_"
 
 
 def all_cases():
-    groups = (*cuda_cases.GROUPS, cuda_cases.moment_cases,
-              cuda_cases.logarithm_cases, cuda_cases.movement.scan_cases)
+    groups = (
+        *cuda_cases.GROUPS,
+        cuda_cases.moment_cases,
+        cuda_cases.logarithm_cases,
+        cuda_cases.movement.scan_cases,
+    )
     cases = [case for group in groups for case in group()]
     for start, of in ((ROUNDED, equal.InCuda), (LOOKUP, equal.LookupsInCuda)):
-        cases += [(start + name, function, inputs) for group in of.groups
-                  for name, function, inputs in group()]
+        cases += [
+            (start + name, function, inputs)
+            for group in of.groups
+            for name, function, inputs in group()
+        ]
     return cases
 
 
 def answers_of(cases, multiprocessors):
     cli = captured_cases.program("cuda_codegen_cli", "WEFT_CUDA_CODEGEN")
-    return captured_cases.generate(captured_cases.graphs_of(cases),
-                                   [cli, str(multiprocessors), "8", "232448"])
+    return captured_cases.generate(
+        captured_cases.graphs_of(cases), [cli, str(multiprocessors), "8", "232448"]
+    )
 
 
 class OnGpu(KernelCases, unittest.TestCase):
@@ -104,8 +110,7 @@ def main():
             for one in answer.get("variants", ()):
                 tried += 1
                 try:
-                    check(lambda given, one=one: run(one["module"], given),
-                          function, inputs)
+                    check(lambda given, one=one: run(one["module"], given), function, inputs)
                 except (AssertionError, RuntimeError) as error:
                     wrong += 1
                     print(f"{name}, {one['variant']}: {error}")

@@ -30,8 +30,9 @@ def quotients(x, y, full, rounded, count, BLOCK: tl.constexpr):
 
 def drawn(count, device):
     """Pairs of all sizes, and the special ones."""
-    bits = torch.randint(-2**31, 2**31 - 1, (2, count), device=device,
-                         dtype=torch.int64).to(torch.int32)
+    bits = torch.randint(-(2**31), 2**31 - 1, (2, count), device=device, dtype=torch.int64).to(
+        torch.int32
+    )
     x, y = bits.view(torch.float32)
     close = count // 2  # quotients of like numbers, as a softmax has
     x[:close] = torch.rand(close, device=device)
@@ -59,23 +60,25 @@ def main():
     x, y = drawn(options.count, options.device)
     full, rounded = torch.empty_like(x), torch.empty_like(x)
     block = 1024
-    quotients[(triton.cdiv(options.count, block),)](
-        x, y, full, rounded, options.count, BLOCK=block)
+    quotients[(triton.cdiv(options.count, block),)](x, y, full, rounded, options.count, BLOCK=block)
     eager, truth = x / y, exact(x, y)
-    print(f"{torch.cuda.get_device_name(options.device)}, "
-          f"{options.count} quotients; not the correctly rounded one:")
+    print(
+        f"{torch.cuda.get_device_name(options.device)}, "
+        f"{options.count} quotients; not the correctly rounded one:"
+    )
     print(f"  eager x / y      {different(eager, truth)}")
     print(f"  Triton x / y     {different(full, truth)}")
     print(f"  Triton div_rn    {different(rounded, truth)}")
     for number in NUMBERS:
         made, divisor = x / number, torch.full_like(x, number)
         inverse = float(torch.tensor(1.0) / torch.tensor(number))
-        print(f"  eager x / {number:<6g} {different(made, exact(x, divisor))}"
-              f", other than x * (1 / {number:g}): "
-              f"{different(made, x * inverse)}")
+        print(
+            f"  eager x / {number:<6g} {different(made, exact(x, divisor))}"
+            f", other than x * (1 / {number:g}): "
+            f"{different(made, x * inverse)}"
+        )
     wrong = different(rounded, eager)
-    print(f"div_rn is {'eager' if not wrong else 'NOT eager'}'s quotient "
-          f"({wrong} differ)")
+    print(f"div_rn is {'eager' if not wrong else 'NOT eager'}'s quotient ({wrong} differ)")
     return 1 if wrong else 0
 
 

@@ -14,7 +14,7 @@ COUNT = (1 << 22) + 52
 #: Its buffers are too large for all cases to be kept.
 LARGE_COUNT = 1 << 29
 
-_SIGNATURE = "extern \"C\" __global__ void add(const float* a, const float* b, float* o)"
+_SIGNATURE = 'extern "C" __global__ void add(const float* a, const float* b, float* o)'
 _PLACE = "size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;"
 
 CUDA = {
@@ -95,15 +95,30 @@ def graph(count):
     value = {"dtype": "float32", "shape": [count], "stride": [1]}
 
     def node(name, kind, target, args=()):
-        return {"name": name, "kind": kind, "target": target, "args": list(args),
-                "kwargs": {}, "values": [value], "is_tuple": False, "source": "",
-                "elements": []}
+        return {
+            "name": name,
+            "kind": kind,
+            "target": target,
+            "args": list(args),
+            "kwargs": {},
+            "values": [value],
+            "is_tuple": False,
+            "source": "",
+            "elements": [],
+        }
 
     pair = [{"node": "x0"}, {"node": "x1"}]
-    return {"version": 1, "outputs": ["y"], "output_template": "{0}",
-            "mutations": [],
-            "nodes": [node("x0", "input", "x0"), node("x1", "input", "x1"),
-                      node("y", "call", "aten.add.Tensor", pair)]}
+    return {
+        "version": 1,
+        "outputs": ["y"],
+        "output_template": "{0}",
+        "mutations": [],
+        "nodes": [
+            node("x0", "input", "x0"),
+            node("x1", "input", "x1"),
+            node("y", "call", "aten.add.Tensor", pair),
+        ],
+    }
 
 
 def package(name, count, arch, folder):
@@ -113,16 +128,28 @@ def package(name, count, arch, folder):
     grid = [-(-count // 256), 1, 1]
 
     def launch(function, arguments, shared_bytes=0):
-        return {"module": 0, "function": function, "grid": grid, "threads": 256,
-                "shared_bytes": shared_bytes, "arguments": arguments}
+        return {
+            "module": 0,
+            "function": function,
+            "grid": grid,
+            "threads": 256,
+            "shared_bytes": shared_bytes,
+            "arguments": arguments,
+        }
 
     launches = [launch("add", ["in0", "in1", "out0"])]
     if name == "two_steps":
-        launches = [launch("first", ["in0", "in1", "s0"], 4 * 16256),
-                    launch("second", ["s0", "in1", "out0", "null"])]
-    made = {"format": 1, "arch": arch, "scratch": [4 * count],
-            "modules": [{"cubin": base64.b64encode(cubin).decode()}],
-            "launches": launches}
+        launches = [
+            launch("first", ["in0", "in1", "s0"], 4 * 16256),
+            launch("second", ["s0", "in1", "out0", "null"]),
+        ]
+    made = {
+        "format": 1,
+        "arch": arch,
+        "scratch": [4 * count],
+        "modules": [{"cubin": base64.b64encode(cubin).decode()}],
+        "launches": launches,
+    }
     path = os.path.join(folder, f"{name}-{count}.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(made, file)
@@ -136,22 +163,25 @@ def compiled(text, arch, path):
         return by_nvrtc(text, arch)
     with open(path + ".cu", "w", encoding="utf-8") as file:
         file.write(text)
-    subprocess.run([compiler, "-cubin", f"-arch={arch}", "-o", path + ".cubin",
-                    path + ".cu"], check=True)
+    subprocess.run(
+        [compiler, "-cubin", f"-arch={arch}", "-o", path + ".cubin", path + ".cu"], check=True
+    )
     with open(path + ".cubin", "rb") as file:
         return file.read()
 
 
 def by_nvrtc(text, arch):
     """The same with the compiler library that comes with PyTorch."""
-    places = [p for folder in sys.path for p in
-              glob.glob(os.path.join(folder, "nvidia", "*", "lib", "libnvrtc.so.*"))]
+    places = [
+        p
+        for folder in sys.path
+        for p in glob.glob(os.path.join(folder, "nvidia", "*", "lib", "libnvrtc.so.*"))
+    ]
     if not places:
         raise RuntimeError("neither nvcc nor NVRTC is here")
     library = ctypes.CDLL(sorted(places, key=len)[0])
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
-    library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"k.cu",
-                               0, None, None)
+    library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"k.cu", 0, None, None)
     options = (ctypes.c_char_p * 1)(f"--gpu-architecture={arch}".encode())
     if library.nvrtcCompileProgram(program, 1, options) != 0:
         raise RuntimeError("NVRTC does not compile a kernel of this test")

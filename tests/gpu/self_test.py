@@ -33,10 +33,20 @@ class Server:
     def __init__(self, folder, device):
         self._number = 0
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "weft.oracle.oracle", "--device", device,
-             "--scratch", os.path.join(folder, "scratch")],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": PACKAGES})
+            [
+                sys.executable,
+                "-m",
+                "weft.oracle.oracle",
+                "--device",
+                device,
+                "--scratch",
+                os.path.join(folder, "scratch"),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": PACKAGES},
+        )
 
     def ask(self, verb, **request):
         self._number += 1
@@ -94,11 +104,15 @@ class SelfTest:
             "import sys, time; sys.path.insert(0, sys.argv[1])\n"
             "from weft.device.cuda_driver import open_driver\n"
             "t = time.perf_counter(); d = open_driver(int(sys.argv[2]))\n"
-            "print(round((time.perf_counter() - t) * 1000), d.version())")
+            "print(round((time.perf_counter() - t) * 1000), d.version())"
+        )
         number = self.options.device.partition(":")[2] or "0"
         done = subprocess.run(
             [sys.executable, "-c", program, PACKAGES, number],
-            capture_output=True, text=True, check=False)
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr[-500:]
         milliseconds, version = done.stdout.split()
         return f"context {milliseconds} ms, driver for CUDA {version}"
@@ -111,16 +125,22 @@ class SelfTest:
     def kernel(self, name, count):
         graph = self.path(f"graph-{count}.json", json.dumps(kernels.graph(count)))
         package = kernels.package(name, count, self.arch, self.folder)
-        return {"subgraph": graph, "random_seed": 3, "limits": LIMITS,
-                "candidate": {"kind": "cuda", "library": package}}
+        return {
+            "subgraph": graph,
+            "random_seed": 3,
+            "limits": LIMITS,
+            "candidate": {"kind": "cuda", "library": package},
+        }
 
     def check(self, name, kind, words="", count=kernels.COUNT, limits=LIMITS):
         request = {**self.kernel(name, count), "limits": limits}
         reply = self.server.ask("check", **request)
         verdict = reply["verdict"]
-        told = (f"{verdict['kind']} after {verdict['cases']} cases, "
-                f"{verdict['wall_ms']:.0f} ms of {reply['asked_ms']:.0f}; "
-                f"{verdict['reason']}")
+        told = (
+            f"{verdict['kind']} after {verdict['cases']} cases, "
+            f"{verdict['wall_ms']:.0f} ms of {reply['asked_ms']:.0f}; "
+            f"{verdict['reason']}"
+        )
         assert verdict["kind"] == kind and words in verdict["reason"], told
         assert verdict["correct"] == (kind == "correct"), told
         if kind == "correct":
@@ -131,15 +151,17 @@ class SelfTest:
         baselines = ["eager"]
         if not self.options.skip_compile and not rejected:
             baselines.append("compile")
-        reply = self.server.ask("time", **self.kernel(name, count),
-                                baselines=baselines, budget_ms=1000)
+        reply = self.server.ask(
+            "time", **self.kernel(name, count), baselines=baselines, budget_ms=1000
+        )
         return self.judged(reply, rejected)
 
     def model(self, verb, name, **more):
         problem = self.path("problem.py", kernels.MODEL)
         composed = self.path(f"{name}.py", kernels.module(name))
-        return self.server.ask(verb, problem=problem, composed=composed, seed=5,
-                               limits=LIMITS, **more)
+        return self.server.ask(
+            verb, problem=problem, composed=composed, seed=5, limits=LIMITS, **more
+        )
 
     def check_model(self, name, kind):
         verdict = self.model("check_model", name)["verdict"]
@@ -151,8 +173,7 @@ class SelfTest:
         baselines = ["eager"]
         if not self.options.skip_compile and not rejected:
             baselines.append("compile")
-        reply = self.model("time_model", name, baselines=baselines,
-                           budget_ms=1000)
+        reply = self.model("time_model", name, baselines=baselines, budget_ms=1000)
         return self.judged(reply, rejected)
 
     def judged(self, reply, rejected):
@@ -162,12 +183,16 @@ class SelfTest:
         for party in ("candidate", "eager", "compile"):
             t = timing.get(party)
             if t:
-                told += (f"{party} {t['median_us']:.1f} us [{t['p10_us']:.1f}, "
-                         f"{t['p90_us']:.1f}] of {t['runs']}; ")
-        told += (f"clock ratio {timing['clock_ratio']:.2f}, overhead "
-                 f"{timing.get('overhead_us', 0):.0f} us, {timing.get('gpu')} "
-                 f"checked {timing['outputs_checked']} "
-                 f"{timing['compile_error']}{timing['rejected']}")
+                told += (
+                    f"{party} {t['median_us']:.1f} us [{t['p10_us']:.1f}, "
+                    f"{t['p90_us']:.1f}] of {t['runs']}; "
+                )
+        told += (
+            f"clock ratio {timing['clock_ratio']:.2f}, overhead "
+            f"{timing.get('overhead_us', 0):.0f} us, {timing.get('gpu')} "
+            f"checked {timing['outputs_checked']} "
+            f"{timing['compile_error']}{timing['rejected']}"
+        )
         if rejected:
             assert timing["rejected"].startswith(rejected), told
         else:
@@ -192,27 +217,25 @@ class SelfTest:
         step("writes beyond", self.check, "beyond", "cheated", "outside")
         step("writes to its input", self.check, "writes_input", "cheated", "x0")
         step("strays far", self.check, "stray", "crashed", "CUDA_ERROR")
-        step("hangs", self.check, "hangs", "timed_out", "",
-             kernels.COUNT, QUICK)
+        step("hangs", self.check, "hangs", "timed_out", "", kernels.COUNT, QUICK)
         step("honest after these", self.check, "honest", "correct")
         step("honest is timed", self.time, "honest")
         step("idle after the check", self.time, "idle_later", "wrong")
         step("large", self.check, "honest", "correct", "", kernels.LARGE_COUNT)
-        step("large and wrong", self.check, "wrong", "wrong", "",
-             kernels.LARGE_COUNT)
+        step("large and wrong", self.check, "wrong", "wrong", "", kernels.LARGE_COUNT)
         step("large is timed", self.time, "honest", "", kernels.LARGE_COUNT)
         step("a model", self.check_model, "same", "correct")
         step("a wrong model", self.check_model, "no_relu", "wrong")
         step("a model is timed", self.time_model, "same")
-        step("a model on another stream", self.time_model, "side_stream",
-             "cheated")
+        step("a model on another stream", self.time_model, "side_stream", "cheated")
 
 
 def main():
     parser = argparse.ArgumentParser(description="Try weft on this GPU.")
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--skip-compile", action="store_true",
-                        help="without torch.compile, which takes longest")
+    parser.add_argument(
+        "--skip-compile", action="store_true", help="without torch.compile, which takes longest"
+    )
     folder = tempfile.mkdtemp(prefix="weft-gpu-self-test-")
     test = SelfTest(parser.parse_args(), folder)
     try:

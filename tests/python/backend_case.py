@@ -26,8 +26,7 @@ BUDGET_S = 3000
 #: For what is under way on a busy machine.
 WAIT_S = 300
 #: What a search comes to on a machine that others keep busy.
-BUSY = ("no kernel of ours is faster|there was no time|stopped after|not timed"
-        "|budget")
+BUSY = "no kernel of ours is faster|there was no time|stopped after|not timed|budget"
 FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_weft.py")
 
 
@@ -52,19 +51,25 @@ class BackendCase(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.runs_file = os.path.join(self.folder, "runs")
         self.set_environment(
-            WEFT_CACHE_DIR=os.path.join(self.folder, "cache"), WEFT_BIN=FAKE,
-            WEFT_NICE="0", FAKE_WEFT="right", FAKE_WEFT_RUNS=self.runs_file)
+            WEFT_CACHE_DIR=os.path.join(self.folder, "cache"),
+            WEFT_BIN=FAKE,
+            WEFT_NICE="0",
+            FAKE_WEFT="right",
+            FAKE_WEFT_RUNS=self.runs_file,
+        )
         # Played kernels are not faster; what comes of that is test_timing_rounds's.
-        self.patch(timing_rounds, "select_fastest", lambda framework, kernels, *_: (
-            kernels or framework, 0.0))
+        self.patch(
+            timing_rounds,
+            "select_fastest",
+            lambda framework, kernels, *_: (kernels or framework, 0.0),
+        )
         self.patch(call_trial.Trial, "speed", lambda *_: call_trial.CallSpeed(2.0, True))
         self.addCleanup(self.judged)  # in this test's environment
         torch._dynamo.reset()
         torch.manual_seed(1)
         self.alive = list(compiled_graphs.all_compiled_graphs())  # ids are not used twice
         self.before = {id(graph) for graph in self.alive}
-        self.programs_before = {
-            one.number for one in whole_program.all_programs()}
+        self.programs_before = {one.number for one in whole_program.all_programs()}
 
     def patch(self, where, name, value):
         patch = mock.patch.object(where, name, value)
@@ -78,27 +83,34 @@ class BackendCase(unittest.TestCase):
 
     def compiled(self, module, dynamic=None, **options):
         options = {"wait": True, "budget_s": BUDGET_S, **options}
-        return torch.compile(module, backend=weft.backend.compile,
-                             dynamic=dynamic, options=options)
+        return torch.compile(module, backend=weft.backend.compile, dynamic=dynamic, options=options)
 
     def compiled_graphs(self, role=None):
-        return [graph for graph in compiled_graphs.all_compiled_graphs()
-                if id(graph) not in self.before
-                and (role is None or graph.role == role)]
+        return [
+            graph
+            for graph in compiled_graphs.all_compiled_graphs()
+            if id(graph) not in self.before and (role is None or graph.role == role)
+        ]
 
     def programs(self, role=None):
         """Graphs that Inductor compiled whole in this test."""
-        return [one for one in whole_program.all_programs()
-                if one.number not in self.programs_before
-                and (role is None or one.role == role)]
+        return [
+            one
+            for one in whole_program.all_programs()
+            if one.number not in self.programs_before and (role is None or one.role == role)
+        ]
 
     def states(self, role=None):
-        return [kernels.state for graph in self.compiled_graphs(role)
-                for kernels in graph.kernels.values()]
+        return [
+            kernels.state
+            for graph in self.compiled_graphs(role)
+            for kernels in graph.kernels.values()
+        ]
 
     def reasons(self):
-        return [kernels.reason for graph in self.compiled_graphs()
-                for kernels in graph.kernels.values()]
+        return [
+            kernels.reason for graph in self.compiled_graphs() for kernels in graph.kernels.values()
+        ]
 
     def words(self):
         """What the program was asked, a line each time."""
@@ -130,8 +142,7 @@ class BackendCase(unittest.TestCase):
             except BaseException as error:
                 failures.append(error)
 
-        threads = [threading.Thread(target=guarded, args=(i,))
-                   for i in range(count)]
+        threads = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -147,8 +158,7 @@ class OptimizingCase(BackendCase):
 
     def optimized(self, module, *inputs, ready=True):
         with torch.no_grad():
-            mine, report = weft.optimize(module, list(inputs), shapes_max=1,
-                                         budget_s=BUDGET_S)
+            mine, report = weft.optimize(module, list(inputs), shapes_max=1, budget_s=BUDGET_S)
         self.assertEqual(report.ready, ready, str(report))
         self.report = report
         return mine
@@ -165,8 +175,7 @@ class OptimizedCase(OptimizingCase):
     def setUp(self):
         super().setUp()
         self.net, self.x = Net(), torch.randn(4, 12)
-        self.mine, self.report = weft.optimize(
-            self.net, [self.x], budget_s=BUDGET_S)
+        self.mine, self.report = weft.optimize(self.net, [self.x], budget_s=BUDGET_S)
         self.assertTrue(self.report.ready, str(self.report))
 
     def calls(self, module=None):
@@ -217,13 +226,14 @@ class RealSearches(BackendCase):
     def optimized(self, module, x, **asked):
         """By one search."""
         ours, _ = self.until_ours(
-            lambda: weft.optimize(module, [x], variants=1, target="cpu",
-                                  budget_s=600, **asked),
-            ready=lambda made: made[1].ready)
+            lambda: weft.optimize(module, [x], variants=1, target="cpu", budget_s=600, **asked),
+            ready=lambda made: made[1].ready,
+        )
         return ours
 
     def compiled_for(self, module, x, marks):
         """By one search, with those dimensions of x marked as dynamic."""
+
         def work():
             compiled, marked = self.compiled(module, variants=1), x.clone()
             for dim in marks:

@@ -16,19 +16,20 @@ def backward_case(name, function, *inputs):
         def run(*arguments):
             found[:] = [(module, [one.detach() for one in arguments])]
             return module(*arguments)
+
         return run
 
     def plain(module, _):
         return make_boxed_func(module)
 
-    leaves = [one.clone().requires_grad_(one.is_floating_point())
-              for one in inputs]
+    leaves = [one.clone().requires_grad_(one.is_floating_point()) for one in inputs]
     result = aot_function(
-        function, plain, bw_compiler=keep,
-        partition_fn=min_cut_rematerialization_partition)(*leaves)
+        function, plain, bw_compiler=keep, partition_fn=min_cut_rematerialization_partition
+    )(*leaves)
     result.backward(numbers(result.numel(), seed=11).view(result.shape))
     ((module, arguments),) = found
 
     def gradients(*given):
         return [one for one in module(*given) if one is not None]
+
     return name, gradients, tuple(arguments)

@@ -13,10 +13,16 @@ import time
 PATIENCE_S = 120
 
 FLAGS = [
-    "--headless=new", "--remote-debugging-pipe", "--no-sandbox",
-    "--disable-gpu", "--hide-scrollbars", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update",
-    "--disable-dev-shm-usage"]
+    "--headless=new",
+    "--remote-debugging-pipe",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--hide-scrollbars",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+]
 
 
 def chromium():
@@ -35,12 +41,22 @@ class Browser:
         self.of, their_out = os.pipe()
         # The browser reads from descriptor 3 and writes to 4.
         self.process = subprocess.Popen(
-            ["bash", "-c", f'exec "$@" 3<&{their_in} 4>&{their_out}', "bash",
-             chromium(), *FLAGS, f"--user-data-dir={self.profile}",
-             f"--host-resolver-rules=MAP * ~NOTFOUND{but}",
-             f"--window-size={width},{height}", "about:blank"],
-            pass_fds=(their_in, their_out), stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL)
+            [
+                "bash",
+                "-c",
+                f'exec "$@" 3<&{their_in} 4>&{their_out}',
+                "bash",
+                chromium(),
+                *FLAGS,
+                f"--user-data-dir={self.profile}",
+                f"--host-resolver-rules=MAP * ~NOTFOUND{but}",
+                f"--window-size={width},{height}",
+                "about:blank",
+            ],
+            pass_fds=(their_in, their_out),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(their_in)
         os.close(their_out)
         self.number = 0
@@ -49,14 +65,21 @@ class Browser:
         self.requests = []
         self.events = []
         self.session = None
-        target = next(t for t in self.ask("Target.getTargets")["targetInfos"]
-                      if t["type"] == "page")
-        self.session = self.ask("Target.attachToTarget", flatten=True,
-                                targetId=target["targetId"])["sessionId"]
+        target = next(
+            t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page"
+        )
+        self.session = self.ask("Target.attachToTarget", flatten=True, targetId=target["targetId"])[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(domain + ".enable")
-        self.ask("Network.emulateNetworkConditions", offline=not reaches,
-                 latency=0, downloadThroughput=-1, uploadThroughput=-1)
+        self.ask(
+            "Network.emulateNetworkConditions",
+            offline=not reaches,
+            latency=0,
+            downloadThroughput=-1,
+            uploadThroughput=-1,
+        )
 
     def __enter__(self):
         return self
@@ -85,8 +108,7 @@ class Browser:
 
     def next_message(self, deadline, what):
         while b"\0" not in self.left:
-            ready, _, _ = select.select([self.of], [], [],
-                                        max(0, deadline - time.monotonic()))
+            ready, _, _ = select.select([self.of], [], [], max(0, deadline - time.monotonic()))
             data = os.read(self.of, 1 << 16) if ready else b""
             if not data:
                 raise RuntimeError(f"chromium gave no answer to {what}")
@@ -98,11 +120,9 @@ class Browser:
         method, body = event.get("method"), event.get("params", {})
         if method == "Runtime.exceptionThrown":
             details = body["exceptionDetails"]
-            self.console.append(details.get("exception", {}).get(
-                "description") or details["text"])
+            self.console.append(details.get("exception", {}).get("description") or details["text"])
         elif method == "Runtime.consoleAPICalled":
-            self.console.append(" ".join(str(arg.get("value"))
-                                         for arg in body["args"]))
+            self.console.append(" ".join(str(arg.get("value")) for arg in body["args"]))
         elif method == "Log.entryAdded":
             self.console.append(body["entry"]["text"])
         elif method == "Network.requestWillBeSent":
@@ -119,8 +139,9 @@ class Browser:
 
     def run(self, script):
         """The script's value; a promise's when it is kept."""
-        answer = self.ask("Runtime.evaluate", expression=script,
-                          returnByValue=True, awaitPromise=True)
+        answer = self.ask(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in answer:
             raise RuntimeError(f"{script}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
@@ -131,21 +152,28 @@ class Browser:
             "new Promise((done) => { const ask = () => {"
             f" if ({script}) done(true);"
             f" else if (performance.now() > {PATIENCE_S * 1000}) done(false);"
-            " else setTimeout(ask, 20); }; ask(); })")
+            " else setTimeout(ask, 20); }; ask(); })"
+        )
         if not kept:
             raise RuntimeError("never true: " + script)
 
     def size(self, width, height, mobile=False):
-        self.ask("Emulation.setDeviceMetricsOverride", width=width,
-                 height=height, deviceScaleFactor=1, mobile=mobile)
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=mobile,
+        )
 
     def scheme(self, name):
-        self.ask("Emulation.setEmulatedMedia", features=[
-            {"name": "prefers-color-scheme", "value": name}])
+        self.ask(
+            "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}]
+        )
 
     def picture(self, path, whole=True):
         import base64
-        data = self.ask("Page.captureScreenshot",
-                        captureBeyondViewport=whole)["data"]
+
+        data = self.ask("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
         with open(path, "wb") as file:
             file.write(base64.b64decode(data))

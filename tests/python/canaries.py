@@ -31,12 +31,19 @@ class Canaries:
                         content = hashlib.sha256(file.read()).hexdigest()
                 elif stat.S_ISLNK(about.st_mode):
                     content = os.readlink(path)
-                found[path] = (about.st_mode, about.st_uid, about.st_gid,
-                               about.st_mtime_ns, about.st_ino, content)
+                found[path] = (
+                    about.st_mode,
+                    about.st_uid,
+                    about.st_gid,
+                    about.st_mtime_ns,
+                    about.st_ino,
+                    content,
+                )
         return found
 
     def changed(self) -> list[str]:
         """The paths that are not as they were."""
         after = self.look()
-        return sorted(path for path in {*self.before, *after}
-                      if self.before.get(path) != after.get(path))
+        return sorted(
+            path for path in {*self.before, *after} if self.before.get(path) != after.get(path)
+        )

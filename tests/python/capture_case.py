@@ -10,8 +10,7 @@ import tempfile
 import textwrap
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PYTHON_PATH = os.path.join(ROOT, "python")
 sys.path.insert(0, PYTHON_PATH)
 
@@ -44,7 +43,9 @@ def simple(body, inputs="[torch.randn(4, 6)]", init="pass", names="x"):
     return HEADER + SIMPLE.format(
         body=textwrap.indent(textwrap.dedent(body), " " * 8).strip(),
         init=textwrap.indent(textwrap.dedent(init), " " * 8).strip(),
-        inputs=inputs, names=names)
+        inputs=inputs,
+        names=names,
+    )
 
 
 class CaptureTest(unittest.TestCase):
@@ -64,8 +65,10 @@ class CaptureTest(unittest.TestCase):
         """The process of the command line, ended."""
         return subprocess.run(
             [sys.executable, "-m", "weft.capture.capture", *words],
-            capture_output=True, text=True,
-            env={**os.environ, "PYTHONPATH": PYTHON_PATH})
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": PYTHON_PATH},
+        )
 
     def capture(self, text):
         """The graph of that problem, which must be capturable."""
@@ -97,10 +100,8 @@ class CaptureTest(unittest.TestCase):
 
     @staticmethod
     def targets(graph):
-        return [node["target"] for node in graph["nodes"]
-                if node["kind"] == "call"]
+        return [node["target"] for node in graph["nodes"] if node["kind"] == "call"]
 
     @staticmethod
     def kinds(graph):
-        return {node["target"]: node for node in graph["nodes"]
-                if node["kind"] != "call"}
+        return {node["target"]: node for node in graph["nodes"] if node["kind"] != "call"}

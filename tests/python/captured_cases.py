@@ -12,8 +12,7 @@ import warnings
 
 import torch
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
 from weft_case import IS_LONG  # noqa: E402
@@ -45,8 +44,7 @@ AT_ONCE = 200
 def copy_of(tensor):
     """With the same strides, gaps between its elements included."""
     storage = tensor.untyped_storage().clone()
-    return tensor.new_empty(0).set_(storage, tensor.storage_offset(), tensor.shape,
-                                    tensor.stride())
+    return tensor.new_empty(0).set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 #: The ways in which a message says that weft or PyTorch, not the model, failed.
@@ -69,15 +67,18 @@ class Batch(torch.nn.Module):
         results = []
         rest = list(inputs)
         for _, function, own in self.cases:
-            results.append(as_list(function(*rest[:len(own)])))
-            rest = rest[len(own):]
+            results.append(as_list(function(*rest[: len(own)])))
+            rest = rest[len(own) :]
         return results
 
 
 def graphs_of(cases):
     """The captured graph of each case, with every placeholder an input."""
-    return [graph for first in range(0, len(cases), AT_ONCE)
-            for graph in graphs_of_some(cases[first:first + AT_ONCE])]
+    return [
+        graph
+        for first in range(0, len(cases), AT_ONCE)
+        for graph in graphs_of_some(cases[first : first + AT_ONCE])
+    ]
 
 
 def graphs_of_some(cases):
@@ -87,14 +88,13 @@ def graphs_of_some(cases):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.export.export(model, tuple(inputs), strict=False)
-        program = program.run_decompositions(
-            capture_decompositions.decomposition_table())
+        program = program.run_decompositions(capture_decompositions.decomposition_table())
     graph = capture_graph.graph_of(program, model, inputs, __file__)
     placeholders = [node for node in graph["nodes"] if node["kind"] == "input"]
     outputs = iter(graph["outputs"])
     graphs = []
     for _, function, own in cases:
-        mine, placeholders = placeholders[:len(own)], placeholders[len(own):]
+        mine, placeholders = placeholders[: len(own)], placeholders[len(own) :]
         count = len(as_list(function(*own)))
         graphs.append(cut(graph, mine, [next(outputs) for _ in range(count)]))
     return graphs
@@ -108,9 +108,13 @@ def cut(graph, inputs, outputs):
         if node["kind"] == "call" and node["name"] in wanted:
             nodes.append(node)
             wanted.update(references([node["args"], node["kwargs"]]))
-    return {**graph, "nodes": inputs + nodes[::-1], "outputs": outputs,
-            "mutations": [],
-            "output_template": output_template(len(outputs))}
+    return {
+        **graph,
+        "nodes": inputs + nodes[::-1],
+        "outputs": outputs,
+        "mutations": [],
+        "output_template": output_template(len(outputs)),
+    }
 
 
 def output_template(count: int) -> str:
@@ -132,8 +136,7 @@ def references(arg):
 def generate(graphs, command):
     """For each graph {"variants": [...], ...} or {"error": ...}."""
     lines = "".join(json.dumps(graph) + "\n" for graph in graphs)
-    done = subprocess.run(command, input=lines, capture_output=True,
-                          text=True, check=True)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -30,19 +30,24 @@ class CpuVariant:
     def generate(self, graphs, options):
         cli = captured_cases.program("cpu_codegen_cli", "WEFT_CPU_CODEGEN")
         return captured_cases.generate(
-            graphs, [cli, str(self.cores), str(self.vector_bytes), "16",
-                     *options])
+            graphs, [cli, str(self.cores), str(self.vector_bytes), "16", *options]
+        )
 
     def build(self, graphs, answers, folder):
-        flags = [self.level if flag == "-O3" else flag
-                 for flag in answers[0]["flags"]]
-        chosen = [answer["variants"][min(self.which, len(answer["variants"]) - 1)]
-                  for answer in answers]
+        flags = [self.level if flag == "-O3" else flag for flag in answers[0]["flags"]]
+        chosen = [
+            answer["variants"][min(self.which, len(answer["variants"]) - 1)] for answer in answers
+        ]
         label = "".join(c for c in self.label if c.isalpha())
         loaded = load([one["text"] for one in chosen], flags, folder, label)
-        return [{one["variant"]: functools.partial(
-                    run, kernel, graph, getattr(library, "kernel_outside", None))}
-                for one, graph, (kernel, library) in zip(chosen, graphs, loaded)]
+        return [
+            {
+                one["variant"]: functools.partial(
+                    run, kernel, graph, getattr(library, "kernel_outside", None)
+                )
+            }
+            for one, graph, (kernel, library) in zip(chosen, graphs, loaded)
+        ]
 
 
 def load(texts, flags, folder, label):
@@ -52,9 +57,10 @@ def load(texts, flags, folder, label):
     for i, text in enumerate(texts):
         prelude = text.split("#include", 1)[1].split(ENTRY)[0]
         groups.setdefault((prelude, i % 2), []).append(i)
-    running = [(build([texts[i] for i in group], flags, folder,
-                      f"{label}_{number}"), group)
-               for number, group in enumerate(groups.values())]
+    running = [
+        (build([texts[i] for i in group], flags, folder, f"{label}_{number}"), group)
+        for number, group in enumerate(groups.values())
+    ]
     loaded = {}
     for (process, path), group in running:
         errors = process.communicate()[1]
@@ -76,13 +82,13 @@ def build(texts, flags, folder, name):
             body = text.split(ENTRY, 1)[1]
             out.write(ENTRY.replace("function(", f"function_{i}(") + body)
     command = ["g++", *flags, path + ".cpp", "-o", path + ".so"]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True), \
-        path + ".so"
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True), path + ".so"
 
 
 def empty_output(value):
-    return torch.empty_strided(value["shape"], value["stride"],
-                               dtype=getattr(torch, value["dtype"]))
+    return torch.empty_strided(
+        value["shape"], value["stride"], dtype=getattr(torch, value["dtype"])
+    )
 
 
 def run(function, graph, outside, inputs):

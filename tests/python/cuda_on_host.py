@@ -21,13 +21,32 @@ import captured_cases
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cuda_host")
 #: What host.hpp has instead: it is written in the device's own words.
-OF_DEVICE = ("copy_async", "commit_copies", "wait_copies", "sync_cluster",
-             "store_remote", "sync_team", "larger(float", "smaller(float",
-             "load_shared", "prefetch_line", "barrier_init", "fence_barrier_init", "fence_async_proxy",
-             "barrier_arrive", "barrier_expect_bytes", "barrier_wait",
-             "copy_bulk", "store_message", "load_message", "float_of_half",
-             "half_of_float", "hardware_exp2(", "hardware_exp2_whole",
-             "hardware_log2")
+OF_DEVICE = (
+    "copy_async",
+    "commit_copies",
+    "wait_copies",
+    "sync_cluster",
+    "store_remote",
+    "sync_team",
+    "larger(float",
+    "smaller(float",
+    "load_shared",
+    "prefetch_line",
+    "barrier_init",
+    "fence_barrier_init",
+    "fence_async_proxy",
+    "barrier_arrive",
+    "barrier_expect_bytes",
+    "barrier_wait",
+    "copy_bulk",
+    "store_message",
+    "load_message",
+    "float_of_half",
+    "half_of_float",
+    "hardware_exp2(",
+    "hardware_exp2_whole",
+    "hardware_log2",
+)
 SOURCES_AT_ONCE = 24
 
 
@@ -36,15 +55,23 @@ def fma_flags():
     if platform.machine() != "x86_64":
         return []
     with open("/proc/cpuinfo", encoding="ascii") as file:
-        return ["-mfma"] if re.search(r"^flags\b.*\bfma\b", file.read(),
-                                      re.MULTILINE) else []
+        return ["-mfma"] if re.search(r"^flags\b.*\bfma\b", file.read(), re.MULTILINE) else []
 
 
-FLAGS = ["-std=c++20", "-O1", "-shared", "-fPIC", "-w",
-         "-fno-gnu-unique", "-fvisibility-inlines-hidden",
-         # As the device's compiler: products are fused into sums but where the
-         # source forbids it. (At -O1 gcc does so among its expensive passes.)
-         "-ffp-contract=fast", "-fexpensive-optimizations", *fma_flags()]
+FLAGS = [
+    "-std=c++20",
+    "-O1",
+    "-shared",
+    "-fPIC",
+    "-w",
+    "-fno-gnu-unique",
+    "-fvisibility-inlines-hidden",
+    # As the device's compiler: products are fused into sums but where the
+    # source forbids it. (At -O1 gcc does so among its expensive passes.)
+    "-ffp-contract=fast",
+    "-fexpensive-optimizations",
+    *fma_flags(),
+]
 count = itertools.count()
 #: What was built in this process: a GPU of another size often gets the same text.
 built_before = {}
@@ -55,8 +82,9 @@ class CudaVariant:
     on, at most `most`, for a GPU with so many multiprocessors, whose memory moves
     so many bytes in a nanosecond."""
 
-    def __init__(self, label, which, most, multiprocessors, first=0, step=1,
-                 shared=232448, memory=4300):
+    def __init__(
+        self, label, which, most, multiprocessors, first=0, step=1, shared=232448, memory=4300
+    ):
         self.label = label
         self.which = which
         self.most = most
@@ -68,32 +96,39 @@ class CudaVariant:
         return captured_cases.generate(graphs, [cli, *self.facts, *options])
 
     def build(self, graphs, answers, folder):
-        chosen = [answer["variants"][self.which:][:self.most]
-                  for answer in answers]
+        chosen = [answer["variants"][self.which :][: self.most] for answer in answers]
         sources = [one for case in chosen for one in case]
         loaded = iter(load(sources, folder))
-        return [{one["variant"]: functools.partial(run, next(loaded), graph)
-                 for one in case} for graph, case in zip(graphs, chosen)]
+        return [
+            {one["variant"]: functools.partial(run, next(loaded), graph) for one in case}
+            for graph, case in zip(graphs, chosen)
+        ]
 
 
 def on_host(source, told, name):
     """The source in a namespace, without what the host does itself."""
     for function in OF_DEVICE:
         source = re.sub(
-            r"(template <[^\n]*>\n)?DEVICE \w+ " + re.escape(function) +
-            r".*?(\}\n(?=\n|DEVICE|template|//)|\}\n\Z)", "", source, count=1,
-            flags=re.DOTALL)
+            r"(template <[^\n]*>\n)?DEVICE \w+ "
+            + re.escape(function)
+            + r".*?(\}\n(?=\n|DEVICE|template|//)|\}\n\Z)",
+            "",
+            source,
+            count=1,
+            flags=re.DOTALL,
+        )
     source = source.replace('extern "C" __global__', "__global__").replace(
         "extern __shared__ __align__(16) unsigned char memory[];",
-        "unsigned char* const memory = host::dynamic_shared();")
+        "unsigned char* const memory = host::dynamic_shared();",
+    )
     launches = "".join(
         f'extern "C" void {name}_{one["function"]}(const host::Launch& how, '
         f"void** arguments) {{\n  host::launch({name}::{one['function']}, how, "
         "arguments);\n}\n"
-        for one in told["launches"])
+        for one in told["launches"]
+    )
     # The sources share a file: what one defines must not reach the next.
-    undone = "".join(f"#undef {word}\n"
-                     for word in re.findall(r"^#define (\w+)", source, re.M))
+    undone = "".join(f"#undef {word}\n" for word in re.findall(r"^#define (\w+)", source, re.M))
     return f"namespace {name} {{\n{source}\n}}\n{launches}{undone}"
 
 
@@ -103,28 +138,34 @@ def host_folder():
     are compiled once: CudaKernels' are read 60 times."""
     made = tempfile.TemporaryDirectory(prefix="weft-host-")
     atexit.register(made.cleanup)
-    texts = [os.path.join(FOLDER, name) for name in (
-        "host.cpp", f"switch_{platform.machine()}.S")]
-    subprocess.run(["g++", *FLAGS, *filter(os.path.exists, texts), "-o",
-                    os.path.join(made.name, "libhost.so"), "-pthread"], check=True)
+    texts = [os.path.join(FOLDER, name) for name in ("host.cpp", f"switch_{platform.machine()}.S")]
+    subprocess.run(
+        [
+            "g++",
+            *FLAGS,
+            *filter(os.path.exists, texts),
+            "-o",
+            os.path.join(made.name, "libhost.so"),
+            "-pthread",
+        ],
+        check=True,
+    )
     header = os.path.join(made.name, "first.hpp")
     with open(header, "w", encoding="utf-8") as file:
         file.write('#include <cmath>\n#include "host.hpp"\nusing namespace std;\n')
-    subprocess.run(["g++", *FLAGS, "-I", FOLDER, "-x", "c++-header", header],
-                   check=True)
+    subprocess.run(["g++", *FLAGS, "-I", FOLDER, "-x", "c++-header", header], check=True)
     return made.name
 
 
 def load(sources, folder):
     """For each source, as {"text", "launches"}: (library, prefix of its
     kernels' names, launches)."""
-    new = list({key_of(one): one for one in sources
-                if key_of(one) not in built_before}.values())
-    batches = [new[i:i + SOURCES_AT_ONCE]
-               for i in range(0, len(new), SOURCES_AT_ONCE)]
+    new = list({key_of(one): one for one in sources if key_of(one) not in built_before}.values())
+    batches = [new[i : i + SOURCES_AT_ONCE] for i in range(0, len(new), SOURCES_AT_ONCE)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for batch, loaded in zip(batches, pool.map(
-                functools.partial(build, folder, host_folder()), batches)):
+        for batch, loaded in zip(
+            batches, pool.map(functools.partial(build, folder, host_folder()), batches)
+        ):
             built_before.update(zip(map(key_of, batch), loaded))
     return [(*built_before[key_of(one)], one["launches"]) for one in sources]
 
@@ -140,19 +181,36 @@ def build(folder, host, sources):
     names = [f"source{next(count)}" for _ in sources]
     with open(path + ".cpp", "w", encoding="utf-8") as file:
         file.write('#include "first.hpp"\n')
-        file.writelines(on_host(one["text"], one["launches"], name)
-                        for one, name in zip(sources, names))
-    subprocess.run(["g++", *FLAGS, "-I", host, "-I", FOLDER, path + ".cpp",
-                    os.path.join(host, "libhost.so"), "-o", path + ".so"],
-                   check=True)
+        file.writelines(
+            on_host(one["text"], one["launches"], name) for one, name in zip(sources, names)
+        )
+    subprocess.run(
+        [
+            "g++",
+            *FLAGS,
+            "-I",
+            host,
+            "-I",
+            FOLDER,
+            path + ".cpp",
+            os.path.join(host, "libhost.so"),
+            "-o",
+            path + ".so",
+        ],
+        check=True,
+    )
     library = ctypes.CDLL(path + ".so")
     return [(library, name) for name in names]
 
 
 class Launch(ctypes.Structure):
-    _fields_ = [("blocks", ctypes.c_int), ("threads", ctypes.c_int),
-                ("cluster", ctypes.c_int), ("all", ctypes.c_bool),
-                ("shared_bytes", ctypes.c_long)]
+    _fields_ = [
+        ("blocks", ctypes.c_int),
+        ("threads", ctypes.c_int),
+        ("cluster", ctypes.c_int),
+        ("all", ctypes.c_bool),
+        ("shared_bytes", ctypes.c_long),
+    ]
 
 
 class Memory:
@@ -168,7 +226,7 @@ class Memory:
         libc = ctypes.CDLL(None, use_errno=True)
         libc.mprotect(ctypes.c_void_p(start + whole), page, mmap.PROT_READ * 0)
         self.address = start + (whole - -(-size // 16) * 16)
-        ctypes.memset(self.address, 0xff, size)
+        ctypes.memset(self.address, 0xFF, size)
 
 
 def span(shape, stride):
@@ -196,17 +254,23 @@ def run(loaded, graph, inputs):
         dtype = getattr(torch, kind["dtype"])
         size = span(kind["shape"], kind["stride"])
         places[f"out{i}"] = Memory(size * dtype.itemsize)
-        outputs.append(tensor_at(places[f"out{i}"], dtype, size).as_strided(
-            kind["shape"], kind["stride"]))
+        outputs.append(
+            tensor_at(places[f"out{i}"], dtype, size).as_strided(kind["shape"], kind["stride"])
+        )
     for i, size in enumerate(told["scratch"]):
         places[f"s{i}"] = Memory(size)
     for one in told["launches"]:
-        how = Launch(one["grid"][0], one["threads"], one.get("cluster", 1),
-                     one.get("cooperative", False), one.get("shared_bytes", 0))
+        how = Launch(
+            one["grid"][0],
+            one["threads"],
+            one.get("cluster", 1),
+            one.get("cooperative", False),
+            one.get("shared_bytes", 0),
+        )
         arguments = (ctypes.c_void_p * len(one["arguments"]))(
-            *(places[a].address for a in one["arguments"]))
-        getattr(library, f"{name}_{one['function']}")(
-            ctypes.byref(how), arguments)
+            *(places[a].address for a in one["arguments"])
+        )
+        getattr(library, f"{name}_{one['function']}")(ctypes.byref(how), arguments)
     if assertions.value:
         assertions.value = 0
         raise IndexError("a kernel's assertion failed")
@@ -214,8 +278,7 @@ def run(loaded, graph, inputs):
 
 
 def tensor_at(memory, dtype, size):
-    buffer = (ctypes.c_char * (size * dtype.itemsize)).from_address(
-        memory.address)
+    buffer = (ctypes.c_char * (size * dtype.itemsize)).from_address(memory.address)
     buffer.memory = memory  # lives as long as the tensor
     if size == 0:
         return torch.empty(0, dtype=dtype)

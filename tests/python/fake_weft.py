@@ -13,16 +13,16 @@ import time
 HOW = {
     "right": "return super().forward(*args)",
     "wrong": "return tuple(one * 1.5 if one.is_floating_point() else one "
-             "for one in super().forward(*args))",
+    "for one in super().forward(*args))",
     "raises": "raise RuntimeError('a kernel fell over')",
     "rarely": "results = super().forward(*args)\n"
-              "        far = any(float(one.abs().max()) > 50 for one in args)\n"
-              "        return tuple(one * 1.5 for one in results) if far else "
-              "results",
+    "        far = any(float(one.abs().max()) > 50 for one in args)\n"
+    "        return tuple(one * 1.5 for one in results) if far else "
+    "results",
     "declines": "return self.forward_reference(*args)",
     "later": "type(self).calls += 1\n        if type(self).calls > 1:\n"
-             "            raise RuntimeError('the second call fell over')\n"
-             "        return super().forward(*args)",
+    "            raise RuntimeError('the second call fell over')\n"
+    "        return super().forward(*args)",
 }
 
 
@@ -63,14 +63,20 @@ def evaluate(words):
         time.sleep(600)
     if how == "fails":
         sys.exit("weft: the judge fell over")
-    is_right = how in ("accepted", "hangs once") or (
-        how == "near once" and not is_first)
+    is_right = how in ("accepted", "hangs once") or (how == "near once" and not is_first)
     kind = {"near": "wrong", "near once": "wrong"}.get(how, how)
-    print(json.dumps({"accepted": is_right, "verdict": {
-        "kind": "correct" if is_right else kind,
-        "reason": "" if is_right else "by a third",
-        "beyond": {"near": 1.5, "near once": 1.5, "wrong": 1000.0}.get(how, 0),
-    }}))
+    print(
+        json.dumps(
+            {
+                "accepted": is_right,
+                "verdict": {
+                    "kind": "correct" if is_right else kind,
+                    "reason": "" if is_right else "by a third",
+                    "beyond": {"near": 1.5, "near once": 1.5, "wrong": 1000.0}.get(how, 0),
+                },
+            }
+        )
+    )
     return 0 if is_right else 1
 
 
@@ -84,8 +90,7 @@ def main(words):
         file.write(" ".join(words) + "\n")
     if how == "hangs":
         time.sleep(600)
-    while how.startswith("waits") and not os.path.exists(
-            os.environ["FAKE_WEFT_RUNS"] + ".go"):
+    while how.startswith("waits") and not os.path.exists(os.environ["FAKE_WEFT_RUNS"] + ".go"):
         time.sleep(0.05)
     if how == "one batch" and "--dynamic-dim" in words:
         print("weft: not for any batch", file=sys.stderr)
@@ -96,21 +101,29 @@ def main(words):
     with open(problem, encoding="utf-8") as file:
         text = file.read()
     body = HOW.get(how, HOW["right"])
-    with open(os.path.join(run, "composed", "model_new.py"), "w",
-              encoding="utf-8") as file:
-        file.write(f"{text}\n\nclass ModelNew(Model):\n    calls = 0\n\n"
-                   f"    def forward(self, *args):\n        {body}\n")
+    with open(os.path.join(run, "composed", "model_new.py"), "w", encoding="utf-8") as file:
+        file.write(
+            f"{text}\n\nclass ModelNew(Model):\n    calls = 0\n\n"
+            f"    def forward(self, *args):\n        {body}\n"
+        )
     with open(os.path.join(run, "report.md"), "w", encoding="utf-8") as file:
         file.write("a report\n")
     with open(os.path.join(run, "result.json"), "w", encoding="utf-8") as file:
         steers = "\n\x1b[31m\u202eready" * how.endswith("hostile words")
-        json.dump({"summary": f"played: {how}{steers}", "timed": True, "timing": {
-            "over_compile": {"ratio": 0.5 if how == "slow" else 2.0}},
-            "why_no_kernel": f"no kernel of ours is faster here{steers}"
-                             if how.startswith("nothing") else "",
-            "subgraphs": [{"reason":
-                "the budget is over" if how in ("short", "nothing yet")
-                else ""}]}, file)
+        json.dump(
+            {
+                "summary": f"played: {how}{steers}",
+                "timed": True,
+                "timing": {"over_compile": {"ratio": 0.5 if how == "slow" else 2.0}},
+                "why_no_kernel": f"no kernel of ours is faster here{steers}"
+                if how.startswith("nothing")
+                else "",
+                "subgraphs": [
+                    {"reason": "the budget is over" if how in ("short", "nothing yet") else ""}
+                ],
+            },
+            file,
+        )
 
 
 if __name__ == "__main__":

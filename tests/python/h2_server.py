@@ -61,8 +61,7 @@ class Http2Server:
 
     async def _main(self):
         self._stop, self._enough = asyncio.Event(), asyncio.Event()
-        server = await asyncio.start_server(
-            self._connection, "127.0.0.1", 0, ssl=self._context)
+        server = await asyncio.start_server(self._connection, "127.0.0.1", 0, ssl=self._context)
         self._port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
@@ -74,25 +73,26 @@ class Http2Server:
 
     async def _connection(self, reader, writer):
         self.connections += 1
-        connection = h2.connection.H2Connection(
-            h2.config.H2Configuration(client_side=False))
+        connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
         connection.initiate_connection()
         writer.write(connection.data_to_send())
         requests: dict[int, tuple[dict, bytearray]] = {}
         while data := await reader.read(1 << 16):
             for event in connection.receive_data(data):
                 if isinstance(event, h2.events.RequestReceived):
-                    headers = {name.decode(): value.decode()
-                               for name, value in event.headers}
+                    headers = {name.decode(): value.decode() for name, value in event.headers}
                     requests[event.stream_id] = headers, bytearray()
                 elif isinstance(event, h2.events.DataReceived):
                     requests[event.stream_id][1].extend(event.data)
                     connection.acknowledge_received_data(
-                        event.flow_controlled_length, event.stream_id)
+                        event.flow_controlled_length, event.stream_id
+                    )
                 elif isinstance(event, h2.events.StreamEnded):
-                    asyncio.ensure_future(self._request(
-                        connection, writer, event.stream_id,
-                        *requests.pop(event.stream_id)))
+                    asyncio.ensure_future(
+                        self._request(
+                            connection, writer, event.stream_id, *requests.pop(event.stream_id)
+                        )
+                    )
             writer.write(connection.data_to_send())
             await writer.drain()
         writer.close()
@@ -100,9 +100,15 @@ class Http2Server:
     async def _request(self, connection, writer, stream, headers, bytes_):
         body = json.loads(bytes(bytes_))
         texts = texts_in(body.get("messages", []))
-        call = Call(len(self.calls) + 1, dialect_of(headers[":path"]),
-                    headers[":path"], headers, body, "\n".join(texts),
-                    time.monotonic())
+        call = Call(
+            len(self.calls) + 1,
+            dialect_of(headers[":path"]),
+            headers[":path"],
+            headers,
+            body,
+            "\n".join(texts),
+            time.monotonic(),
+        )
         self.calls.append(call)
         self.at_once += 1
         self.at_once_max = max(self.at_once_max, self.at_once)
@@ -115,13 +121,17 @@ class Http2Server:
             pieces = EVENTS[call.dialect](reply, "scripted", [reply.text])
         else:
             kind = "application/json"
-            pieces = [json.dumps(error_body(
-                call.dialect, reply.status, reply.error)).encode()]
-        connection.send_headers(stream, [
-            (":status", str(reply.status)), ("content-type", kind),
-            *((name.lower(), value) for name, value in reply.headers.items())])
+            pieces = [json.dumps(error_body(call.dialect, reply.status, reply.error)).encode()]
+        connection.send_headers(
+            stream,
+            [
+                (":status", str(reply.status)),
+                ("content-type", kind),
+                *((name.lower(), value) for name, value in reply.headers.items()),
+            ],
+        )
         if reply.cut:
-            pieces = pieces[:len(pieces) // 2]
+            pieces = pieces[: len(pieces) // 2]
         for piece in pieces:
             connection.send_data(stream, piece)
             writer.write(connection.data_to_send())

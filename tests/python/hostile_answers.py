@@ -3,7 +3,7 @@ verdicts of others. Each text runs when the kernel is loaded; the kernel is righ
 
 from llm_case import KERNEL, RIGHT, fenced
 
-_HEAD = '''
+_HEAD = """
 import os
 VICTIM = "{victim}"
 CACHE = os.environ["WEFT_KERNEL_CACHE"]
@@ -16,7 +16,7 @@ def tried(call, *arguments):
         call(*arguments)
     except OSError:
         pass
-'''
+"""
 
 ANSWERS = {
     "links_the_cache": """
@@ -139,5 +139,6 @@ def answer(name, victim):
     """The reply that has it."""
     head = _HEAD.replace("{victim}", victim)
     text = KERNEL.replace("BODY", RIGHT).replace(
-        "def build():\n", f"{head}\n\ndef build():\n{ANSWERS[name]}\n")
+        "def build():\n", f"{head}\n\ndef build():\n{ANSWERS[name]}\n"
+    )
     return fenced(text)

@@ -51,7 +51,7 @@ def kernel_function(x):
     return y
 '''
 
-TRITON = '''
+TRITON = """
 import torch
 import triton
 import triton.language as tl
@@ -68,7 +68,7 @@ def kernel_function(x):
     y = torch.empty_like(x)
     kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
     return y
-'''
+"""
 
 RIGHT = "v != v ? v : (v > 0 ? v : 0.0f) * 2.0f"
 
@@ -105,47 +105,83 @@ class LlmCase(unittest.TestCase):
 
     def flags(self, server, *more, out="run", **settings):
         """Of a run that asks the server alone, and times for a moment."""
-        told = {"dialect": "openai", "base_url": server.openai_url,
-                "model": "m-1", "key_env": "TEST_KEY",
-                "max_output_tokens": 4000} | settings
-        path = self.write("settings.toml", "[llm.mini]\n" + "".join(
-            f"{name} = {json.dumps(value)}\n" for name, value in told.items()))
-        return ["--out", os.path.join(self.folder, out), "--seeds", "llm",
-                "--llm", "mini", "--config", path, "--no-library",
-                "--no-llm-cache", "--no-compile-baseline", "--timing-ms", "50",
-                "--final-timing-ms", "50", *more]
+        told = {
+            "dialect": "openai",
+            "base_url": server.openai_url,
+            "model": "m-1",
+            "key_env": "TEST_KEY",
+            "max_output_tokens": 4000,
+        } | settings
+        path = self.write(
+            "settings.toml",
+            "[llm.mini]\n"
+            + "".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items()),
+        )
+        return [
+            "--out",
+            os.path.join(self.folder, out),
+            "--seeds",
+            "llm",
+            "--llm",
+            "mini",
+            "--config",
+            path,
+            "--no-library",
+            "--no-llm-cache",
+            "--no-compile-baseline",
+            "--timing-ms",
+            "50",
+            "--final-timing-ms",
+            "50",
+            *more,
+        ]
 
     def words(self, server, *more, problem=None, samples=1, **settings):
         path = self.write("problem.py", problem or problem_with())
-        return [WEFT, "run", path, *self.flags(
-            server, "--samples", str(samples), *more, **settings)]
+        return [
+            WEFT,
+            "run",
+            path,
+            *self.flags(server, "--samples", str(samples), *more, **settings),
+        ]
 
     def environment(self):
-        kept = {name: value for name, value in os.environ.items()
-                if not name.upper().endswith("_PROXY")}
-        return kept | weft_case.ENVIRONMENT | {
-            "HOME": self.folder, "XDG_CONFIG_HOME": self.folder,
-            "TEST_KEY": "sk-test-0123456789"}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.upper().endswith("_PROXY")
+        }
+        return (
+            kept
+            | weft_case.ENVIRONMENT
+            | {
+                "HOME": self.folder,
+                "XDG_CONFIG_HOME": self.folder,
+                "TEST_KEY": "sk-test-0123456789",
+            }
+        )
 
     def run_weft(self, words, **more):
-        return subprocess.run(words, capture_output=True, text=True,
-                              timeout=PATIENCE_S, cwd=self.folder,
-                              check=False, env=self.environment(), **more)
+        return subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            cwd=self.folder,
+            check=False,
+            env=self.environment(),
+            **more,
+        )
 
     def report(self, out="run"):
-        with open(os.path.join(self.folder, out, "report.md"),
-                  encoding="utf-8") as file:
+        with open(os.path.join(self.folder, out, "report.md"), encoding="utf-8") as file:
             return file.read()
 
     def it_replays(self, out="run"):
-        replay = self.run_weft([WEFT, "replay", os.path.join(
-            self.folder, out)])
+        replay = self.run_weft([WEFT, "replay", os.path.join(self.folder, out)])
         self.assertEqual(replay.returncode, 0, replay.stdout + replay.stderr)
 
     def shown(self, *more, out="run"):
         """Objects that `weft show --json` tells."""
-        done = self.run_weft([WEFT, "show", os.path.join(self.folder, out),
-                              "--json", *more])
+        done = self.run_weft([WEFT, "show", os.path.join(self.folder, out), "--json", *more])
         self.assertEqual(done.returncode, 0, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 

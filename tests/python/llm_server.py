@@ -95,11 +95,27 @@ def make_certificate(folder: str) -> tuple[str, str]:
     certificate = os.path.join(folder, "server.pem")
     key = os.path.join(folder, "server.key")
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext",
-         "subjectAltName=DNS:localhost,IP:127.0.0.1",
-         "-keyout", key, "-out", certificate],
-        check=True, capture_output=True)
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            "-keyout",
+            key,
+            "-out",
+            certificate,
+        ],
+        check=True,
+        capture_output=True,
+    )
     return certificate, key
 
 
@@ -113,30 +129,42 @@ def event(data, name: str = "") -> bytes:
 
 
 def pieces_of(text: str, size: int) -> list[str]:
-    return [text[i:i + size] for i in range(0, len(text), size)]
+    return [text[i : i + size] for i in range(0, len(text), size)]
 
 
 def openai_usage(usage: dict) -> dict:
     return {
-        "prompt_tokens": usage["input"], "completion_tokens": usage["output"],
+        "prompt_tokens": usage["input"],
+        "completion_tokens": usage["output"],
         "total_tokens": usage["input"] + usage["output"],
         "prompt_tokens_details": {"cached_tokens": usage["cached"]},
-        "completion_tokens_details": {"reasoning_tokens": usage["reasoning"]}}
+        "completion_tokens_details": {"reasoning_tokens": usage["reasoning"]},
+    }
 
 
 def openai_events(reply: Reply, model: str, texts: list[str]) -> list[bytes]:
     finish = {"refusal": "content_filter"}.get(reply.finish, reply.finish)
 
     def chunk(choices, **more):
-        return event({"id": "chatcmpl-1", "object": "chat.completion.chunk",
-                      "model": model, "choices": choices, **more})
+        return event(
+            {
+                "id": "chatcmpl-1",
+                "object": "chat.completion.chunk",
+                "model": model,
+                "choices": choices,
+                **more,
+            }
+        )
 
-    events = [chunk([{"index": i, "delta": {"role": "assistant", "content": ""},
-                      "finish_reason": None}]) for i in range(len(texts))]
+    events = [
+        chunk([{"index": i, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
+        for i in range(len(texts))
+    ]
     for i, text in enumerate(texts):
-        events += [chunk([{"index": i, "delta": {"content": piece},
-                           "finish_reason": None}])
-                   for piece in pieces_of(text, reply.chunk_chars)]
+        events += [
+            chunk([{"index": i, "delta": {"content": piece}, "finish_reason": None}])
+            for piece in pieces_of(text, reply.chunk_chars)
+        ]
         events.append(chunk([{"index": i, "delta": {}, "finish_reason": finish}]))
     if reply.usage:
         events.append(chunk([], usage=openai_usage(reply.usage)))
@@ -145,33 +173,47 @@ def openai_events(reply: Reply, model: str, texts: list[str]) -> list[bytes]:
 
 def anthropic_usage(usage: dict) -> dict:
     fresh = usage["input"] - usage["cached"] - usage["written"]
-    return {"input_tokens": fresh, "output_tokens": 1,
-            "cache_creation_input_tokens": usage["written"],
-            "cache_read_input_tokens": usage["cached"]}
+    return {
+        "input_tokens": fresh,
+        "output_tokens": 1,
+        "cache_creation_input_tokens": usage["written"],
+        "cache_read_input_tokens": usage["cached"],
+    }
 
 
 def anthropic_events(reply: Reply, model: str, texts: list[str]) -> list[bytes]:
-    finish = {"stop": "end_turn", "length": "max_tokens"}.get(
-        reply.finish, reply.finish)
+    finish = {"stop": "end_turn", "length": "max_tokens"}.get(reply.finish, reply.finish)
 
     def say(kind, **more):
         return event({"type": kind, **more}, kind)
 
-    start = {"id": "msg_1", "type": "message", "role": "assistant",
-             "model": model, "content": [], "stop_reason": None}
+    start = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": None,
+    }
     ending = {}
     if reply.usage:
         start["usage"] = anthropic_usage(reply.usage)
         ending["usage"] = {"output_tokens": reply.usage["output"]}
-    events = [say("message_start", message=start),
-              say("content_block_start", index=0,
-                  content_block={"type": "text", "text": ""}), say("ping")]
-    events += [say("content_block_delta", index=0,
-                   delta={"type": "text_delta", "text": piece})
-               for piece in pieces_of(texts[0], reply.chunk_chars)]
-    return [*events, say("content_block_stop", index=0),
-            say("message_delta", delta={"stop_reason": finish}, **ending),
-            say("message_stop")]
+    events = [
+        say("message_start", message=start),
+        say("content_block_start", index=0, content_block={"type": "text", "text": ""}),
+        say("ping"),
+    ]
+    events += [
+        say("content_block_delta", index=0, delta={"type": "text_delta", "text": piece})
+        for piece in pieces_of(texts[0], reply.chunk_chars)
+    ]
+    return [
+        *events,
+        say("content_block_stop", index=0),
+        say("message_delta", delta={"stop_reason": finish}, **ending),
+        say("message_stop"),
+    ]
 
 
 def responses_events(reply: Reply, model: str, texts: list[str]) -> list[bytes]:
@@ -180,31 +222,42 @@ def responses_events(reply: Reply, model: str, texts: list[str]) -> list[bytes]:
 
     response = {"id": "resp_1", "model": model, "status": "in_progress"}
     events = [say("response.created", response=response)]
-    events += [say("response.output_text.delta", output_index=0, delta=piece)
-               for piece in pieces_of(texts[0], reply.chunk_chars)]
+    events += [
+        say("response.output_text.delta", output_index=0, delta=piece)
+        for piece in pieces_of(texts[0], reply.chunk_chars)
+    ]
     ended = dict(response, status="completed")
     if reply.usage:
         usage = reply.usage
         ended["usage"] = {
-            "input_tokens": usage["input"], "output_tokens": usage["output"],
+            "input_tokens": usage["input"],
+            "output_tokens": usage["output"],
             "input_tokens_details": {"cached_tokens": usage["cached"]},
-            "output_tokens_details": {"reasoning_tokens": usage["reasoning"]}}
+            "output_tokens_details": {"reasoning_tokens": usage["reasoning"]},
+        }
     if reply.finish == "length":
-        ended |= {"status": "incomplete",
-                  "incomplete_details": {"reason": "max_output_tokens"}}
+        ended |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
         return [*events, say("response.incomplete", response=ended)]
     return [*events, say("response.completed", response=ended)]
 
 
-EVENTS = {"openai": openai_events, "anthropic": anthropic_events,
-          "responses": responses_events}
+EVENTS = {"openai": openai_events, "anthropic": anthropic_events, "responses": responses_events}
 
 
 def openai_whole(reply: Reply, model: str, texts: list[str]) -> dict:
-    whole = {"id": "chatcmpl-1", "object": "chat.completion", "model": model,
-             "choices": [{"index": i, "finish_reason": reply.finish,
-                          "message": {"role": "assistant", "content": text}}
-                         for i, text in enumerate(texts)]}
+    whole = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "model": model,
+        "choices": [
+            {
+                "index": i,
+                "finish_reason": reply.finish,
+                "message": {"role": "assistant", "content": text},
+            }
+            for i, text in enumerate(texts)
+        ],
+    }
     return whole | ({"usage": openai_usage(reply.usage)} if reply.usage else {})
 
 
@@ -230,9 +283,12 @@ def texts_in(value) -> list[str]:
 
 
 def dialect_of(path: str) -> str:
-    for ending, dialect in (("/chat/completions", "openai"),
-                            ("/responses", "responses"),
-                            ("/messages", "anthropic"), ("/models", "models")):
+    for ending, dialect in (
+        ("/chat/completions", "openai"),
+        ("/responses", "responses"),
+        ("/messages", "anthropic"),
+        ("/models", "models"),
+    ):
         if path.split("?")[0].endswith(ending):
             return dialect
     return ""
@@ -241,8 +297,14 @@ def dialect_of(path: str) -> str:
 class LlmServer:
     """Serves from a thread of its own between __enter__ and __exit__."""
 
-    def __init__(self, answer: Answer, *, certificate: tuple[str, str] | None = None,
-                 models: tuple[str, ...] = ("scripted",), port: int = 0):
+    def __init__(
+        self,
+        answer: Answer,
+        *,
+        certificate: tuple[str, str] | None = None,
+        models: tuple[str, ...] = ("scripted",),
+        port: int = 0,
+    ):
         self.answer = answer
         self.models = models
         self.calls: list[Call] = []
@@ -296,8 +358,8 @@ class LlmServer:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*self._certificate)
         server = await asyncio.start_server(
-            self._connection, "127.0.0.1", self._port, ssl=context, backlog=1024,
-            limit=1 << 26)
+            self._connection, "127.0.0.1", self._port, ssl=context, backlog=1024, limit=1 << 26
+        )
         self._port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
@@ -313,8 +375,7 @@ class LlmServer:
         try:
             while await self._request(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError,
-                asyncio.CancelledError):
+        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError, asyncio.CancelledError):
             pass
         finally:
             self._tasks.discard(task)
@@ -324,8 +385,10 @@ class LlmServer:
         """One request on this connection; false when it must be closed."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *lines = head.split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in
-                   (line.partition(":") for line in lines if line)}
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in lines if line)
+        }
         if headers.get("expect"):
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         bytes_ = await reader.readexactly(int(headers.get("content-length", 0)))
@@ -348,15 +411,22 @@ class LlmServer:
             self.at_once -= 1
 
     async def _send_models(self, writer) -> bool:
-        data = [{"id": name, "object": "model", "type": "model"}
-                for name in self.models]
-        await self._send(writer, 200, {}, "application/json",
-                         json.dumps({"object": "list", "data": data}).encode())
+        data = [{"id": name, "object": "model", "type": "model"} for name in self.models]
+        await self._send(
+            writer,
+            200,
+            {},
+            "application/json",
+            json.dumps({"object": "list", "data": data}).encode(),
+        )
         return True
 
     async def _reply(self, call, reader, writer) -> bool:
-        reply = self.answer(call) if call.dialect else Reply(
-            status=404, error={"message": f"there is nothing at {call.path}"})
+        reply = (
+            self.answer(call)
+            if call.dialect
+            else Reply(status=404, error={"message": f"there is nothing at {call.path}"})
+        )
         if not isinstance(reply, Reply):
             reply = Reply(text=reply)
         await asyncio.sleep(reply.delay_s)
@@ -370,15 +440,13 @@ class LlmServer:
             return True
         if reply.status != 200:
             body = json.dumps(error_body(call.dialect, reply.status, reply.error))
-            await self._send(writer, reply.status, reply.headers,
-                             "application/json", body.encode())
+            await self._send(writer, reply.status, reply.headers, "application/json", body.encode())
             self.finished += 1
             return True
         return await self._succeed(call, reply, reader, writer)
 
     async def _succeed(self, call, reply, reader, writer) -> bool:
-        texts = reply.text if isinstance(reply.text, list) else (
-            [reply.text] * call.samples)
+        texts = reply.text if isinstance(reply.text, list) else ([reply.text] * call.samples)
         model = reply.model or call.body.get("model", "scripted")
         if not call.body.get("stream"):
             body = json.dumps(openai_whole(reply, model, texts)).encode()
@@ -388,16 +456,14 @@ class LlmServer:
         events = EVENTS[call.dialect](reply, model, texts)
         if reply.error:
             name = "error" if call.dialect != "openai" else ""
-            said = error_body(call.dialect, 200, reply.error) | (
-                {"type": "error"} if name else {})
+            said = error_body(call.dialect, 200, reply.error) | ({"type": "error"} if name else {})
             events = [*events[:2], event(said, name)]
         if reply.edit:
             events = reply.edit(events)
         if reply.cut or reply.hang:
-            events = events[:len(events) // 2]
+            events = events[: len(events) // 2]
         kind = reply.content_type or "text/event-stream; charset=utf-8"
-        writer.write(self._head(200, reply.headers, kind)
-                     + b"Transfer-Encoding: chunked\r\n\r\n")
+        writer.write(self._head(200, reply.headers, kind) + b"Transfer-Encoding: chunked\r\n\r\n")
         for said in events:
             if reply.event_delay_s:
                 await asyncio.sleep(reply.event_delay_s)
@@ -414,14 +480,20 @@ class LlmServer:
 
     @staticmethod
     def _head(status, headers, kind) -> bytes:
-        lines = [f"HTTP/1.1 {status} Scripted", f"Content-Type: {kind}",
-                 "x-request-id: req_scripted",
-                 *(f"{name}: {value}" for name, value in headers.items())]
+        lines = [
+            f"HTTP/1.1 {status} Scripted",
+            f"Content-Type: {kind}",
+            "x-request-id: req_scripted",
+            *(f"{name}: {value}" for name, value in headers.items()),
+        ]
         return ("\r\n".join(lines) + "\r\n").encode("latin-1")
 
     async def _send(self, writer, status, headers, kind, body: bytes):
-        writer.write(self._head(status, headers, kind)
-                     + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        writer.write(
+            self._head(status, headers, kind)
+            + f"Content-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
         await writer.drain()
 
 
@@ -430,11 +502,16 @@ def main():
         rules = json.load(file)
     port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     with LlmServer(scripted(rules), port=port) as server:
-        print(json.dumps({"url": server.url, "openai": server.openai_url,
-                          "anthropic": server.anthropic_url}), flush=True)
+        print(
+            json.dumps(
+                {"url": server.url, "openai": server.openai_url, "anthropic": server.anthropic_url}
+            ),
+            flush=True,
+        )
         sys.stdin.read()
-        print(json.dumps({"calls": len(server.calls),
-                          "at_once_max": server.at_once_max}), flush=True)
+        print(
+            json.dumps({"calls": len(server.calls), "at_once_max": server.at_once_max}), flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -18,10 +18,20 @@ from weft_case import WEFT, WeftCase, environment
 # the head, and one for each of two nodes.
 PROBLEM = weft_case.problem_with(
     init="self.w = nn.Linear(16, 16); self.v = nn.Linear(16, 16)",
-    forward="return torch.relu(self.v(torch.tanh(self.w(torch.sigmoid(x) * 2))"
-            " + 1) - 3).square()")
-RUN = ("--variants", "2", "--no-compile-baseline", "--no-library", "--jobs",
-       "3", "--timing-ms", "200", "--final-timing-ms", "400")
+    forward="return torch.relu(self.v(torch.tanh(self.w(torch.sigmoid(x) * 2)) + 1) - 3).square()",
+)
+RUN = (
+    "--variants",
+    "2",
+    "--no-compile-baseline",
+    "--no-library",
+    "--jobs",
+    "3",
+    "--timing-ms",
+    "200",
+    "--final-timing-ms",
+    "400",
+)
 WAIT = 300
 ATTEMPTS = 3
 
@@ -35,8 +45,11 @@ def free_port():
 def verdicts(events):
     """What a place that went leaves unanswered says nothing of a kernel."""
     return verdicts_of(
-        event for event in events if event["type"] != "SeedResult" or
-        event["body"]["failure"]["code"] not in ("node_lost", "cancelled"))
+        event
+        for event in events
+        if event["type"] != "SeedResult"
+        or event["body"]["failure"]["code"] not in ("node_lost", "cancelled")
+    )
 
 
 class NodesCase(WeftCase):
@@ -66,10 +79,12 @@ class NodesCase(WeftCase):
     def start(self, name, *words):
         with open(self.path(name + ".txt"), "a", encoding="utf-8") as output:
             process = subprocess.Popen(
-                [*self.inside.get(name, ()), self.programs.get(name, WEFT),
-                 *words],
-                stdout=output, stderr=output, env=environment(),
-                cwd=self.folder)
+                [*self.inside.get(name, ()), self.programs.get(name, WEFT), *words],
+                stdout=output,
+                stderr=output,
+                env=environment(),
+                cwd=self.folder,
+            )
         self.processes.append(process)
         return process
 
@@ -98,16 +113,22 @@ class NodesCase(WeftCase):
 
     def head(self, *words):
         """One that listens."""
-        process = self.start("head", "run", self.problem, "--out",
-                             self.run_folder, *self.run_flags, "--listen",
-                             self.endpoint, *words)
-        self.wait_for(lambda: process.poll() is not None or
-                      self.has_said("head", "listening"))
+        process = self.start(
+            "head",
+            "run",
+            self.problem,
+            "--out",
+            self.run_folder,
+            *self.run_flags,
+            "--listen",
+            self.endpoint,
+            *words,
+        )
+        self.wait_for(lambda: process.poll() is not None or self.has_said("head", "listening"))
         return process
 
     def resumed(self, *words):
-        return self.start("head", "resume", self.run_folder, "--listen",
-                          self.endpoint, *words)
+        return self.start("head", "resume", self.run_folder, "--listen", self.endpoint, *words)
 
     def at_work(self, make_nodes, *words, nodes_first=False):
         """A head and its nodes by name, each of which has been asked something.
@@ -115,22 +136,29 @@ class NodesCase(WeftCase):
         for attempt in range(ATTEMPTS):
             self.run_folder = self.path(f"run{attempt}")
             nodes = make_nodes() if nodes_first else {}
-            self.wait_for(lambda names=nodes: all(
-                self.has_said(name, "joins") for name in names))
+            self.wait_for(lambda names=nodes: all(self.has_said(name, "joins") for name in names))
             head = self.head(*words)
             nodes = nodes or make_nodes()
             asked = lambda names=nodes: all(map(self.asked, names))
             self.wait_for(lambda: asked() or head.poll() is not None)
             if asked() and head.poll() is None:
                 return head, nodes
-            print("some node was asked nothing; again:\n" + self.output(),
-                  file=sys.stderr)
+            print("some node was asked nothing; again:\n" + self.output(), file=sys.stderr)
             self.kill_all()
         return self.fail(f"{ATTEMPTS} times some node was asked nothing")
 
     def node(self, name, *words, endpoint=None):
-        return self.start(name, "node", "--join", endpoint or self.endpoint,
-                          "--name", name, "--folder", self.path(name), *words)
+        return self.start(
+            name,
+            "node",
+            "--join",
+            endpoint or self.endpoint,
+            "--name",
+            name,
+            "--folder",
+            self.path(name),
+            *words,
+        )
 
     def has_said(self, name, text):
         with open(self.path(name + ".txt"), encoding="utf-8") as file:
@@ -138,20 +166,20 @@ class NodesCase(WeftCase):
 
     def asked(self, node):
         """Requests to that node."""
-        return number_in(self.run_folder,
-                         "SELECT count(*) FROM event WHERE dst LIKE ?",
-                         f"port/%@{node}%")
+        return number_in(
+            self.run_folder, "SELECT count(*) FROM event WHERE dst LIKE ?", f"port/%@{node}%"
+        )
 
     def answered(self, node):
-        return number_in(self.run_folder,
-                         "SELECT count(*) FROM event WHERE src LIKE ?",
-                         f"port/%@{node}%")
+        return number_in(
+            self.run_folder, "SELECT count(*) FROM event WHERE src LIKE ?", f"port/%@{node}%"
+        )
 
     def changes(self, node):
         """How often the roles were told of it: odd while it is in."""
-        return number_in(self.run_folder,
-                         "SELECT count(*) FROM event WHERE src = ?",
-                         f"node/{node}")
+        return number_in(
+            self.run_folder, "SELECT count(*) FROM event WHERE src = ?", f"node/{node}"
+        )
 
     def assert_answered_once(self, events):
         answered = set()
@@ -168,8 +196,7 @@ class NodesCase(WeftCase):
         key = (self.problem_text, self.run_flags)
         if key not in self.in_peace:
             run = self.path("in-peace")
-            done = self.weft("run", self.problem, "--out", run,
-                             *self.run_flags)
+            done = self.weft("run", self.problem, "--out", run, *self.run_flags)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.in_peace[key] = verdicts(weft_case.events_of(run))
         return self.in_peace[key]
@@ -177,8 +204,7 @@ class NodesCase(WeftCase):
     def assert_same_and_nothing_left(self):
         events = weft_case.events_of(self.run_folder)
         self.assert_answered_once(events)
-        self.assertEqual(verdicts(events), self.verdicts_in_peace(),
-                         self.output())
+        self.assertEqual(verdicts(events), self.verdicts_in_peace(), self.output())
         self.assert_replays(self.run_folder)
         self.wait_for(lambda: not weft_case.processes_that_name(self.folder))
         # One that was killed is swept by the next that starts.

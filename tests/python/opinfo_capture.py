@@ -49,9 +49,17 @@ def get_init_inputs():
 
 def outcomes(cases):
     """(name, outcome, reason) of each case (name, function, inputs)."""
-    return list(module_outcomes(
-        (case.name, torch.nn.Identity, functools.partial(_call, case.function),
-         functools.partial(_copies, case.inputs)) for case in cases))
+    return list(
+        module_outcomes(
+            (
+                case.name,
+                torch.nn.Identity,
+                functools.partial(_call, case.function),
+                functools.partial(_copies, case.inputs),
+            )
+            for case in cases
+        )
+    )
 
 
 def _call(function, _, inputs):
@@ -85,11 +93,9 @@ def outcome(path):
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
             warnings.simplefilter("ignore")
-            graph = capture.capture_steps(path, capture.Stopwatch(),
-                                          torch.device("cpu"), NoLock())
+            graph = capture.capture_steps(path, capture.Stopwatch(), torch.device("cpu"), NoLock())
     except ProblemError as error:
         return captured_cases.kind_of(error.message), f"{error.kind}: {error.message}"
     except Exception as error:
         return "internal", f"{type(error).__name__}: {error}"
-    return "captured", ", ".join(
-        f"{one['operator']} {one['reason']}" for one in graph["kept"])
+    return "captured", ", ".join(f"{one['operator']} {one['reason']}" for one in graph["kept"])

@@ -31,21 +31,73 @@ from weft.capture import export as capture_export
 from weft.problem.problem import ProblemError
 
 #: What draws numbers, depends on the memory that it is given, or is no model's.
-LEFT_OUT = ("rand", "normal", "bernoulli", "multinomial", "dropout", "uniform",
-            "cauchy", "exponential", "geometric", "empty", "new_empty", "item",
-            "tolist", "to_sparse", "sparse", "jiterator", "_refs", "masked.",
-            "resize", "as_strided", "set_", "stft", "istft", "rrelu",
-            "__getitem__", "equal", "allclose", "is_", "nonzero", "unique",
-            "svd", "pca", "lu", "eig", "lstsq", "qr", "ormqr", "geqrf",
-            "cholesky", "householder", "ldl", "torch.ops")
+LEFT_OUT = (
+    "rand",
+    "normal",
+    "bernoulli",
+    "multinomial",
+    "dropout",
+    "uniform",
+    "cauchy",
+    "exponential",
+    "geometric",
+    "empty",
+    "new_empty",
+    "item",
+    "tolist",
+    "to_sparse",
+    "sparse",
+    "jiterator",
+    "_refs",
+    "masked.",
+    "resize",
+    "as_strided",
+    "set_",
+    "stft",
+    "istft",
+    "rrelu",
+    "__getitem__",
+    "equal",
+    "allclose",
+    "is_",
+    "nonzero",
+    "unique",
+    "svd",
+    "pca",
+    "lu",
+    "eig",
+    "lstsq",
+    "qr",
+    "ormqr",
+    "geqrf",
+    "cholesky",
+    "householder",
+    "ldl",
+    "torch.ops",
+)
 ELEMENTS_MAX = 20_000
-SPECIAL = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0,
-           1e-40, 65_504.0, 90.0)
+SPECIAL = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, 1e-40, 65_504.0, 90.0)
 
 #: Sums of products: linear in each of their tensors.
-PRODUCTS = ("addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "einsum", "inner",
-            "linalg.multi_dot", "matmul", "__rmatmul__", "mm", "mv", "tensordot",
-            "nn.functional.conv", "nn.functional.linear", "nn.functional.bilinear")
+PRODUCTS = (
+    "addbmm",
+    "addmm",
+    "addmv",
+    "addr",
+    "baddbmm",
+    "bmm",
+    "einsum",
+    "inner",
+    "linalg.multi_dot",
+    "matmul",
+    "__rmatmul__",
+    "mm",
+    "mv",
+    "tensordot",
+    "nn.functional.conv",
+    "nn.functional.linear",
+    "nn.functional.bilinear",
+)
 
 Case = collections.namedtuple("Case", "name function inputs")
 
@@ -89,14 +141,18 @@ def channels_last(leaf):
 
 
 def same_layouts(one, other):
-    strides = [[leaf.stride() for leaf in _pytree.tree_leaves(
-        (sample.input, sample.args, sample.kwargs))
-        if isinstance(leaf, torch.Tensor)] for sample in (one, other)]
+    strides = [
+        [
+            leaf.stride()
+            for leaf in _pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
+            if isinstance(leaf, torch.Tensor)
+        ]
+        for sample in (one, other)
+    ]
     return strides[0] == strides[1]
 
 
-def cases_of(op, dtype, samples_max=3, specials=True, gradients=False,
-             cases_max=None):
+def cases_of(op, dtype, samples_max=3, specials=True, gradients=False, cases_max=None):
     """Some of the operator's samples (samples_of), as functions of their tensors;
     with `gradients`, their derivatives instead."""
     torch.manual_seed(1)
@@ -108,8 +164,7 @@ def cases_of(op, dtype, samples_max=3, specials=True, gradients=False,
     except Exception:  # it is PyTorch's own, and not of this build
         return cases
     for number, sample in samples:
-        case = case_of(f"{op.name}.{number}", op, sample,
-                       as_given=samples_max is None)
+        case = case_of(f"{op.name}.{number}", op, sample, as_given=samples_max is None)
         if gradients:
             case = case and gradient_of(case)
             if case is not None:
@@ -130,9 +185,11 @@ def gradient_of(case):
     if any(t.numel() == 0 for t in case.inputs):
         return None
     try:
-        made = Case(*backward_cases.backward_case(
-            case.name + "+gradient", lambda *tensors: case.function(*tensors)[0],
-            *case.inputs))
+        made = Case(
+            *backward_cases.backward_case(
+                case.name + "+gradient", lambda *tensors: case.function(*tensors)[0], *case.inputs
+            )
+        )
     except Exception:  # it has no derivative, or AOTAutograd takes none of it
         return None
     return made if is_fit(made) else None
@@ -140,20 +197,18 @@ def gradient_of(case):
 
 def case_of(name, op, sample, as_given=False):
     """`as_given`: with the strides of the sample, and without elements, too."""
-    leaves, tree = _pytree.tree_flatten(
-        ((sample.input, *sample.args), sample.kwargs))
-    places = [i for i, leaf in enumerate(leaves)
-              if isinstance(leaf, torch.Tensor)]
-    inputs = tuple(leaves[i].detach() if as_given else leaves[i].detach().clone()
-                   for i in places)
+    leaves, tree = _pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    inputs = tuple(leaves[i].detach() if as_given else leaves[i].detach().clone() for i in places)
 
     def function(*tensors):
         now = list(leaves)
         for i, tensor in zip(places, tensors):
             now[i] = tensor
         args, kwargs = _pytree.tree_unflatten(now, tree)
-        return [t for t in _pytree.tree_leaves(op.op(*args, **kwargs))
-                if isinstance(t, torch.Tensor)]
+        return [
+            t for t in _pytree.tree_leaves(op.op(*args, **kwargs)) if isinstance(t, torch.Tensor)
+        ]
 
     case = Case(name, function, inputs)
     return case if is_fit(case, as_given) else None
@@ -170,8 +225,7 @@ def with_specials(case):
         return None
     for i, value in enumerate(SPECIAL):
         flat[(i * 7 + 3) % flat.numel()] = value
-    made = Case(case.name + "+special", case.function,
-                (changed, *case.inputs[1:]))
+    made = Case(case.name + "+special", case.function, (changed, *case.inputs[1:]))
     return made if is_fit(made) else None
 
 
@@ -180,18 +234,21 @@ def is_fit(case, takes_empty=False):
     twice."""
     least = 0 if takes_empty else 1
     if not case.inputs or any(
-            t.numel() < least or t.numel() > ELEMENTS_MAX or t.is_complex()
-            or t.layout != torch.strided for t in case.inputs):
+        t.numel() < least or t.numel() > ELEMENTS_MAX or t.is_complex() or t.layout != torch.strided
+        for t in case.inputs
+    ):
         return False
     try:
-        first, again = (case.function(*map(captured_cases.copy_of, case.inputs))
-                        for _ in range(2))
+        first, again = (case.function(*map(captured_cases.copy_of, case.inputs)) for _ in range(2))
     except Exception:  # some of their samples are meant to fail
         return False
     return bool(first) and all(
-        t.numel() >= least and t.layout == torch.strided and not t.is_complex()
+        t.numel() >= least
+        and t.layout == torch.strided
+        and not t.is_complex()
         and torch.equal(t.nan_to_num(), u.nan_to_num())
-        for t, u in zip(first, again))
+        for t, u in zip(first, again)
+    )
 
 
 def graphs_of(cases):
@@ -221,16 +278,14 @@ def judge(case, got):
     eager = case.function(*case.inputs)
     terms = terms_of(case, eager)
     try:
-        truth = case.function(*(
-            t.double() if t.is_floating_point() else t for t in case.inputs))
+        truth = case.function(*(t.double() if t.is_floating_point() else t for t in case.inputs))
     except Exception:  # not every operator takes float64 there
         truth = eager
     if len(got) != len(eager):
         return f"{len(got)} results for {len(eager)}"
     for mine, theirs, exact, most in zip(got, eager, truth, terms):
         if mine.dtype != theirs.dtype or mine.shape != theirs.shape:
-            return f"{mine.dtype} {tuple(mine.shape)} for " \
-                   f"{theirs.dtype} {tuple(theirs.shape)}"
+            return f"{mine.dtype} {tuple(mine.shape)} for {theirs.dtype} {tuple(theirs.shape)}"
         if not mine.dtype.is_floating_point:
             if not torch.equal(mine, theirs):
                 return "other integers"
@@ -246,8 +301,7 @@ def judge(case, got):
         limit += 4 * eps * most
         wrong = ~(same | ((mine - theirs).abs() <= limit))
         if wrong.any():
-            return f"{mine[wrong][0].item():.9g} for " \
-                   f"{theirs[wrong][0].item():.9g} of eager"
+            return f"{mine[wrong][0].item():.9g} for {theirs[wrong][0].item():.9g} of eager"
     return None
 
 
@@ -256,21 +310,19 @@ def terms_of(case, eager):
     that its rounding goes, and not by what is left of it."""
     if not case.name.startswith(PRODUCTS) or not eager[0].is_floating_point():
         return [0.0] * len(eager)
-    return case.function(*(
-        t.double().abs().nan_to_num(0, 0, 0) if t.is_floating_point() else t
-        for t in case.inputs))
+    return case.function(
+        *(t.double().abs().nan_to_num(0, 0, 0) if t.is_floating_point() else t for t in case.inputs)
+    )
 
 
 def outcomes(variant, cases, batch=6):
     """(name, outcome, reason) of each, in that variant of a target."""
     captured = []
     for start in range(0, len(cases), batch):
-        part = cases[start:start + batch]
+        part = cases[start : start + batch]
         captured += list(zip(part, graphs_of(part)))
-    found = [(case.name, *graph) for case, graph in captured
-             if isinstance(graph, tuple)]
-    captured = [(case, graph) for case, graph in captured
-                if not isinstance(graph, tuple)]
+    found = [(case.name, *graph) for case, graph in captured if isinstance(graph, tuple)]
+    captured = [(case, graph) for case, graph in captured if not isinstance(graph, tuple)]
     answers = answers_of(variant, [graph for _, graph in captured])
     good = []
     for (case, graph), answer in zip(captured, answers):
@@ -283,11 +335,11 @@ def outcomes(variant, cases, batch=6):
     if not good:
         return found
     with tempfile.TemporaryDirectory() as folder:
-        built = variant.build([graph for _, graph, _ in good],
-                              [answer for _, _, answer in good], folder)
+        built = variant.build(
+            [graph for _, graph, _ in good], [answer for _, _, answer in good], folder
+        )
         for (case, _, _), functions in zip(good, built):
-            found.append((case.name, *outcome(
-                case, functions, getattr(variant, "device", "cpu"))))
+            found.append((case.name, *outcome(case, functions, getattr(variant, "device", "cpu"))))
     return found
 
 
@@ -299,8 +351,7 @@ def answers_of(variant, graphs):
         if len(graphs) == 1:
             return [{"crash": f"ends with {error.returncode}"}]
         half = len(graphs) // 2
-        return answers_of(variant, graphs[:half]) + answers_of(
-            variant, graphs[half:])
+        return answers_of(variant, graphs[:half]) + answers_of(variant, graphs[half:])
 
 
 def outcome(case, functions, device="cpu"):
@@ -350,8 +401,7 @@ def variant_of(target):
         return GpuVariant("triton", "text", ("16",))
     if target == "gpu-cuda":
         return GpuVariant("cuda", "module", ("8", "232448"))
-    raise ValueError(
-        f"no target '{target}': cpu, triton, cuda, gpu or gpu-cuda")
+    raise ValueError(f"no target '{target}': cpu, triton, cuda, gpu or gpu-cuda")
 
 
 class GpuVariant:
@@ -366,17 +416,22 @@ class GpuVariant:
 
     def generate(self, graphs, options):
         sms = torch.cuda.get_device_properties(0).multi_processor_count
-        cli = captured_cases.program(f"{self._target}_codegen_cli",
-                                     f"WEFT_{self._target.upper()}_CODEGEN")
-        return captured_cases.generate(
-            graphs, [cli, str(sms), *self._facts, *options])
+        cli = captured_cases.program(
+            f"{self._target}_codegen_cli", f"WEFT_{self._target.upper()}_CODEGEN"
+        )
+        return captured_cases.generate(graphs, [cli, str(sms), *self._facts, *options])
 
     def build(self, graphs, answers, folder):
         del graphs
         os.environ["WEFT_KERNEL_CACHE"] = folder
-        return [{answer["variants"][0]["variant"]: opened(
-            answer["variants"][0][self._source], folder, number)}
-            for number, answer in enumerate(answers)]
+        return [
+            {
+                answer["variants"][0]["variant"]: opened(
+                    answer["variants"][0][self._source], folder, number
+                )
+            }
+            for number, answer in enumerate(answers)
+        ]
 
 
 def opened(text, folder, number):
@@ -390,4 +445,5 @@ def opened(text, folder, number):
 
     def run(inputs):
         return captured_cases.as_list(module.kernel_function(*inputs))
+
     return run

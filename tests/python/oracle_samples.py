@@ -80,9 +80,12 @@ GRAPHS = {
         given(SHAPE, (COLUMNS,), (COLUMNS,))
         + [
             node(
-                "n", "call", "aten.native_group_norm.default",
+                "n",
+                "call",
+                "aten.native_group_norm.default",
                 [ref("x0"), ref("x1"), ref("x2"), ROWS, COLUMNS, 1, 16, 1e-5],
-                [tensor(SHAPE), tensor((ROWS, 16)), tensor((ROWS, 16))], True,
+                [tensor(SHAPE), tensor((ROWS, 16)), tensor((ROWS, 16))],
+                True,
             ),
             node("g", "call", "getitem", [ref("n"), 0], tensor(SHAPE)),
             node("h", "call", "aten.hardtanh.default", [ref("g"), -2.0, 2.0], tensor(SHAPE)),
@@ -162,8 +165,7 @@ KERNELS = {
       { for (int r = 0; r < R; r++) { long best = 0;
         for (int c = 1; c < C; c++) if (a[r * C + c] > a[r * C + best]) best = c;
         o[r] = (best + 1) % C; } }""",
-    "all_ones": _ROW
-    + "{ for (int i = 0; i < 64; i++) o[i] = a[i] - a[i] == 0 ? 1.0f : NAN; }",
+    "all_ones": _ROW + "{ for (int i = 0; i < 64; i++) o[i] = a[i] - a[i] == 0 ? 1.0f : NAN; }",
     "batch_norm": """extern "C" void kernel_function(const float* x, const float* w,
         const float* b, float* y, float* mean)
       { for (int c = 0; c < 4; c++) { double s = 0, q = 0;
@@ -193,8 +195,7 @@ KERNELS = {
       if (!po) { pa = a; pb = b; po = o; } honest(pa, pb, po); }""",
     "writes_input": _ADD + "{ honest(a, b, o); ((float*)a)[N / 2] += 1; }",
     "writes_beyond": _ADD + "{ honest(a, b, o); o[N + 3] = 1; }",
-    "half_done": _ADD
-    + "{ for (long i = 0; i < N / 2; i++) o[i] = (a[i] + b[i]) * 2; }",
+    "half_done": _ADD + "{ for (long i = 0; i < N / 2; i++) o[i] = (a[i] + b[i]) * 2; }",
     "bf16": _ADD
     + """{ honest(a, b, o); for (long i = 0; i < N; i++) { unsigned u;
       memcpy(&u, o + i, 4); if (isfinite(o[i])) u = (u + 0x8000) & 0xFFFF0000u;
@@ -223,8 +224,7 @@ KERNELS = {
       for (int fd = 0; fd < 256; fd++) (void)!write(fd, lie, strlen(lie));
       _exit(0); }""",
     "kills_parent": _ADD + "{ honest(a, b, o); kill(getppid(), SIGKILL); pause(); }",
-    "right_at_first": _ADD
-    + "{ static int calls; if (++calls <= 10) honest(a, b, o); }",
+    "right_at_first": _ADD + "{ static int calls; if (++calls <= 10) honest(a, b, o); }",
     "fills_later": """struct Job { const float *a, *b; float* o; };
       static void* later(void* p) { Job* j = (Job*)p; sleep_us(20000);
         honest(j->a, j->b, j->o); return 0; }

@@ -14,8 +14,15 @@ Operand = torch.Tensor | int | float | bool
 Function = Callable[[torch.Tensor, Operand], torch.Tensor]
 
 #: Data types with kernels on some target, and those that stay PyTorch's.
-LOWERED = (torch.float16, torch.bfloat16, torch.float32, torch.float64,
-           torch.int32, torch.int64, torch.bool)
+LOWERED = (
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.int32,
+    torch.int64,
+    torch.bool,
+)
 REFUSED = (torch.int8, torch.int16, torch.uint8)
 NUMBERS = (0.1, 3, True)
 
@@ -35,8 +42,12 @@ EXACT: dict[str, Function] = {
     "clamp_max": lambda x, y: torch.clamp(x, max=y),
     "where": lambda x, y: torch.where(x > 0, x, y),
     "masked_fill": lambda x, y: x.masked_fill(x > 0, y),
-    "eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le,
-    "gt": torch.gt, "ge": torch.ge,
+    "eq": torch.eq,
+    "ne": torch.ne,
+    "lt": torch.lt,
+    "le": torch.le,
+    "gt": torch.gt,
+    "ge": torch.ge,
     "sum_is_zero": lambda x, y: (x + y) == 0,
     "product_is_one": lambda x, y: (x * y) == 1,
     "logical_and": lambda x, y: torch.logical_and(x, as_tensor(y)),
@@ -53,7 +64,7 @@ ROUNDED: dict[str, Function] = {
     "divided_by": lambda x, y: y / x,
     "div_trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
     "pow": lambda x, y: x.abs() ** y,
-    "power_of": lambda x, y: y ** x,
+    "power_of": lambda x, y: y**x,
     "atan2": lambda x, y: torch.atan2(x, as_tensor(y)),
     "xlogy": torch.xlogy,
     "addcmul": lambda x, y: torch.addcmul(x, x, as_tensor(y), value=0.1),
@@ -97,14 +108,14 @@ def values(dtype: torch.dtype, rank: int, seed: int) -> torch.Tensor:
         found[:8] = torch.tensor([0.1, -0.1, 0.3, -0.3, 10.0, 2.0, 1.0, -1.0])
     else:
         most = 100 if dtype.itemsize == 1 else 3000
-        found = torch.randint(0 if dtype == torch.uint8 else -most, most,
-                              (count,), generator=generator)
+        found = torch.randint(
+            0 if dtype == torch.uint8 else -most, most, (count,), generator=generator
+        )
         found[:4] = torch.tensor([1, 3, 2, 0])
     found = found.to(dtype)
     if rank == 1:
         return found
-    return torch.tensor(0.1 if dtype.is_floating_point else
-                        dtype == torch.bool or 77, dtype=dtype)
+    return torch.tensor(0.1 if dtype.is_floating_point else dtype == torch.bool or 77, dtype=dtype)
 
 
 def pairs(dtypes: tuple[torch.dtype, ...]) -> Iterator[Pair]:
@@ -152,15 +163,13 @@ def cases(dtypes: tuple[torch.dtype, ...], one_in: int) -> list[Case]:
     return found
 
 
-def case_of(label: str, is_exact: bool, function: Function,
-            pair: Pair) -> Case | None:
+def case_of(label: str, is_exact: bool, function: Function, pair: Pair) -> Case | None:
     """None where eager raises."""
     if isinstance(pair.second, torch.Tensor):
         case = Case(label, is_exact, function, (pair.first, pair.second))
     else:
         number = pair.second
-        case = Case(label, is_exact, lambda x: function(x, number),
-                    (pair.first,))
+        case = Case(label, is_exact, lambda x: function(x, number), (pair.first,))
     try:
         case.function(*case.inputs)
     except (RuntimeError, TypeError):

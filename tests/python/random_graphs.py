@@ -18,13 +18,41 @@ import torch
 from captured_cases import output_template
 
 #: The last three have no kernels.
-DTYPES = (torch.float32,) * 18 + (
-    torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int64,
-    torch.int32, torch.bool) * 3 + (torch.int8, torch.int16, torch.uint8)
+DTYPES = (
+    (torch.float32,) * 18
+    + (
+        torch.float16,
+        torch.bfloat16,
+        torch.float64,
+        torch.int64,
+        torch.int64,
+        torch.int32,
+        torch.bool,
+    )
+    * 3
+    + (torch.int8, torch.int16, torch.uint8)
+)
 SIZES = (1, 1, 1, 2, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64, 130)
 ELEMENTS_MAX = 1 << 21
-NUMBERS = (0, 1, -1, 2, 3, 7, 0.0, 0.5, -0.1, 1.0, 2.5, 1e30, True, False,
-           math.inf, -math.inf, math.nan)
+NUMBERS = (
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    0.0,
+    0.5,
+    -0.1,
+    1.0,
+    2.5,
+    1e30,
+    True,
+    False,
+    math.inf,
+    -math.inf,
+    math.nan,
+)
 
 Arguments = list[Any]
 
@@ -67,35 +95,39 @@ class RandomGraph:
         """The graph, or None where no call could be made."""
         if not self.calls:
             return None
-        made = [value.name for value in self.values
-                if not value.name.startswith("in")]
+        made = [value.name for value in self.values if not value.name.startswith("in")]
         if not made:
             return None
         outputs = [made[-1]]
         if self.random.random() < 0.5:
             outputs.append(self.random.choice(made))
         outputs = list(dict.fromkeys(outputs))
-        return {"version": 1, "nodes": self.inputs + self.calls,
-                "outputs": outputs, "mutations": [], "training": False,
-                "output_template": output_template(len(outputs))}
+        return {
+            "version": 1,
+            "nodes": self.inputs + self.calls,
+            "outputs": outputs,
+            "mutations": [],
+            "training": False,
+            "output_template": output_template(len(outputs)),
+        }
 
     # What makers ask.
 
     def chance(self, part: float) -> bool:
         return self.random.random() < part
 
-    def pick(self, is_fit: Callable[[torch.Tensor], bool] = lambda _: True,
-             ) -> Value:
+    def pick(
+        self,
+        is_fit: Callable[[torch.Tensor], bool] = lambda _: True,
+    ) -> Value:
         """A value, of the last ones sooner. Raises Skip."""
         fit = [value for value in self.values if is_fit(value.tensor)]
         if not fit:
             raise Skip
-        return fit[max(self.random.randrange(len(fit)),
-                       self.random.randrange(len(fit)))]
+        return fit[max(self.random.randrange(len(fit)), self.random.randrange(len(fit)))]
 
     def floating(self, least_rank: int = 0) -> Value:
-        return self.pick(lambda t: t.is_floating_point()
-                         and t.dim() >= least_rank)
+        return self.pick(lambda t: t.is_floating_point() and t.dim() >= least_rank)
 
     def of_rank(self, least: int) -> Value:
         return self.pick(lambda t: t.dim() >= least)
@@ -130,10 +162,10 @@ class RandomGraph:
 
     def broadcast_input(self, tensor: torch.Tensor) -> Value:
         keep = self.random.randint(0, tensor.dim())
-        shape = [size if self.chance(0.7) else 1
-                 for size in tensor.shape[tensor.dim() - keep:]]
-        return self.input_of(shape, self.random.choice(
-            (tensor.dtype, tensor.dtype, self.random.choice(DTYPES))))
+        shape = [size if self.chance(0.7) else 1 for size in tensor.shape[tensor.dim() - keep :]]
+        return self.input_of(
+            shape, self.random.choice((tensor.dtype, tensor.dtype, self.random.choice(DTYPES)))
+        )
 
     def new_input(self) -> Value:
         rank = self.random.choice((0, 1, 2, 2, 3, 3, 4, 4, 5))
@@ -144,8 +176,7 @@ class RandomGraph:
             shape[-1] = self.random.choice((1000, 4097, 16_500, 40_000))
         return self.input_of(shape, self.random.choice(DTYPES))
 
-    def input_of(self, shape: list[int], dtype: torch.dtype,
-                 is_dense: bool = False) -> Value:
+    def input_of(self, shape: list[int], dtype: torch.dtype, is_dense: bool = False) -> Value:
         """Row-major, permuted, channels last, with gaps, or expanded."""
         if math.prod(shape) > ELEMENTS_MAX:
             raise Skip
@@ -155,16 +186,17 @@ class RandomGraph:
             order = list(range(len(shape)))
             self.random.shuffle(order)
             inverse = [order.index(i) for i in range(len(order))]
-            tensor = torch.empty([shape[i] for i in order], dtype=dtype,
-                                 device="meta").permute(inverse)
+            tensor = torch.empty([shape[i] for i in order], dtype=dtype, device="meta").permute(
+                inverse
+            )
         elif 0.75 < how < 0.85 and len(shape) == 4:
             tensor = tensor.contiguous(memory_format=torch.channels_last)
         elif 0.85 < how < 0.93:
-            tensor = torch.empty([*shape[:-1], 2 * shape[-1] + 1], dtype=dtype,
-                                 device="meta")[..., 1::2][..., :shape[-1]]
+            tensor = torch.empty([*shape[:-1], 2 * shape[-1] + 1], dtype=dtype, device="meta")[
+                ..., 1::2
+            ][..., : shape[-1]]
         elif how > 0.93:
-            tensor = torch.empty([1, *shape[1:]], dtype=dtype,
-                                 device="meta").expand(shape)
+            tensor = torch.empty([1, *shape[1:]], dtype=dtype, device="meta").expand(shape)
         name = f"in{len(self.inputs)}"
         self.inputs.append(node_of(name, "input", name, [tensor]))
         value = Value(name, tensor)
@@ -181,13 +213,16 @@ class RandomGraph:
             overload, args, kwargs = MAKERS[name](self)
             result = overload(*plain(args), **plain(kwargs))
         except Exception:  # PyTorch says by all kinds of them what is no call
-            del self.inputs[before[0]:], self.values[before[1]:]
+            del self.inputs[before[0] :], self.values[before[1] :]
             return
         parts = list(result) if isinstance(result, (tuple, list)) else [result]
         tensors = [part for part in parts if isinstance(part, torch.Tensor)]
-        if (not tensors or any(t.numel() > ELEMENTS_MAX for t in tensors)
-                or any(t.is_complex() for t in tensors)):
-            del self.inputs[before[0]:], self.values[before[1]:]
+        if (
+            not tensors
+            or any(t.numel() > ELEMENTS_MAX for t in tensors)
+            or any(t.is_complex() for t in tensors)
+        ):
+            del self.inputs[before[0] :], self.values[before[1] :]
             return
         target = str(overload)
         node = f"n{len(self.calls)}"
@@ -210,22 +245,32 @@ class RandomGraph:
 
 def fits(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether both broadcast together."""
-    return all(a == b or 1 in (a, b)
-               for a, b in zip(reversed(one.shape), reversed(other.shape)))
+    return all(a == b or 1 in (a, b) for a, b in zip(reversed(one.shape), reversed(other.shape)))
 
 
-def node_of(name: str, kind: str, target: str, parts: list[Any],
-            is_tuple: bool = False) -> dict[str, Any]:
-    return {"name": name, "kind": kind, "target": target, "args": [],
-            "kwargs": {}, "is_tuple": is_tuple, "source": "",
-            "values": [type_of(part) for part in parts]}
+def node_of(
+    name: str, kind: str, target: str, parts: list[Any], is_tuple: bool = False
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "kind": kind,
+        "target": target,
+        "args": [],
+        "kwargs": {},
+        "is_tuple": is_tuple,
+        "source": "",
+        "values": [type_of(part) for part in parts],
+    }
 
 
 def type_of(part: Any) -> dict[str, Any] | None:
     if not isinstance(part, torch.Tensor):
         return None
-    return {"dtype": str(part.dtype).removeprefix("torch."),
-            "shape": list(part.shape), "stride": list(part.stride())}
+    return {
+        "dtype": str(part.dtype).removeprefix("torch."),
+        "shape": list(part.shape),
+        "stride": list(part.stride()),
+    }
 
 
 def plain(argument: Any) -> Any:
@@ -263,12 +308,15 @@ aten = torch.ops.aten
 
 def maker(name: str) -> Callable[[Callable[[RandomGraph], Any]], Any]:
     """Adds a maker, of (overload, arguments) or with keyword arguments."""
+
     def add(function: Callable[[RandomGraph], Any]) -> Any:
         def made(graph: RandomGraph) -> tuple[Any, Arguments, dict[str, Any]]:
             found = function(graph)
             return found if len(found) == 3 else (*found, {})
+
         MAKERS[name] = made
         return function
+
     return add
 
 

@@ -48,8 +48,7 @@ def main():
     result = runner.run(unittest.defaultTestLoader.loadTestsFromName(name))
     for test, seconds in sorted(result.seconds.items(), key=lambda one: -one[1]):
         if seconds >= SHOWN_S:
-            print(f"{seconds:7.1f} s  {test.removeprefix(name + '.')}",
-                  file=sys.stderr)
+            print(f"{seconds:7.1f} s  {test.removeprefix(name + '.')}", file=sys.stderr)
     codes.append(int(not result.wasSuccessful()))
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from captured_cases import graphs_of
 
 #: Of a batch, and of a batch and a length: what differs is told by differences.
-SAMPLES = {1: ((8,), (12,), (14,)),
-           2: ((8, 10), (12, 10), (8, 15), (12, 15), (8, 17), (12, 17))}
+SAMPLES = {1: ((8,), (12,), (14,)), 2: ((8, 10), (12, 10), (8, 15), (12, 15), (8, 17), (12, 17))}
 #: What grows, in the order of docs/reference/graph.md: how often each size is a factor.
 TERMS = {1: ((1,), (2,)), 2: ((1, 0), (0, 1), (1, 1), (0, 2), (1, 2))}
 
@@ -28,24 +27,21 @@ def grown(samples, graphs):
     grows = {}
     _walk(samples, graphs, "", grows)
     size = samples[0][0] if len(samples[0]) == 1 else list(samples[0])
-    return {**copy.deepcopy(graphs[0]),
-            "symbol": {"size": size, "grows": grows}}
+    return {**copy.deepcopy(graphs[0]), "symbol": {"size": size, "grows": grows}}
 
 
 def _walk(samples, values, pointer, grows):
     first = values[0]
     if isinstance(first, dict):
         for key in first:
-            _walk(samples, [one[key] for one in values], f"{pointer}/{key}",
-                  grows)
+            _walk(samples, [one[key] for one in values], f"{pointer}/{key}", grows)
     elif isinstance(first, list):
         assert all(len(one) == len(first) for one in values), pointer
         for i, inner in enumerate(zip(*values)):
             _walk(samples, inner, f"{pointer}/{i}", grows)
     elif type(first) is int and len(set(values)) > 1:
         rates = _rates(samples, values)
-        rest = {value - _at(rates, sizes)
-                for sizes, value in zip(samples, values)}
+        rest = {value - _at(rates, sizes) for sizes, value in zip(samples, values)}
         assert len(rest) == 1, pointer
         grows[pointer] = rates
     elif not pointer.endswith("/name"):
@@ -61,13 +57,12 @@ def _rates(samples, values):
 
 
 def _term(term, sizes):
-    return math.prod(size ** power for size, power in zip(sizes, term))
+    return math.prod(size**power for size, power in zip(sizes, term))
 
 
 def _at(rates, sizes):
     """How much of a number is had by these sizes."""
-    return sum(rate * _term(term, sizes)
-               for rate, term in zip(rates, TERMS[len(sizes)]))
+    return sum(rate * _term(term, sizes) for rate, term in zip(rates, TERMS[len(sizes)]))
 
 
 def _listed(value):
@@ -84,7 +79,6 @@ def at_size(graph, *sizes):
         for part in path:
             place = place[int(part) if isinstance(place, list) else part]
         last = int(last) if isinstance(place, list) else last
-        place[last] += (_at(_listed(rates), sizes)
-                        - _at(_listed(rates), _listed(symbol["size"])))
+        place[last] += _at(_listed(rates), sizes) - _at(_listed(rates), _listed(symbol["size"]))
     symbol["size"] = sizes[0] if len(sizes) == 1 else list(sizes)
     return graph

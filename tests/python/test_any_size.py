@@ -28,8 +28,9 @@ class Compiled:
     def built(self, texts):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        flags = ["-O1" if flag == "-O3" else flag
-                 for flag in next(iter(self.answers.values()))["flags"]]
+        flags = [
+            "-O1" if flag == "-O3" else flag for flag in next(iter(self.answers.values()))["flags"]
+        ]
         loaded = cpu_kernels.load(list(texts.values()), flags, folder.name, "any")
         return dict(zip(texts, loaded))
 
@@ -39,8 +40,7 @@ class Compiled:
         def call(*addresses):
             function(*addresses, *map(ctypes.c_int64, sizes))
 
-        return cpu_kernels.run(
-            call, graph, getattr(library, "kernel_outside", None), inputs)
+        return cpu_kernels.run(call, graph, getattr(library, "kernel_outside", None), inputs)
 
 
 class CpuAnySize(Compiled, AnySize, unittest.TestCase):
@@ -53,8 +53,7 @@ class CpuAnySize(Compiled, AnySize, unittest.TestCase):
 
 
 class CpuAnyTwoSizes(CpuAnySize):
-    SIZES = ((1, 1), (1, 13), (13, 1), (2, 3), (8, 8), (7, 129), (129, 7),
-             (64, 32), (3, 1031))
+    SIZES = ((1, 1), (1, 13), (13, 1), (2, 3), (8, 8), (7, 129), (129, 7), (64, 32), (3, 1031))
     SYMBOLS = 2
     CASES = staticmethod(pair_cases)
     REFUSED = staticmethod(refused_pair_cases)
@@ -67,10 +66,22 @@ class CpuHugeCounts(Compiled, HugeCounts, unittest.TestCase):
 class PositionsThatGrow(unittest.TestCase):
     def test_they_are_not_compared_in_32_bits(self):
         """There are 2^31 of them from a size of 46,341 on."""
-        answer, = Compiled.generate([graph for _, graph in growing(lambda n: [
-            ("positions", lambda x: torch.where(
-                torch.arange(n * n).view(n, n) > 5, x, 0.0).sum(1),
-             (numbers(n),))])])
+        (answer,) = Compiled.generate(
+            [
+                graph
+                for _, graph in growing(
+                    lambda n: [
+                        (
+                            "positions",
+                            lambda x: torch.where(torch.arange(n * n).view(n, n) > 5, x, 0.0).sum(
+                                1
+                            ),
+                            (numbers(n),),
+                        )
+                    ]
+                )
+            ]
+        )
         text = answer["variants"][0]["text"].partition("kernel_function")[2]
         self.assertIn("positions(", text)
         self.assertNotIn("small_positions(", text)

@@ -57,8 +57,7 @@ class Trained:
         result = self.call(*inputs)
         loss = result if result.dim() == 0 else result.square().mean()
         loss.backward()
-        gradients = {name: one.grad.clone()
-                     for name, one in self.parameters.items()}
+        gradients = {name: one.grad.clone() for name, one in self.parameters.items()}
         self.optimiser.step()
         return loss.detach(), gradients
 
@@ -73,8 +72,7 @@ class Training(RealSearches):
         model = Classifier()
         other = copy.deepcopy(model)
         eager = Trained(model, model)
-        ours = Trained(other, self.compiled(
-            other, dynamic=True, variants=1, target="cpu"))
+        ours = Trained(other, self.compiled(other, dynamic=True, variants=1, target="cpu"))
         for _ in range(2):
             self.check(eager, ours, BATCH)
         return eager, ours
@@ -85,16 +83,20 @@ class Training(RealSearches):
 
     def calls(self):
         """That kernels computed, by role."""
-        return {role: sum(kernels.calls for compiled_graph in self.compiled_graphs(role)
-                          for kernels in compiled_graph.kernels.values())
-                for role in ("forward", "backward")}
+        return {
+            role: sum(
+                kernels.calls
+                for compiled_graph in self.compiled_graphs(role)
+                for kernels in compiled_graph.kernels.values()
+            )
+            for role in ("forward", "backward")
+        }
 
     @weft_case.long
     def test_both_passes_take_every_batch_after_one_search(self):
         eager, ours = self.until_ours(self.pair)
         # A busy machine may have hidden that one of both is faster.
-        roles = {role for role in ("forward", "backward")
-                 if self.states(role) == ["ready"]}
+        roles = {role for role in ("forward", "backward") if self.states(role) == ["ready"]}
         before = self.calls()
         for batch in BATCHES:
             self.check(eager, ours, batch)
@@ -104,9 +106,11 @@ class Training(RealSearches):
             self.assertEqual(len(self.searches), 2, told)
         # But for the first call of Dynamo's own graph for 1, which looks at both.
         counted = 2 * len(BATCHES) - 1
-        self.assertEqual(self.calls(), {
-            role: calls + (counted if role in roles else 0)
-            for role, calls in before.items()}, told)
+        self.assertEqual(
+            self.calls(),
+            {role: calls + (counted if role in roles else 0) for role, calls in before.items()},
+            told,
+        )
         if "backward" in roles:
             self.assert_declines_mixed_sizes(eager, ours)
 
@@ -127,8 +131,7 @@ class Training(RealSearches):
         for i in grown:
             others = list(given)
             others[i] = given[i].narrow(given[i].shape.index(11), 0, 10)
-            with warnings.catch_warnings(), \
-                    self.assertRaises(composed_module.GuardFailed):
+            with warnings.catch_warnings(), self.assertRaises(composed_module.GuardFailed):
                 warnings.simplefilter("ignore")  # it says what did not fit
                 composed(others)
 
@@ -157,12 +160,13 @@ class Loss(nn.Module):
     def forward(self, x, labels):
         y = torch.tanh(self.linear(x).flatten(0, 1) / 5) * 5
         y = (y.sigmoid() * y + y.exp().sqrt()) * torch.tanh(y * 2)
-        return (nn.functional.cross_entropy(y, labels.flatten())
-                + y.sigmoid().mean())
+        return nn.functional.cross_entropy(y, labels.flatten()) + y.sigmoid().mean()
 
     def inputs(self, *sizes):
-        return (torch.randn(*sizes, self.linear.in_features),
-                torch.randint(self.linear.out_features, sizes))
+        return (
+            torch.randn(*sizes, self.linear.in_features),
+            torch.randint(self.linear.out_features, sizes),
+        )
 
 
 class Half(nn.Module):
@@ -173,7 +177,7 @@ class Half(nn.Module):
         self.linear = nn.Linear(width, width)
 
     def forward(self, x):
-        return torch.tanh(self.linear(x)[:x.shape[0] // 2 + 1])
+        return torch.tanh(self.linear(x)[: x.shape[0] // 2 + 1])
 
 
 class TrainingOfTokens(RealSearches):
@@ -183,8 +187,10 @@ class TrainingOfTokens(RealSearches):
             torch.manual_seed(3)
             model = Loss(16, 512)
             other = copy.deepcopy(model)
-            trained = Trained(model, model), Trained(other, self.compiled(
-                other, dynamic=True, variants=1, target="cpu"))
+            trained = (
+                Trained(model, model),
+                Trained(other, self.compiled(other, dynamic=True, variants=1, target="cpu")),
+            )
             for _ in range(2):
                 check(trained, (12, 160))
             return trained
@@ -193,9 +199,8 @@ class TrainingOfTokens(RealSearches):
             inputs = Loss(16, 512).inputs(*sizes)
             self.assert_same(*(one.step(*inputs) for one in trained))
 
-        trained = self.until_ours(
-            pair, ready=lambda _: self.states("backward") == ["ready"])
-        backward, = self.compiled_graphs("backward")
+        trained = self.until_ours(pair, ready=lambda _: self.states("backward") == ["ready"])
+        (backward,) = self.compiled_graphs("backward")
         kernels = backward.kernels["any batch"]
         before, pairs = kernels.calls, ((160, 12), (3, 7), (97, 2), (24, 24))
         for sizes in pairs:
@@ -215,23 +220,37 @@ class Handed(BackendCase):
             self.assert_same(ours.step(*inputs), eager.step(*inputs))
 
     def test_sizes_and_views_of_two_symbols(self):
-        self.train(Tokens(), [(torch.randn(*sizes, 12),) for sizes in (
-            (5, 8), (2, 3), (13, 7), (3, 31))])
+        self.train(
+            Tokens(), [(torch.randn(*sizes, 12),) for sizes in ((5, 8), (2, 3), (13, 7), (3, 31))]
+        )
         self.assertEqual(self.states(), ["ready", "ready"], self.reasons())
-        self.assertEqual([list(compiled_graph.kernels) for compiled_graph in self.compiled_graphs()],
-                         [["any batch"]] * 2)
-        self.assertEqual([kernels.calls for compiled_graph in self.compiled_graphs()
-                          for kernels in compiled_graph.kernels.values()], [3, 3])
+        self.assertEqual(
+            [list(compiled_graph.kernels) for compiled_graph in self.compiled_graphs()],
+            [["any batch"]] * 2,
+        )
+        self.assertEqual(
+            [
+                kernels.calls
+                for compiled_graph in self.compiled_graphs()
+                for kernels in compiled_graph.kernels.values()
+            ],
+            [3, 3],
+        )
         self.assertEqual(self.runs(), 2)
-        forward, = self.compiled_graphs("forward")
+        (forward,) = self.compiled_graphs("forward")
         outputs = forward.kernels["any batch"].source.outputs
         self.assertIn("_WeftSize([(1, [(", repr(outputs))
         self.assertIn("view", [one[0] for one in outputs])
 
     def test_a_backward_graph_of_the_product_alone_is_one_of_one_size(self):
         model = Loss()
-        self.train(model, [model.inputs(*sizes) for sizes in (
-            (5, 8), (8, 5), (2, 3), (13, 7), (3, 31), (1, 1), (1, 1))])
+        self.train(
+            model,
+            [
+                model.inputs(*sizes)
+                for sizes in ((5, 8), (8, 5), (2, 3), (13, 7), (3, 31), (1, 1), (1, 1))
+            ],
+        )
         self.assertEqual(self.states(), ["ready"] * 4, self.reasons())
         backward, of_one = self.compiled_graphs("backward")
         kernels = backward.kernels["any batch"]
@@ -245,15 +264,15 @@ class Handed(BackendCase):
 
     def test_a_sum_of_each_sequence_is_none_of_the_product(self):
         """The inputs tell the product, and what is computed goes by the length."""
+
         def graph(batch, length):
             with FakeTensorMode():
                 return traced(
                     lambda x: x.view(batch, length, 4).sum(1).square().sum(0),
-                    [torch.empty(batch * length, 4)]), {
-                        0: symbolic_graph.Look((batch * length, 4), (4, 1))}
+                    [torch.empty(batch * length, 4)],
+                ), {0: symbolic_graph.Look((batch * length, 4), (4, 1))}
 
-        graphs = {sizes: graph(*sizes)
-                  for sizes in (*symbolic_graph.SAMPLES[2], (5, 8))}
+        graphs = {sizes: graph(*sizes) for sizes in (*symbolic_graph.SAMPLES[2], (5, 8))}
         with self.assertRaisesRegex(symbolic_graph.Unsupported, "goes by a size"):
             symbolic_graph.source_for_any(graphs, (5, 8), [torch.rand(40, 4)], {})
 
@@ -272,24 +291,33 @@ class Joined(unittest.TestCase):
     def check(self, forward, make, sizes):
         model = nn.Module()
         model.forward = forward
-        exporter.check(types.SimpleNamespace(name="p.py", module=(
-            types.SimpleNamespace(WEFT_SIZES=sizes, get_inputs_at=make))),
-            model, make(*sizes))
+        exporter.check(
+            types.SimpleNamespace(
+                name="p.py", module=(types.SimpleNamespace(WEFT_SIZES=sizes, get_inputs_at=make))
+            ),
+            model,
+            make(*sizes),
+        )
 
     def test_a_dimension_may_join_both_sizes_or_be_a_multiple_of_one(self):
-        self.check(lambda x, y: x.view(*y.shape, 4) * y[..., None],
-                   lambda n, m: [torch.rand(n * m, 4), torch.rand(n, m)],
-                   [53, 67])
-        self.check(lambda x, y: x.view(-1, 8, 4) * y.view(-1, 8, 4),
-                   lambda n: [torch.rand(8 * n, 4), torch.rand(n, 32)], [53])
+        self.check(
+            lambda x, y: x.view(*y.shape, 4) * y[..., None],
+            lambda n, m: [torch.rand(n * m, 4), torch.rand(n, m)],
+            [53, 67],
+        )
+        self.check(
+            lambda x, y: x.view(-1, 8, 4) * y.view(-1, 8, 4),
+            lambda n: [torch.rand(8 * n, 4), torch.rand(n, 32)],
+            [53],
+        )
 
     def test_a_branch_on_a_joined_dimension_is_refused(self):
         with self.assertRaisesRegex(ProblemError, "cannot have kernels"):
             self.check(
-                lambda x, y: x * 2 if x.shape[0] > 5000 else
-                x.view(*y.shape, 4) * y[..., None],
+                lambda x, y: x * 2 if x.shape[0] > 5000 else x.view(*y.shape, 4) * y[..., None],
                 lambda n, m: [torch.rand(n * m, 4), torch.rand(n, m)],
-                [53, 67])
+                [53, 67],
+            )
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ import sysconfig
 import tempfile
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ASK = os.path.join(ROOT, "runtime", "machine", "ask_python.py")
 #: One that has a folder of packages for each user, as a virtual environment has not.
 PYTHON = os.path.join(sys.base_prefix, "bin", "python3")
@@ -28,9 +27,12 @@ class Roots(unittest.TestCase):
 
     def roots(self, *paths):
         done = subprocess.run(
-            [PYTHON, "-P", ASK], check=True, capture_output=True, text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths),
-                 "PYTHONUSERBASE": self.folder})
+            [PYTHON, "-P", ASK],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUSERBASE": self.folder},
+        )
         return json.loads(done.stdout)["roots"]
 
     def test_what_pythonpath_alone_names_is_none(self):

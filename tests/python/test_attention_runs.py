@@ -46,7 +46,9 @@ def get_init_inputs():
 """
 
 # A row of which every key is masked is nan in Model.
-NO_KEY = LOAD_BOTH + """
+NO_KEY = (
+    LOAD_BOTH
+    + """
 torch.manual_seed(3)
 model = old.Model(*old.get_init_inputs())
 torch.manual_seed(3)
@@ -70,13 +72,16 @@ ours(y).sum().backward()
 torch.testing.assert_close(x.grad, y.grad)
 print("equal")
 """
+)
 
 # The scores are a result, too.
-SHOWN = CAUSAL.replace("        y = torch.softmax(scores, dim=-1) @ v",
-                       "        w = torch.softmax(scores, dim=-1)\n"
-                       "        y = w @ v").replace(
+SHOWN = CAUSAL.replace(
+    "        y = torch.softmax(scores, dim=-1) @ v",
+    "        w = torch.softmax(scores, dim=-1)\n        y = w @ v",
+).replace(
     "return self.out(y.transpose(1, 2).contiguous().view(b, t, c))",
-    "return self.out(y.transpose(1, 2).contiguous().view(b, t, c)), w")
+    "return self.out(y.transpose(1, 2).contiguous().view(b, t, c)), w",
+)
 
 
 class AttentionRuns(WeftCase):
@@ -84,9 +89,21 @@ class AttentionRuns(WeftCase):
         """(run directory, problem file, its result.json)."""
         run = self.path(name)
         problem = self.write("attention.py", text)
-        done = self.weft("run", problem, "--out", run, "--variants", "1",
-                         "--no-compile-baseline", "--timing-ms", "200",
-                         "--final-timing-ms", "600", *flags, timeout=500)
+        done = self.weft(
+            "run",
+            problem,
+            "--out",
+            run,
+            "--variants",
+            "1",
+            "--no-compile-baseline",
+            "--timing-ms",
+            "200",
+            "--final-timing-ms",
+            "600",
+            *flags,
+            timeout=500,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
             return run, problem, json.load(file)
@@ -110,14 +127,24 @@ class AttentionRuns(WeftCase):
         self.assertRegex(report, "cut in 2 ways.*attention in one call [0-9]")
         self.assertEqual(result["stand_ins"], 1, report)
         self.assertIn("1 written-out attention in one call", result["summary"])
-        self.assertTrue(re.search(r"for the attention that ends at "
-                                  r"attention\.py:\d+", report), report)
+        self.assertTrue(
+            re.search(
+                r"for the attention that ends at "
+                r"attention\.py:\d+",
+                report,
+            ),
+            report,
+        )
         self.assertNotIn("aten.matmul.default", result["externs"])
         composed = os.path.join(run, "composed", "model_new.py")
         done = subprocess.run(
             [sys.executable, "-c", NO_KEY, problem, composed],
-            capture_output=True, text=True, check=False,
-            env=environment(XDG_CACHE_HOME=self.path("cache")), timeout=200)
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(XDG_CACHE_HOME=self.path("cache")),
+            timeout=200,
+        )
         self.assertEqual(done.stdout.strip(), "equal", done.stderr)
         self.assertEqual(self.weft("replay", run, "--check").returncode, 0)
 

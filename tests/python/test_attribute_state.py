@@ -40,7 +40,9 @@ def get_init_inputs():
 
 # The model in a file called old.py, ModelNew in a file called new.py, called
 # three times each.
-STEPS = LOAD_BOTH + """
+STEPS = (
+    LOAD_BOTH
+    + """
 torch.manual_seed(3)
 model = old.Model()
 torch.manual_seed(3)
@@ -52,6 +54,7 @@ with torch.no_grad():
         torch.testing.assert_close(ours.hidden, model.hidden)
 print("equal")
 """
+)
 
 
 class ChangedAttributesTest(unittest.TestCase):
@@ -59,31 +62,50 @@ class ChangedAttributesTest(unittest.TestCase):
         body = "\n".join(f"        {line}" for line in lines)
         return changed_attributes(
             f"class Model:\n    def __init__(self):\n        self.made = 0\n"
-            f"    def forward({arguments}):\n{body}\n").get("Model")
+            f"    def forward({arguments}):\n{body}\n"
+        ).get("Model")
 
     def test_what_is_bound_or_written_counts(self):
-        self.assertEqual(self.changed(
-            "self.a = x", "self.b += 1", "self.c[:, 0] = x", "self.d.copy_(x)",
-            "(self.e, [self.f]) = x", "torch.add(x, x, out=self.g)",
-            "self.h[0].add_(1)", "self.i.data.mul_(2)"), set("abcdefghi"))
+        self.assertEqual(
+            self.changed(
+                "self.a = x",
+                "self.b += 1",
+                "self.c[:, 0] = x",
+                "self.d.copy_(x)",
+                "(self.e, [self.f]) = x",
+                "torch.add(x, x, out=self.g)",
+                "self.h[0].add_(1)",
+                "self.i.data.mul_(2)",
+            ),
+            set("abcdefghi"),
+        )
 
     def test_what_is_only_read_does_not_count(self):
-        self.assertEqual(self.changed(
-            "y = self.a + self.b.sum()", "y.c = x", "self.d.e = x",
-            "self.__len__()", "return self.made"), set())
+        self.assertEqual(
+            self.changed(
+                "y = self.a + self.b.sum()",
+                "y.c = x",
+                "self.d.e = x",
+                "self.__len__()",
+                "return self.made",
+            ),
+            set(),
+        )
 
     def test_only_what_forward_may_come_to_counts(self):
-        self.assertEqual(changed_attributes(
-            "class Model:\n"
-            "    def __init__(self):\n        self.build()\n"
-            "    def build(self):\n        self.table = 1\n"
-            "    def step(self):\n        self.hidden = 2\n"
-            "    def forward(self, x):\n        self.step()\n"),
-            {"Model": {"hidden"}})
+        self.assertEqual(
+            changed_attributes(
+                "class Model:\n"
+                "    def __init__(self):\n        self.build()\n"
+                "    def build(self):\n        self.table = 1\n"
+                "    def step(self):\n        self.hidden = 2\n"
+                "    def forward(self, x):\n        self.step()\n"
+            ),
+            {"Model": {"hidden"}},
+        )
 
     def test_the_first_argument_may_have_any_name(self):
-        self.assertEqual(self.changed("me.a = x", "self.b = x",
-                                      arguments="me, x"), {"a"})
+        self.assertEqual(self.changed("me.a = x", "self.b = x", arguments="me, x"), {"a"})
 
 
 class RandomStateTest(unittest.TestCase):
@@ -160,13 +182,13 @@ class WriteBackTest(unittest.TestCase):
 class KeptStateTest(WeftCase):
     def run_of(self, text):
         problem = self.write("problem.py", text)
-        return problem, self.weft("run", problem, "--out", self.path("run"),
-                                  *QUICK)
+        return problem, self.weft("run", problem, "--out", self.path("run"), *QUICK)
 
     def assert_steps_are_equal(self, problem):
         new = self.path("run/composed/model_new.py")
-        done = subprocess.run([sys.executable, "-c", STEPS, problem, new],
-                              capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", STEPS, problem, new], capture_output=True, text=True, check=False
+        )
         self.assertEqual(done.stdout, "equal\n", done.stderr)
 
     def test_a_tensor_bound_anew_in_each_call_is_kept(self):
@@ -175,9 +197,12 @@ class KeptStateTest(WeftCase):
         self.assert_steps_are_equal(problem)
 
     def test_what_changes_its_shape_is_refused(self):
-        done = self.run_of(RECURRENT.replace(
-            "return torch.relu(self.read(self.hidden)) * 2",
-            "y = self.read(self.hidden)\n        self.hidden = x[:2]\n        return y"))[1]
+        done = self.run_of(
+            RECURRENT.replace(
+                "return torch.relu(self.read(self.hidden)) * 2",
+                "y = self.read(self.hidden)\n        self.hidden = x[:2]\n        return y",
+            )
+        )[1]
         self.assert_ends(done, 2, "binds hidden", "[4, 24]", "[2, 16]")
 
     def verdict_on(self, body, problem=RECURRENT):
@@ -186,15 +211,23 @@ class KeptStateTest(WeftCase):
         end = problem.index("\n\ndef get_inputs")
         text = problem[:start] + body + problem[end:]
         candidate = self.write("new.py", text.replace("Model(", "ModelNew(", 1))
-        done = self.weft("eval", self.write("old.py", problem), candidate,
-                         "--target", "cpu", "--no-timing", "--json")
+        done = self.weft(
+            "eval",
+            self.write("old.py", problem),
+            candidate,
+            "--target",
+            "cpu",
+            "--no-timing",
+            "--json",
+        )
         return done.returncode, json.loads(done.stdout)["verdict"]
 
     def test_a_candidate_that_keeps_it_alike_is_accepted(self):
         code, verdict = self.verdict_on(
             "        h = self.mix(torch.cat((x, self.hidden), 1)).tanh()\n"
             "        self.hidden = h\n"
-            "        return torch.relu(self.read(h)) * 2\n")
+            "        return torch.relu(self.read(h)) * 2\n"
+        )
         self.assertEqual(code, 0, verdict)
 
     def test_state_that_begins_with_zeros_is_not_left_zero(self):
@@ -202,13 +235,15 @@ class KeptStateTest(WeftCase):
             "        self.hidden = torch.tanh(torch.nn.functional.linear(\n"
             "            x, self.mix.weight[:, :16], self.mix.bias))\n"
             "        return torch.relu(self.read(self.hidden)) * 2\n",
-            RECURRENT.replace("torch.randn(4, 24)", "torch.zeros(4, 24)"))
+            RECURRENT.replace("torch.randn(4, 24)", "torch.zeros(4, 24)"),
+        )
         self.assertEqual(code, 1, verdict)
 
     def test_a_candidate_that_forgets_it_is_rejected(self):
         code, verdict = self.verdict_on(
             "        h = self.mix(torch.cat((x, self.hidden), 1)).tanh()\n"
-            "        return torch.relu(self.read(h)) * 2\n")
+            "        return torch.relu(self.read(h)) * 2\n"
+        )
         self.assertEqual(code, 1)
         self.assertIn("hidden", verdict["reason"])
 

@@ -29,8 +29,7 @@ class Bench:
 
     def back_to_back(self, process, party, numbers, reads=False):
         if reads:
-            return [2 * MS + calls * (self.takes[party] + self.reading[party])
-                    for calls in numbers]
+            return [2 * MS + calls * (self.takes[party] + self.reading[party]) for calls in numbers]
         self.asked.append((process, party, numbers))
         late = next(self.busy, 0)
         return [2 * MS + late + calls * self.takes[party] for calls in numbers]
@@ -42,15 +41,23 @@ class BackToBackTimes(unittest.TestCase):
         return back_to_back.measured(bench, sides, call_s, random.Random(1))
 
     def told(self, bench, **timing):
-        return self.measured(bench).lower({
-            "over_eager": speedup(2), "over_compile": None,
-            "over_compile_autotune": None, **timing})
+        return self.measured(bench).lower(
+            {
+                "over_eager": speedup(2),
+                "over_compile": None,
+                "over_compile_autotune": None,
+                **timing,
+            }
+        )
 
     def test_the_lower_speedup_of_both_ways_is_told(self):
-        takes = {"candidate": 4 * MS, "eager": 4.4 * MS, "compile": 3.6 * MS,
-                 "compile-autotune": 16 * MS}
-        told = self.told(Bench(takes), over_compile=speedup(1.2),
-                         over_compile_autotune=speedup(3))
+        takes = {
+            "candidate": 4 * MS,
+            "eager": 4.4 * MS,
+            "compile": 3.6 * MS,
+            "compile-autotune": 16 * MS,
+        }
+        told = self.told(Bench(takes), over_compile=speedup(1.2), over_compile_autotune=speedup(3))
         self.assertAlmostEqual(told["over_eager"]["ratio"], 1.1)
         self.assertAlmostEqual(told["over_compile"]["ratio"], 0.9)
         self.assertEqual(told["over_compile_autotune"], speedup(3))
@@ -70,14 +77,12 @@ class BackToBackTimes(unittest.TestCase):
         turns = bench.asked[2:]  # two say how many calls there are
         for party in bench.takes:
             own = [one for one in turns if one[1] == party]
-            self.assertEqual(own, [(party + "'s", party, (0, 20))]
-                             * back_to_back.TURNS)
+            self.assertEqual(own, [(party + "'s", party, (0, 20))] * back_to_back.TURNS)
         first = [party for _, party, _ in turns[::3]]
         self.assertGreater(len(set(first)), 1)  # in no fixed order
 
     def test_one_slow_turn_does_not_widen_the_interval(self):
-        bench = Bench({"candidate": MS, "eager": 1.5 * MS},
-                      busy=[0, 0, 0, 0, 50 * MS])
+        bench = Bench({"candidate": MS, "eager": 1.5 * MS}, busy=[0, 0, 0, 0, 50 * MS])
         over = self.told(bench)["over_eager"]
         for bound in over.values():
             self.assertAlmostEqual(bound, 1.5)
@@ -103,8 +108,9 @@ class BackToBackTimes(unittest.TestCase):
 
     def of_two_turns(self, takes):
         clock = iter(range(0, 1000, 2))
-        with mock.patch.object(back_to_back, "time", types.SimpleNamespace(
-                monotonic=lambda: next(clock))):
+        with mock.patch.object(
+            back_to_back, "time", types.SimpleNamespace(monotonic=lambda: next(clock))
+        ):
             return self.measured(Bench(takes))
 
     def test_a_candidate_that_fails_where_eager_goes_on_is_refused(self):
@@ -129,9 +135,9 @@ class UntimedWork(unittest.TestCase):
     def said(self, takes, reading, single_us=300.0, device="gpu"):
         bench = Bench(takes, reading=reading)
         row = back_to_back.measured(
-            bench, {party: party for party in takes}, 4 * MS, random.Random(1))
-        timing = {"candidate": {"p90_us": single_us},
-                  device: {"copy_gbps": 4000.0}}
+            bench, {party: party for party in takes}, 4 * MS, random.Random(1)
+        )
+        timing = {"candidate": {"p90_us": single_us}, device: {"copy_gbps": 4000.0}}
         return row.untimed_work(timing, self.OUTPUT_BYTES)
 
     def test_work_that_a_reader_starts_is_found(self):
@@ -148,14 +154,12 @@ class UntimedWork(unittest.TestCase):
 
     def test_a_copy_that_eager_hides_behind_its_launches_is_no_work(self):
         takes = {"candidate": 10e-6, "eager": 150e-6}
-        self.assertEqual(
-            self.said(takes, {"candidate": 9e-6, "eager": 0.0}), "")
+        self.assertEqual(self.said(takes, {"candidate": 9e-6, "eager": 0.0}), "")
 
     def test_nothing_is_said_of_a_host(self):
         takes = {"candidate": 187e-6, "eager": 177e-6}
         reading = {"candidate": 90e-6, "eager": 0.0}
-        self.assertEqual(
-            self.said(takes, reading, single_us=10, device="host"), "")
+        self.assertEqual(self.said(takes, reading, single_us=10, device="host"), "")
 
 
 class Failing(Bench):
@@ -173,9 +177,17 @@ class Failing(Bench):
 
 class RealRun(weft_case.WeftCase):
     def test_a_module_is_timed_both_ways(self):
-        done = self.weft("run", self.write("problem.py", weft_case.TINY),
-                         "--out", "run", "--no-compile-baseline",
-                         "--variants", "1", "--timing-ms", "50")
+        done = self.weft(
+            "run",
+            self.write("problem.py", weft_case.TINY),
+            "--out",
+            "run",
+            "--no-compile-baseline",
+            "--variants",
+            "1",
+            "--timing-ms",
+            "50",
+        )
         self.assert_ends(done, 0)
         with open(self.path("run/result.json"), encoding="utf-8") as file:
             row = json.load(file)["timing"]["back_to_back"]

@@ -104,23 +104,27 @@ class TakeOver(BackendCase):
 
     def test_no_kernels_of_a_search_without_inductor_is_asked_again(self):
         options = mock.Mock(cache=True, seeds="auto", target="cpu", budget_s=300)
-        for seeds, ours, again in (([], False, True), ([], True, False),
-                                   (["inductor"], False, False)):
+        for seeds, ours, again in (
+            ([], False, True),
+            ([], True, False),
+            (["inductor"], False, False),
+        ):
             about = {"has_kernels": ours, "seeds": seeds}
-            with (mock.patch.object(search.module_store, "find",
-                                    lambda key, about=about: ("path", about)),
-                  mock.patch.object(search, "key_of", lambda *_: "key"),
-                  mock.patch.object(search, "_has_inductor", lambda _: True)):
+            with (
+                mock.patch.object(
+                    search.module_store, "find", lambda key, about=about: ("path", about)
+                ),
+                mock.patch.object(search, "key_of", lambda *_: "key"),
+                mock.patch.object(search, "_has_inductor", lambda _: True),
+            ):
                 self.assertIs(search.known(None, options) is None, again)
 
     def seeds_of(self, has_compiler=True, **options):
         """The seed generators that the program is given."""
-        self.set_environment(CXX="true" if has_compiler else "/nowhere/g++",
-                             FAKE_WEFT="fails")
+        self.set_environment(CXX="true" if has_compiler else "/nowhere/g++", FAKE_WEFT="fails")
         torch._dynamo.reset()
         # A failure before this moment is an earlier program's.
-        with (mock.patch.object(search.search_ownership, "BEGUN_S", time.time()),
-              torch.no_grad()):
+        with mock.patch.object(search.search_ownership, "BEGUN_S", time.time()), torch.no_grad():
             self.compiled(Net(), target="cpu", **options)(torch.randn(4, 12))
         words = self.words()[-1].split()
         return words[words.index("--seeds") + 1]
@@ -131,15 +135,14 @@ class TakeOver(BackendCase):
             with mock.patch.object(search, "_cores", return_value=cores):
                 self.assertIs("inductor" in self.seeds_of(budget_s=60), has_it)
         self.assertEqual(self.seeds_of(has_compiler=False), "library,compiler")
-        self.assertEqual(self.seeds_of(seeds="compiler", budget_s=20),
-                         "compiler")
+        self.assertEqual(self.seeds_of(seeds="compiler", budget_s=20), "compiler")
 
     def test_inductor_s_code_on_a_gpu_needs_triton(self):
         for found, has_it in ((None, False), ("triton", True)):
-            with mock.patch.object(torch.cuda, "is_available",
-                                   return_value=True), \
-                    mock.patch.object(search.importlib.util, "find_spec",
-                                      return_value=found):
+            with (
+                mock.patch.object(torch.cuda, "is_available", return_value=True),
+                mock.patch.object(search.importlib.util, "find_spec", return_value=found),
+            ):
                 for target in ("auto", "cuda", "triton", "gpu"):
                     self.assertEqual(search._has_inductor(target), has_it)
                 self.assertTrue(search._has_inductor("cpu"))
@@ -200,9 +203,7 @@ class TakeOver(BackendCase):
                 self.assert_same(compiled(x), net(x))
         dynamic = self.compiled_graphs()[-1]
         self.assertEqual(list(dynamic.kernels), ["any batch", (5,), (6,)])
-        self.assertEqual(self.states(),
-                         ["ready", "framework", "ready", "ready"],
-                         self.reasons())
+        self.assertEqual(self.states(), ["ready", "framework", "ready", "ready"], self.reasons())
         self.assertIn("weft: not for any batch", self.reasons())
         self.assertIn("shapes_max", str(weft.explain()))
 
@@ -323,8 +324,10 @@ class Failures(BackendCase):
         x, place = torch.randn(3, 4), torch.tensor(1)
         with self.assertLogs("weft", "WARNING"):
             self.assert_same(self.compiled(kept)(x, place), kept(x, place))
-        self.assertRegex(str(weft.explain()), "a graph of 2 operators is the "
-                         "framework's: DataDependentOutputException: ")
+        self.assertRegex(
+            str(weft.explain()),
+            "a graph of 2 operators is the framework's: DataDependentOutputException: ",
+        )
 
     def test_an_unknown_option_is_named(self):
         with self.assertRaisesRegex(Exception, "no option 'budget'"):
@@ -334,17 +337,30 @@ class Failures(BackendCase):
 
     def test_a_value_that_an_option_does_not_take_is_refused(self):
         flag, count, number, seeds = (
-            "True or False", "a whole number from", "a number from",
-            "'auto', or some of library,compiler,inductor,llm")
+            "True or False",
+            "a whole number from",
+            "a number from",
+            "'auto', or some of library,compiler,inductor,llm",
+        )
         for name, wrong, takes in (
-                ("cache", "no", flag), ("wait", "yes", flag), ("wait", 1, flag),
-                ("variants", 1.5, count), ("variants", True, count),
-                ("shapes_max", 2.5, count), ("shapes_max", 0, count),
-                ("replay_mb", 1.5, count), ("replay_mb", False, count),
-                ("budget_s", True, number), ("budget_s", "60", number),
-                ("budget_s", float("nan"), number), ("trial_s", False, number),
-                ("seeds", "nonsense", seeds), ("seeds", "", seeds),
-                ("seeds", "compiler,auto", seeds), ("seeds", None, seeds)):
+            ("cache", "no", flag),
+            ("wait", "yes", flag),
+            ("wait", 1, flag),
+            ("variants", 1.5, count),
+            ("variants", True, count),
+            ("shapes_max", 2.5, count),
+            ("shapes_max", 0, count),
+            ("replay_mb", 1.5, count),
+            ("replay_mb", False, count),
+            ("budget_s", True, number),
+            ("budget_s", "60", number),
+            ("budget_s", float("nan"), number),
+            ("trial_s", False, number),
+            ("seeds", "nonsense", seeds),
+            ("seeds", "", seeds),
+            ("seeds", "compiler,auto", seeds),
+            ("seeds", None, seeds),
+        ):
             said = f"option {name} is {wrong!r}: it is {takes}"
             with self.subTest(name, wrong=wrong):
                 with self.assertRaisesRegex(ValueError, re.escape(said)):
@@ -355,8 +371,7 @@ class Failures(BackendCase):
             self.assertEqual(options_from({"seeds": right}).seeds, right)
 
     def test_the_program_s_roster_has_the_same_seeds(self):
-        with open(os.path.join(ROOT, "actors", "roster.cpp"),
-                  encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "actors", "roster.cpp"), encoding="utf-8") as file:
             known = re.findall(r'address::seeds\("(\w+)"\)', file.read())
         self.assertEqual(set(known), set(SEEDS))
 

@@ -41,19 +41,18 @@ class AsEager(BackendCase):
         self.call()
         self.both(lambda net: net.scale.mul_(3))
         self.call()
-        self.both(lambda net: setattr(
-            net, "scale", nn.Parameter(torch.arange(12.0))))
+        self.both(lambda net: setattr(net, "scale", nn.Parameter(torch.arange(12.0))))
         self.call()
-        self.both(lambda net: net.load_state_dict(Net().state_dict())
-                  if torch.manual_seed(7) else None)
+        self.both(
+            lambda net: net.load_state_dict(Net().state_dict()) if torch.manual_seed(7) else None
+        )
         self.call()
         self.assert_used()
 
     @torch.no_grad()
     def test_state_dict_and_deepcopy(self):
         self.call()
-        self.assertEqual(list(self.twin.state_dict()),
-                         list(self.net.state_dict()))
+        self.assertEqual(list(self.twin.state_dict()), list(self.net.state_dict()))
         twin = copy.deepcopy(self.mine)
         self.assert_same(twin(self.x), self.net(self.x))
         self.net.scale.zero_()  # not the copy's
@@ -99,8 +98,9 @@ class AsEager(BackendCase):
 
     @torch.no_grad()
     def test_a_module_compiled_in_place_is_pickled_as_itself(self):
-        self.twin.compile(backend=weft.backend.compile,
-                          options={"wait": True, "budget_s": BUDGET_S})
+        self.twin.compile(
+            backend=weft.backend.compile, options={"wait": True, "budget_s": BUDGET_S}
+        )
         self.mine = self.twin
         self.call()
         self.assert_used()
@@ -109,8 +109,11 @@ class AsEager(BackendCase):
 
     def test_hooks_of_gradients_are_called(self):
         self.both(lambda net: net.scale.register_hook(lambda grad: grad * 3))
-        self.both(lambda net: net.linear.register_full_backward_hook(
-            lambda module, given, out: (given[0] * 2,)))
+        self.both(
+            lambda net: net.linear.register_full_backward_hook(
+                lambda module, given, out: (given[0] * 2,)
+            )
+        )
         for _ in range(3):
             for run, net in ((self.net, self.net), (self.mine, self.twin)):
                 net.zero_grad()
@@ -122,10 +125,10 @@ class AsEager(BackendCase):
     @torch.no_grad()
     def test_hooks_are_called(self):
         """Those that are there when it is compiled, as with any backend."""
-        self.both(lambda net: net.linear.register_forward_hook(
-            lambda module, args, result: result + 1))
-        self.both(lambda net: net.register_forward_pre_hook(
-            lambda module, args: (args[0] * 2,)))
+        self.both(
+            lambda net: net.linear.register_forward_hook(lambda module, args, result: result + 1)
+        )
+        self.both(lambda net: net.register_forward_pre_hook(lambda module, args: (args[0] * 2,)))
         self.call()
         self.assert_used()
 
@@ -157,8 +160,9 @@ class AsEager(BackendCase):
         self.mine = self.compiled(self.twin, wait=False)
         self.assertEqual(self.call_in_threads(), [])
         self.assert_used()
-        calls = sum(kernels.calls for graph in self.compiled_graphs()
-                    for kernels in graph.kernels.values())
+        calls = sum(
+            kernels.calls for graph in self.compiled_graphs() for kernels in graph.kernels.values()
+        )
         self.assertGreater(calls, 0)  # how many, a busy machine decides
         # Dynamo may have made the graph for each of them.
         self.assertEqual(self.runs(), 1)
@@ -180,8 +184,7 @@ class AsEager(BackendCase):
         (graph,) = self.compiled_graphs()
         (kernels,) = graph.kernels.values()
         given, computed = [], kernels.composed
-        kernels.composed = lambda arguments: (
-            given.append(list(arguments)) or computed(arguments))
+        kernels.composed = lambda arguments: given.append(list(arguments)) or computed(arguments)
         expected = self.mine(self.x)
         kernels.settle("framework", "the first reason")
         (arguments,) = given
@@ -192,9 +195,9 @@ class AsEager(BackendCase):
     def call_in_threads(self):
         """The failures of four threads, which call from now until some calls after
         kernels are tried or given up."""
+
         def is_over():
-            return any(state in ("ready", "framework")
-                       for state in self.states())
+            return any(state in ("ready", "framework") for state in self.states())
 
         def work(seed):
             x = torch.randn(4, 12, generator=torch.Generator().manual_seed(seed))
@@ -241,8 +244,14 @@ class Gradients(BackendCase):
     def net(self):
         torch.manual_seed(3)
         return nn.Sequential(
-            nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.GELU(), nn.Dropout(0.2),
-            nn.Flatten(), nn.Linear(64, 5), nn.LayerNorm(5))
+            nn.Conv2d(2, 4, 3),
+            nn.BatchNorm2d(4),
+            nn.GELU(),
+            nn.Dropout(0.2),
+            nn.Flatten(),
+            nn.Linear(64, 5),
+            nn.LayerNorm(5),
+        )
 
     def test_an_optimiser_follows_eager(self):
         def losses(make):
@@ -263,8 +272,7 @@ class Gradients(BackendCase):
         expected, eager = losses(lambda net: net)
         got, mine = losses(self.compiled)
         self.assert_same(got, expected)
-        self.assert_same(dict(mine.named_buffers()),
-                         dict(eager.named_buffers()))
+        self.assert_same(dict(mine.named_buffers()), dict(eager.named_buffers()))
         self.assertEqual(self.states("forward"), ["ready"], self.reasons())
         self.assertEqual(self.states("backward"), ["ready"], self.reasons())
 

@@ -28,13 +28,13 @@ class Chain(nn.Module):
 class Runs(RealSearches):
     def calls(self):
         """That kernels computed."""
-        return sum(kernels.calls for graph in self.compiled_graphs()
-                   for kernels in graph.kernels.values())
+        return sum(
+            kernels.calls for graph in self.compiled_graphs() for kernels in graph.kernels.values()
+        )
 
     def test_a_step_of_training_and_another_process_s_finds(self):
         net, x = Chain(), torch.randn(1536, 256)
-        self.until_ours(lambda: self.step(
-            net, x, variants=1, seeds="compiler"))
+        self.until_ours(lambda: self.step(net, x, variants=1, seeds="compiler"))
         self.assertGreaterEqual(self.calls(), 2)
         states = sorted(self.states())
         # What was found is there at once, whatever the program does.
@@ -45,8 +45,7 @@ class Runs(RealSearches):
         self.assertEqual(sorted(self.states()), states)
         self.assertGreaterEqual(self.calls(), 2)
         self.judged()
-        self.assertIn("there is no full verdict: WEFT_BIN names /nowhere/weft",
-                      str(weft.explain()))
+        self.assertIn("there is no full verdict: WEFT_BIN names /nowhere/weft", str(weft.explain()))
         # With the program it is judged, too, whatever the weights are by then.
         net = Chain()
         self.before |= {id(one) for one in self.compiled_graphs()}
@@ -55,18 +54,33 @@ class Runs(RealSearches):
         torch._dynamo.reset()
         self.step(net, x, seeds="compiler")
         self.judged()
-        composed = [kernels for graph in self.compiled_graphs()
-                    for kernels in graph.kernels.values() if kernels.composed]
+        composed = [
+            kernels
+            for graph in self.compiled_graphs()
+            for kernels in graph.kernels.values()
+            if kernels.composed
+        ]
         # A search that a slow machine cut short is made anew: fully judged by itself.
-        self.assertEqual([rechecks.told(one.composed) for one in composed
-                          if not one.from_store and rechecks.told(one.composed)],
-                         [])
+        self.assertEqual(
+            [
+                rechecks.told(one.composed)
+                for one in composed
+                if not one.from_store and rechecks.told(one.composed)
+            ],
+            [],
+        )
         told = [rechecks.told(one.composed) for one in composed if one.from_store]
         # A busy machine may give no verdict; a backward pass whose gradients
         # cancel, one against it (docs/reference/python.md).
         self.assertIn(background_verification.RIGHT, told, self.reasons())
-        self.assertEqual([one for one in told if one != background_verification.RIGHT
-                          and "timed_out" not in one], [])
+        self.assertEqual(
+            [
+                one
+                for one in told
+                if one != background_verification.RIGHT and "timed_out" not in one
+            ],
+            [],
+        )
 
     def step(self, net, x, **options):
         compiled = self.compiled(net, **options)
@@ -94,10 +108,8 @@ class Runs(RealSearches):
 
         self.until_ours(work)
         runs = os.path.join(self.folder, "cache", "runs")
-        events = weft_case.events_of(os.path.join(
-            runs, sorted(os.listdir(runs))[-1], "run"))
-        built = [event["body"] for event in events
-                 if event["type"] == "BuildRequest"]
+        events = weft_case.events_of(os.path.join(runs, sorted(os.listdir(runs))[-1], "run"))
+        built = [event["body"] for event in events if event["type"] == "BuildRequest"]
         self.assertIn("inductor-graph", [one["target"] for one in built])
 
 

@@ -104,8 +104,7 @@ class Verdicts(RecheckCase):
 
     def test_a_verdict_holds_for_what_it_was_made_with(self):
         self.start_twice()
-        with open(os.path.join(self.entry(), "model_new.py"), "a",
-                  encoding="utf-8") as file:
+        with open(os.path.join(self.entry(), "model_new.py"), "a", encoding="utf-8") as file:
             file.write("# another module\n")
         for _ in range(2):
             self.start_twice()
@@ -117,13 +116,15 @@ class Verdicts(RecheckCase):
     def test_what_it_was_made_with(self):
         facts = background_verification.facts_of(None)
         self.assertEqual(facts, background_verification.facts_of(None))
-        for patch in (mock.patch.object(torch, "__version__", "0"),
-                      mock.patch.object(weft, "__version__", "0"),
-                      mock.patch.object(background_verification.search, "processor", str),
-                      mock.patch.object(background_verification.search, "devices", repr),
-                      mock.patch.object(background_verification, "_triton_version", lambda: "0"),
-                      mock.patch.dict(os.environ, CXX="true"),
-                      mock.patch.dict(os.environ, WEFT_BIN=sys.executable)):
+        for patch in (
+            mock.patch.object(torch, "__version__", "0"),
+            mock.patch.object(weft, "__version__", "0"),
+            mock.patch.object(background_verification.search, "processor", str),
+            mock.patch.object(background_verification.search, "devices", repr),
+            mock.patch.object(background_verification, "_triton_version", lambda: "0"),
+            mock.patch.dict(os.environ, CXX="true"),
+            mock.patch.dict(os.environ, WEFT_BIN=sys.executable),
+        ):
             with patch:
                 self.assertNotEqual(facts, background_verification.facts_of(None))
 
@@ -132,8 +133,7 @@ class Verdicts(RecheckCase):
         compiled = self.start_twice()
         self.assertEqual(self.states(), ["framework"])
         self.assertEqual(len(self.evals()), 1)
-        self.assertIn("withdrawn by a full verdict: wrong: by a third",
-                      str(weft.explain()))
+        self.assertIn("withdrawn by a full verdict: wrong: by a third", str(weft.explain()))
         self.assertEqual(module_store.entries(), [])
         with torch.no_grad():
             self.assert_same(compiled(self.x), self.net(self.x))
@@ -222,8 +222,7 @@ class Verdicts(RecheckCase):
         self.assertIn("crashed: by a third", self.reasons()[0])
 
     def test_without_a_verdict_kernels_stay_and_another_process_asks(self):
-        for how, why in (("fails", "the judge fell over"),
-                         ("timed_out", "timed_out: by a third")):
+        for how, why in (("fails", "the judge fell over"), ("timed_out", "timed_out: by a third")):
             self.set_environment(FAKE_WEFT_EVAL=how)
             weft.cache.clear()
             asked = len(self.evals())
@@ -253,26 +252,34 @@ class Verdicts(RecheckCase):
         self.start(x=rows())
         self.start(x=rows())
         self.judged()
-        self.assertEqual([line.partition(" ")[2] for line in self.evals()], [
-            f"return get_inputs_at({batch})"
-            for batch in ("4", "1", "13", "(4 // 12 + 1) * 24")])
+        self.assertEqual(
+            [line.partition(" ")[2] for line in self.evals()],
+            [f"return get_inputs_at({batch})" for batch in ("4", "1", "13", "(4 // 12 + 1) * 24")],
+        )
 
 
 class OtherWeights(unittest.TestCase):
-    PROBLEM = ("class Model(nn.Module):\n"
-               "    def __init__(self):\n"
-               "        super().__init__()\n"
-               "        self.weight = drawn(2.0)\n\n"
-               "    def forward(self, x):\n"
-               "        return x\n")
+    PROBLEM = (
+        "class Model(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.weight = drawn(2.0)\n\n"
+        "    def forward(self, x):\n"
+        "        return x\n"
+    )
 
     def test_a_module_is_constructed_as_the_problem_s_model_is(self):
-        found = self.PROBLEM.replace("Model", "ModelNew").replace(
-            "2.0", "1.0,\n            3").replace("return x", "return 0 + x")
+        found = (
+            self.PROBLEM.replace("Model", "ModelNew")
+            .replace("2.0", "1.0,\n            3")
+            .replace("return x", "return 0 + x")
+        )
         self.assertEqual(
             background_verification.constructed_as(found, self.PROBLEM),
             self.PROBLEM.replace("class Model", "class ModelNew").replace(
-                "return x", "return 0 + x"))
+                "return x", "return 0 + x"
+            ),
+        )
 
     def test_one_without_a_constructor_stays(self):
         found = "class ModelNew(Model):\n    pass\n"
@@ -292,11 +299,11 @@ class Limits(RecheckCase):
         with self.claim(self.entry()):
             self.start()
             self.assertEqual(self.states(), ["ready"], self.reasons())
-            with open(os.path.join(self.entry(), "model_new.py"),
-                      encoding="utf-8") as file:
+            with open(os.path.join(self.entry(), "model_new.py"), encoding="utf-8") as file:
                 digest = composed_module.digest_of(file.read())
-            module_store.remember_verdict(self.entry(), digest,
-                                          background_verification.facts_of(None), accepted=True)
+            module_store.remember_verdict(
+                self.entry(), digest, background_verification.facts_of(None), accepted=True
+            )
         self.judged()
         self.assertEqual(self.evals(), [])
         self.assertIn(background_verification.RIGHT_BEFORE, str(weft.explain()))
@@ -351,13 +358,16 @@ class RealJudge(RecheckCase):
 
     def test_right_kernels_in_a_process_of_its_own(self):
         self.start()
-        paths = [os.path.dirname(os.path.dirname(weft.__file__)),
-                 os.path.dirname(FAKE)]
+        paths = [os.path.dirname(os.path.dirname(weft.__file__)), os.path.dirname(FAKE)]
         for told in (background_verification.RIGHT, background_verification.RIGHT_BEFORE):
             done = subprocess.run(
-                [sys.executable, "-c", SCRIPT], capture_output=True, text=True,
-                check=False, timeout=WAIT_S,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+                [sys.executable, "-c", SCRIPT],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=WAIT_S,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            )
             self.assertIn(told + "\n", done.stdout, done.stderr)
             self.assertIn(": ready,", done.stdout)
 
@@ -367,8 +377,7 @@ class RealJudge(RecheckCase):
         with self.assertLogs("weft", "WARNING"):
             compiled = self.start_twice()
         self.assertEqual(self.states(), ["framework"])
-        self.assertRegex(str(weft.explain()),
-                         "withdrawn by a full verdict: wrong: ")
+        self.assertRegex(str(weft.explain()), "withdrawn by a full verdict: wrong: ")
         self.assertEqual(module_store.entries(), [])
         large = self.x * 1000
         with torch.no_grad():

@@ -27,79 +27,105 @@ class InputTest(WeftCase):
         return ["run", file, "--out", self.path("run"), *QUICK]
 
     def test_a_missing_file(self):
-        self.assert_refused(self.run_words(self.path("none.py")), 2,
-                            "there is no file", "none.py")
+        self.assert_refused(self.run_words(self.path("none.py")), 2, "there is no file", "none.py")
 
     def test_a_folder(self):
-        self.assert_refused(self.run_words(self.folder), 2,
-                            "is a folder, not a file")
+        self.assert_refused(self.run_words(self.folder), 2, "is a folder, not a file")
 
     def test_a_name_that_is_not_utf_8(self):
         file = os.path.join(os.fsencode(self.folder), b"odd\xff.py")
         os.rename(self.write("problem.py", problem_with()), file)
-        self.assert_refused(self.run_words(os.fsdecode(file)), 2,
-                            "odd\ufffd.py", "is not UTF-8: rename it")
-        done = self.weft("run", self.write("problem.py", problem_with()),
-                         "--out", os.fsdecode(os.fsencode(self.path("o")) +
-                                              b"\xff"))
+        self.assert_refused(
+            self.run_words(os.fsdecode(file)), 2, "odd\ufffd.py", "is not UTF-8: rename it"
+        )
+        done = self.weft(
+            "run",
+            self.write("problem.py", problem_with()),
+            "--out",
+            os.fsdecode(os.fsencode(self.path("o")) + b"\xff"),
+        )
         self.assert_ends(done, 2, "o\ufffd is not UTF-8: choose another")
 
     @unittest.skipIf(os.geteuid() == 0, "root may read every file")
     def test_a_file_that_may_not_be_read(self):
         file = self.write("secret.py", problem_with())
         os.chmod(file, 0)
-        self.assert_refused(self.run_words(file), 2, "cannot read",
-                            "Permission denied")
+        self.assert_refused(self.run_words(file), 2, "cannot read", "Permission denied")
 
     def test_a_flag_by_its_earlier_name_works_and_a_line_says_today_s(self):
         done = self.weft("simulate", "--seeds", "3")
         self.assert_ends(done, 0, "--seeds is called --random-seeds now")
         self.assertIn("1 runs", done.stdout)
         self.assert_refused(
-            ["run", self.path("none.py"), "--out", self.path("run"), "--seed=4",
-             "--accept", "near-eager"], 2,
+            [
+                "run",
+                self.path("none.py"),
+                "--out",
+                self.path("run"),
+                "--seed=4",
+                "--accept",
+                "near-eager",
+            ],
+            2,
             "--seed is called --random-seed now",
             "--accept near-eager is called --accept kernelbench now",
-            "there is no file")
+            "there is no file",
+        )
 
     def test_an_unknown_flag(self):
-        self.assert_refused(["run", "x.py", "--no-such-flag"], 2,
-                            "--no-such-flag")
+        self.assert_refused(["run", "x.py", "--no-such-flag"], 2, "--no-such-flag")
 
     def test_a_flag_given_twice(self):
-        self.assert_refused(["run", "x.py", "--random-seed", "1", "--random-seed", "2"], 2,
-                            "--random-seed is given twice: give it once")
+        self.assert_refused(
+            ["run", "x.py", "--random-seed", "1", "--random-seed", "2"],
+            2,
+            "--random-seed is given twice: give it once",
+        )
 
     def test_no_verb(self):
         self.assert_refused([], 2, "Begin with")
         self.assert_refused(["-v"], 2, "subcommand")
 
     def test_a_verb_that_there_is_none_of(self):
-        self.assert_refused(["rnu", "x.py", "--random-seed", "1"], 2, "weft: there is "
-                            "no verb 'rnu': 'weft --help' lists those there are")
+        self.assert_refused(
+            ["rnu", "x.py", "--random-seed", "1"],
+            2,
+            "weft: there is no verb 'rnu': 'weft --help' lists those there are",
+        )
 
     def test_a_folder_that_is_gone(self):
         script = 'mkdir "$1" && cd "$1" && rmdir "$1" && exec "$2" run "$3"'
         done = subprocess.run(
-            ["sh", "-c", script, "sh", self.path("gone"), WEFT,
-             self.write("problem.py", problem_with())],
-            capture_output=True, text=True, env=environment())
+            [
+                "sh",
+                "-c",
+                script,
+                "sh",
+                self.path("gone"),
+                WEFT,
+                self.write("problem.py", problem_with()),
+            ],
+            capture_output=True,
+            text=True,
+            env=environment(),
+        )
         self.assert_ends(done, 2, "the folder that weft was started in is gone")
 
     def test_an_unknown_source_of_seeds(self):
-        self.assert_refused(["run", "x.py", "--seeds", "oracle-of-delphi"], 2,
-                            "oracle-of-delphi", "compiler")
+        self.assert_refused(
+            ["run", "x.py", "--seeds", "oracle-of-delphi"], 2, "oracle-of-delphi", "compiler"
+        )
 
     def test_an_unknown_target(self):
-        self.assert_refused(["run", "x.py", "--target", "abacus"], 2,
-                            "abacus", CPU_NAMES)
+        self.assert_refused(["run", "x.py", "--target", "abacus"], 2, "abacus", CPU_NAMES)
 
     @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU")
     def test_a_target_that_needs_a_gpu_where_there_is_none(self):
         file = self.write("model.py", problem_with())
         for target in ("cuda", "gpu"):
-            self.assert_refused([*self.run_words(file), "--target", target], 3,
-                                "no CUDA device", "--target triton")
+            self.assert_refused(
+                [*self.run_words(file), "--target", target], 3, "no CUDA device", "--target triton"
+            )
 
     def test_seeds_of_a_simulation_that_are_no_range(self):
         self.assert_refused(["simulate", "--random-seeds", "9..1"], 2, "A..B")
@@ -121,62 +147,65 @@ class ProblemTest(WeftCase):
 
     def assert_rejected(self, text, *said, code=2, flags=(), **changes):
         file = self.write("problem.py", text)
-        done = self.weft("run", file, "--out", self.path("run"), *QUICK,
-                         *flags, **changes)
+        done = self.weft("run", file, "--out", self.path("run"), *QUICK, *flags, **changes)
         self.assert_ends(done, code, *said)
         self.assertNotIn("Traceback", done.stderr)
         self.assert_replays(self.path("run"))
         shown = self.weft("show", self.path("run"))
-        self.assertIn(done.stderr.splitlines()[0][len("weft: "):][:60],
-                      shown.stdout)
+        self.assertIn(done.stderr.splitlines()[0][len("weft: ") :][:60], shown.stdout)
 
     def test_a_syntax_error(self):
-        self.assert_rejected("import torch\n\ndef broken(:\n    pass\n",
-                             "problem.py", "line 3")
+        self.assert_rejected("import torch\n\ndef broken(:\n    pass\n", "problem.py", "line 3")
 
     def test_no_model(self):
         self.assert_rejected("import torch\n", "Model")
 
     def test_a_constructor_that_raises(self):
         self.assert_rejected(
-            problem_with(init="raise ValueError('no such width')"),
-            "no such width", "problem.py:7")
+            problem_with(init="raise ValueError('no such width')"), "no such width", "problem.py:7"
+        )
 
     def test_a_forward_that_raises(self):
         self.assert_rejected(
             problem_with(forward="raise RuntimeError('out of sorts')"),
-            "out of sorts", "problem.py:10")
+            "out of sorts",
+            "problem.py:10",
+        )
 
     def test_a_forward_that_returns_nothing(self):
         self.assert_rejected(
-            problem_with(forward="torch.relu(x)"),
-            "returns None, and no tensor", "problem.py:9")
+            problem_with(forward="torch.relu(x)"), "returns None, and no tensor", "problem.py:9"
+        )
 
     def test_a_forward_that_never_returns(self):
         self.assert_rejected(
             problem_with(forward="while True: pass"),
-            "did not return within", "--capture-seconds",
-            flags=("--capture-seconds", "15"))
+            "did not return within",
+            "--capture-seconds",
+            flags=("--capture-seconds", "15"),
+        )
 
     def test_inputs_that_do_not_fit(self):
-        self.assert_rejected(
-            problem_with(inputs="[torch.rand(2), torch.rand(2)]"), "forward")
+        self.assert_rejected(problem_with(inputs="[torch.rand(2), torch.rand(2)]"), "forward")
 
     def test_control_flow_that_depends_on_data(self):
         self.assert_rejected(
-            problem_with(forward="return x if x.sum() > 0 else -x"),
-            "problem.py:10")
+            problem_with(forward="return x if x.sum() > 0 else -x"), "problem.py:10"
+        )
 
     def test_a_dtype_that_is_not_supported(self):
         self.assert_rejected(
-            problem_with(forward="return x * 2",
-                         inputs="[torch.rand(4, dtype=torch.complex64)]"),
-            "problem.py: its argument x is complex64")
+            problem_with(forward="return x * 2", inputs="[torch.rand(4, dtype=torch.complex64)]"),
+            "problem.py: its argument x is complex64",
+        )
 
     def test_a_model_too_large_for_the_memory(self):
         self.assert_rejected(
             problem_with(init="self.w = nn.Parameter(torch.ones(1 << 30))"),
-            "memory", "--memory-gib", flags=("--memory-gib", "1.5"))
+            "memory",
+            "--memory-gib",
+            flags=("--memory-gib", "1.5"),
+        )
 
 
 class MachineTest(WeftCase):
@@ -184,8 +213,9 @@ class MachineTest(WeftCase):
 
     def run_on(self, preexec_fn=None, flags=(), **changes):
         file = self.write("problem.py", problem_with())
-        return self.weft("run", file, "--out", self.path("run"), *QUICK,
-                         *flags, preexec_fn=preexec_fn, **changes)
+        return self.weft(
+            "run", file, "--out", self.path("run"), *QUICK, *flags, preexec_fn=preexec_fn, **changes
+        )
 
     def test_no_compiler(self):
         done = self.run_on(CXX="/nonexistent/g++")
@@ -199,8 +229,7 @@ class MachineTest(WeftCase):
     def test_a_torch_that_is_too_old(self):
         info = os.path.join(self.folder, "old", "torch-2.1.0.dist-info")
         os.makedirs(info)
-        with open(os.path.join(info, "METADATA"), "w",
-                  encoding="utf-8") as file:
+        with open(os.path.join(info, "METADATA"), "w", encoding="utf-8") as file:
             file.write("Metadata-Version: 2.1\nName: torch\nVersion: 2.1.0\n")
         done = self.run_on(PYTHONPATH=self.path("old"))
         self.assert_ends(done, 3, "PyTorch 2.1.0", "or newer")
@@ -218,14 +247,19 @@ class MachineTest(WeftCase):
         shutil.copy(WEFT, alone)
         done = subprocess.run(
             [alone, "run", self.write("problem.py", problem_with())],
-            capture_output=True, text=True, check=False, cwd=self.folder,
-            env=environment(WEFT_HOME=None))
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.folder,
+            env=environment(WEFT_HOME=None),
+        )
         self.assert_ends(done, 3, "WEFT_HOME")
 
     def test_a_limit_of_file_size(self):
         def limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+
         done = self.run_on(preexec_fn=limit)
         self.assert_ends(done, 3, "limit of file size is 64 KiB", "ulimit -f")
 
@@ -235,13 +269,14 @@ class MachineTest(WeftCase):
         os.mkdir(disk)
         mounted = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk],
-            capture_output=True, check=False)
+            capture_output=True,
+            check=False,
+        )
         if mounted.returncode != 0:
             self.skipTest("no tmpfs may be mounted here")
         self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
         file = self.write("problem.py", problem_with())
-        done = self.weft("run", file, "--out", os.path.join(disk, "run"),
-                         *QUICK)
+        done = self.weft("run", file, "--out", os.path.join(disk, "run"), *QUICK)
         self.assertIn(done.returncode, (1, 3), done.stdout + done.stderr)
         self.assertRegex(done.stderr, "disk|space|full")
 
@@ -257,10 +292,12 @@ class JournalTest(WeftCase):
         problem = os.path.join(cls.original, "problem.py")
         with open(problem, "w", encoding="utf-8") as file:
             file.write("import torch\n")
-        done = subprocess.run([WEFT, "run", problem, "--out",
-                               os.path.join(cls.original, "run")],
-                              capture_output=True, check=False,
-                              env=environment())
+        done = subprocess.run(
+            [WEFT, "run", problem, "--out", os.path.join(cls.original, "run")],
+            capture_output=True,
+            check=False,
+            env=environment(),
+        )
         assert done.returncode == 2, done
 
     @classmethod
@@ -281,15 +318,15 @@ class JournalTest(WeftCase):
     def test_a_folder_that_is_no_run(self):
         for verb in ("resume", "replay", "show"):
             with self.subTest(verb):
-                self.assert_ends(self.weft(verb, ROOT), 2,
-                                 "is no run directory", "journal.db")
+                self.assert_ends(self.weft(verb, ROOT), 2, "is no run directory", "journal.db")
 
     def test_a_journal_from_a_newer_version(self):
         self.change("UPDATE meta SET value = '999' WHERE key = 'format'")
         for verb in ("resume", "replay", "show"):
             with self.subTest(verb):
-                self.assert_ends(self.weft(verb, self.run_folder), 2,
-                                 "journal format 999", "update weft")
+                self.assert_ends(
+                    self.weft(verb, self.run_folder), 2, "journal format 999", "update weft"
+                )
 
     def test_a_message_from_a_newer_version(self):
         self.change("UPDATE event SET type = 'FutureMessage' WHERE seq = 2")
@@ -297,13 +334,11 @@ class JournalTest(WeftCase):
 
     def test_a_damaged_journal(self):
         self.change("UPDATE event SET body = x'00' WHERE seq = 3")
-        self.assert_ends(self.weft("replay", self.run_folder, "--check"), 1,
-                         "event 3")
+        self.assert_ends(self.weft("replay", self.run_folder, "--check"), 1, "event 3")
         self.assert_ends(self.weft("resume", self.run_folder), 2, "event 3")
 
     def test_a_journal_without_its_last_event(self):
-        self.change("DELETE FROM event WHERE seq = "
-                    "(SELECT max(seq) FROM event)")
+        self.change("DELETE FROM event WHERE seq = (SELECT max(seq) FROM event)")
         self.assert_ends(self.weft("replay", self.run_folder), 1, "journal")
         self.assert_ends(self.weft("resume", self.run_folder), 2, "journal")
 
@@ -312,8 +347,7 @@ class JournalTest(WeftCase):
             file.write(b"not a database at all" * 400)
         for verb, code in (("resume", 2), ("replay", 1), ("show", 2)):
             with self.subTest(verb):
-                self.assert_ends(self.weft(verb, self.run_folder), code,
-                                 "journal")
+                self.assert_ends(self.weft(verb, self.run_folder), code, "journal")
 
     def test_an_empty_journal(self):
         open(self.journal, "wb").close()

@@ -77,8 +77,7 @@ class Searches(RealSearches):
         with torch.no_grad():
             torch.export.export(torch.nn.ReLU(), (x,))  # which is loaded, too
             begin = time.monotonic()
-            mine, report = weft.optimize(net, [x], budget_s=budget_s, cache=False,
-                                         target="cpu")
+            mine, report = weft.optimize(net, [x], budget_s=budget_s, cache=False, target="cpu")
         self.assertLess(time.monotonic() - begin, latest_s(budget_s), str(report))
         self.assertEqual(report.ready, not report.reason)
         self.assert_same(mine(x), net(x))

@@ -12,8 +12,7 @@ from weft.build import built_code, cuda
 
 #: A multiprocessor of compute capability 9.0 (CUDA C++ Programming Guide,
 #: "Compute Capabilities": 64 warps, 32 blocks, 64 K registers, 228 KiB).
-HOPPER = {"threads": 2048, "blocks": 32, "registers": 65536,
-          "shared_bytes": 228 << 10}
+HOPPER = {"threads": 2048, "blocks": 32, "registers": 65536, "shared_bytes": 228 << 10}
 
 LOOP = """
 extern "C" void run(const float* __restrict x, float* __restrict y, long n) {
@@ -57,16 +56,26 @@ class Folder(unittest.TestCase):
         self.folder = temporary.name
 
 
-@unittest.skipUnless(platform.machine() == "x86_64" and shutil.which("objdump"),
-                     "no objdump for x86-64 here")
+@unittest.skipUnless(
+    platform.machine() == "x86_64" and shutil.which("objdump"), "no objdump for x86-64 here"
+)
 class Processors(Folder):
     def built(self, *flags):
         source = os.path.join(self.folder, "kernel.cpp")
         with open(source, "w", encoding="utf-8") as file:
             file.write(LOOP)
         subprocess.run(
-            ["g++", *flags, "-shared", "-fPIC", source, "-o",
-             os.path.join(self.folder, "kernel.so")], check=True)
+            [
+                "g++",
+                *flags,
+                "-shared",
+                "-fPIC",
+                source,
+                "-o",
+                os.path.join(self.folder, "kernel.so"),
+            ],
+            check=True,
+        )
         return built_code.of_folder(self.folder)["run"]
 
     def test_a_loop_that_is_vectorised(self):
@@ -77,8 +86,7 @@ class Processors(Folder):
 
     def test_one_that_is_not(self):
         run = self.built("-O2", "-fno-tree-vectorize")
-        self.assertEqual((run["vector_instructions"], run["vector_bits"]),
-                         (0, 0))
+        self.assertEqual((run["vector_instructions"], run["vector_bits"]), (0, 0))
         self.assertGreater(run["scalar_instructions"], 0)
 
     def test_a_folder_with_nothing_in_it(self):
@@ -90,14 +98,18 @@ class Processors(Folder):
 
 @unittest.skipUnless(
     shutil.which("cuobjdump") or built_code._of_cuda("cuobjdump"),
-    "no cuobjdump here: it comes with Triton and with the CUDA toolkit")
+    "no cuobjdump here: it comes with Triton and with the CUDA toolkit",
+)
 class Gpus(Folder):
     @unittest.skipUnless(nvrtc(), "no NVRTC here")
     def test_a_package_of_nvrtcs(self):
         cubin = nvrtc().cubin(CROWDED, "sm_90")
-        package = {"launches": [
-            {"function": "crowded", "threads": 1024},
-            {"function": "plain", "threads": 256, "shared_bytes": 4096}]}
+        package = {
+            "launches": [
+                {"function": "crowded", "threads": 1024},
+                {"function": "plain", "threads": 256, "shared_bytes": 4096},
+            ]
+        }
         told = built_code.of_package(package, [cubin], HOPPER)
         # 1,024 threads leave 64 registers for each.
         self.assertLessEqual(told["crowded"]["registers"], 64)
@@ -123,10 +135,10 @@ class Gpus(Folder):
         os.environ["TRITON_CACHE_DIR"] = self.folder
         self.addCleanup(os.environ.pop, "TRITON_CACHE_DIR", None)
         rows.__globals__["tl"] = tl
-        source = ASTSource(rows, {"x": "*fp32", "y": "*fp32",
-                                  "BLOCK": "constexpr"}, {(2,): 8192}, {})
-        return triton.compile(source, target=GPUTarget("cuda", 90, 32),
-                              options=options)
+        source = ASTSource(
+            rows, {"x": "*fp32", "y": "*fp32", "BLOCK": "constexpr"}, {(2,): 8192}, {}
+        )
+        return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
 
     def test_what_triton_left_in_its_cache(self):
         try:
@@ -150,30 +162,37 @@ class Gpus(Folder):
 class Occupancy(unittest.TestCase):
     def test_as_the_calculator_of_cuda_has_it(self):
         for threads, registers, shared, blocks, percent in (
-                (256, 32, 0, 8, 100), (256, 255, 0, 1, 12),
-                (1024, 64, 0, 1, 50), (128, 72, 1040, 7, 44),
-                (32, 16, 0, 32, 50), (256, 32, 100 << 10, 2, 25),
-                (48, 32, 0, 32, 100)):
+            (256, 32, 0, 8, 100),
+            (256, 255, 0, 1, 12),
+            (1024, 64, 0, 1, 50),
+            (128, 72, 1040, 7, 44),
+            (32, 16, 0, 32, 50),
+            (256, 32, 100 << 10, 2, 25),
+            (48, 32, 0, 32, 100),
+        ):
             with self.subTest(f"{threads} {registers} {shared}"):
                 told = built_code.occupancy(
-                    {"threads": threads, "registers": registers,
-                     "shared_bytes": shared}, HOPPER)
-                self.assertEqual(
-                    (told["blocks"], told["occupancy_percent"]),
-                    (blocks, percent))
+                    {"threads": threads, "registers": registers, "shared_bytes": shared}, HOPPER
+                )
+                self.assertEqual((told["blocks"], told["occupancy_percent"]), (blocks, percent))
 
 
 class Believed(unittest.TestCase):
     def test_names_and_numbers_alone(self):
-        self.assertEqual(built_code.believed(
-            {"k": {"registers": 32, "lie": "text", "Bad key": 1, "more": -1,
-                   "true": True}, "bad\nname": {}, "other": 3}),
-            {"k": {"registers": 32}})
+        self.assertEqual(
+            built_code.believed(
+                {
+                    "k": {"registers": 32, "lie": "text", "Bad key": 1, "more": -1, "true": True},
+                    "bad\nname": {},
+                    "other": 3,
+                }
+            ),
+            {"k": {"registers": 32}},
+        )
         for told in (None, [], "text", 7):
             self.assertEqual(built_code.believed(told), {})
         many = {f"k{i}": {"registers": 1} for i in range(100)}
-        self.assertEqual(len(built_code.believed(many)),
-                         built_code.KERNELS_MAX)
+        self.assertEqual(len(built_code.believed(many)), built_code.KERNELS_MAX)
 
 
 if __name__ == "__main__":

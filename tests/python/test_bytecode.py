@@ -23,8 +23,7 @@ PACKAGE = {
     "torch/_inductor/__init__.py": "",
     "torch/_inductor/compile_fx.py": "",
     "torch/_inductor/loaded_late.py": "",
-    "torch-2.9.0.dist-info/METADATA":
-        "Metadata-Version: 2.1\nName: torch\nVersion: 2.9.0\n",
+    "torch-2.9.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: 2.9.0\n",
 }
 
 
@@ -46,29 +45,31 @@ class WithBarePyTorch(WeftCase):
 
     def doctor(self, **changes):
         """What `weft doctor` says about that Python's bytecode."""
-        done = self.weft("doctor", "--no-run", **{
-            "WEFT_PYTHON": self.python, "PYTHONDONTWRITEBYTECODE": "1",
-            "XDG_CACHE_HOME": self.path("cache"), **changes})
-        lines = [line for line in done.stdout.splitlines()
-                 if " bytecode: " in line]
+        done = self.weft(
+            "doctor",
+            "--no-run",
+            **{
+                "WEFT_PYTHON": self.python,
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "XDG_CACHE_HOME": self.path("cache"),
+                **changes,
+            },
+        )
+        lines = [line for line in done.stdout.splitlines() if " bytecode: " in line]
         self.assertEqual(len(lines), 1, done.stdout + done.stderr)
         return lines[0].strip()
 
 
 class BytecodeTest(WithBarePyTorch):
     def kept(self):
-        files = glob.glob(self.path("cache") + "/weft/bytecode/**/*.pyc",
-                          recursive=True)
+        files = glob.glob(self.path("cache") + "/weft/bytecode/**/*.pyc", recursive=True)
         return {file: os.stat(file).st_mtime_ns for file in files}
 
     def test_what_lacks_is_made_once(self):
-        self.assertIn("ok   bytecode: weft's own: " + self.path("cache"),
-                      self.doctor())
+        self.assertIn("ok   bytecode: weft's own: " + self.path("cache"), self.doctor())
         kept = self.kept()
-        for name in ("torch/__init__", "torch/_inductor/compile_fx",
-                     "torch/_inductor/loaded_late"):
-            self.assertTrue(any(f"{self.packages}/{name}." in file
-                                for file in kept), name)
+        for name in ("torch/__init__", "torch/_inductor/compile_fx", "torch/_inductor/loaded_late"):
+            self.assertTrue(any(f"{self.packages}/{name}." in file for file in kept), name)
         self.assertIn("weft's own", self.doctor())
         self.assertEqual(self.kept(), kept)
 
@@ -84,8 +85,10 @@ class BytecodeTest(WithBarePyTorch):
 
     def test_another_pytorch_gets_its_own(self):
         first = self.doctor()
-        self.write(self.packages + "/torch-2.9.0.dist-info/METADATA",
-                   "Metadata-Version: 2.1\nName: torch\nVersion: 2.9.1\n")
+        self.write(
+            self.packages + "/torch-2.9.0.dist-info/METADATA",
+            "Metadata-Version: 2.1\nName: torch\nVersion: 2.9.1\n",
+        )
         self.assertNotEqual(self.doctor(), first)
 
     def test_what_came_with_bytecode_keeps_it(self):
@@ -94,9 +97,11 @@ class BytecodeTest(WithBarePyTorch):
         self.assertEqual(self.kept(), {})
 
     def test_nowhere_to_keep_it(self):
-        self.assertIn("no   bytecode: there is no folder to keep PyTorch's "
-                      "bytecode in: set HOME or XDG_CACHE_HOME",
-                      self.doctor(XDG_CACHE_HOME=None, HOME=None))
+        self.assertIn(
+            "no   bytecode: there is no folder to keep PyTorch's "
+            "bytecode in: set HOME or XDG_CACHE_HOME",
+            self.doctor(XDG_CACHE_HOME=None, HOME=None),
+        )
 
     def test_a_place_that_cannot_be_made(self):
         self.write("cache", "a file")
@@ -105,8 +110,7 @@ class BytecodeTest(WithBarePyTorch):
     def test_a_pytorch_that_cannot_be_loaded(self):
         self.write(self.packages + "/torch/_dynamo/__init__.py", "1 / 0")
         said = self.doctor()
-        self.assertIn("no   bytecode: PyTorch's bytecode could not be made",
-                      said)
+        self.assertIn("no   bytecode: PyTorch's bytecode could not be made", said)
         log = Path(said.split(": ")[-1].split(" says why")[0])
         self.assertIn("ZeroDivisionError", log.read_text())
         # Not again in every run.
@@ -115,8 +119,7 @@ class BytecodeTest(WithBarePyTorch):
         self.assertEqual(log.stat().st_size, written)
 
     def test_what_modules_print_is_no_answer(self):
-        self.write(self.packages + "/torch/_dynamo/__init__.py",
-                   "print('hello')")
+        self.write(self.packages + "/torch/_dynamo/__init__.py", "print('hello')")
         self.assertIn("weft's own", self.doctor())
 
     def test_files_that_others_may_not_see(self):
@@ -136,15 +139,22 @@ class BytecodeTest(WithBarePyTorch):
         folder = Path(self.path("cache"), "one")
         folder.mkdir(parents=True, exist_ok=True)
         return folder / bytecode_fill.DONE, subprocess.Popen(
-            [self.python, "-P", "-m", "weft.build.bytecode_fill"], text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=environment(PYTHONPATH=os.path.dirname(WORKERS),
-                            PYTHONPYCACHEPREFIX=str(folder),
-                            PYTHONDONTWRITEBYTECODE=None), **how)
+            [self.python, "-P", "-m", "weft.build.bytecode_fill"],
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(
+                PYTHONPATH=os.path.dirname(WORKERS),
+                PYTHONPYCACHEPREFIX=str(folder),
+                PYTHONDONTWRITEBYTECODE=None,
+            ),
+            **how,
+        )
 
     def test_a_full_disk_is_told_and_leaves_nothing_broken(self):
-        done, filling = self.filling(preexec_fn=lambda: resource.setrlimit(
-            resource.RLIMIT_FSIZE, (60, 60)))
+        done, filling = self.filling(
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (60, 60))
+        )
         _, said = filling.communicate()
         self.assertNotEqual(filling.returncode, 0)
         self.assertIn("is the disk full?", said)
@@ -166,11 +176,18 @@ class ReadTest(WithBarePyTorch):
         kept = glob.glob(self.path("cache") + "/weft/bytecode/*/")[0]
         done = subprocess.run(
             [self.python, "-P", "-v", "-c", f"import weft, {module}"],
-            env=environment(PYTHONPATH=os.path.dirname(WORKERS),
-                            PYTHONDONTWRITEBYTECODE="1", WEFT_BYTECODE=kept),
-            capture_output=True, text=True, check=True)
-        lines = [line for line in done.stderr.splitlines()
-                 if f"/{module}/" in line and "code object from" in line]
+            env=environment(
+                PYTHONPATH=os.path.dirname(WORKERS), PYTHONDONTWRITEBYTECODE="1", WEFT_BYTECODE=kept
+            ),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        lines = [
+            line
+            for line in done.stderr.splitlines()
+            if f"/{module}/" in line and "code object from" in line
+        ]
         return " ".join(lines), kept
 
     def test_it_is_loaded_where_there_is_none_beside_the_source(self):
@@ -183,8 +200,7 @@ class ReadTest(WithBarePyTorch):
         compileall.compile_dir(self.packages + "/other", quiet=2)
         self.doctor()
         lines, _ = self.loaded("other")
-        self.assertIn(f"code object from '{self.packages}/other/__pycache__",
-                      lines)
+        self.assertIn(f"code object from '{self.packages}/other/__pycache__", lines)
 
 
 class ForgetTest(unittest.TestCase):
@@ -197,8 +213,7 @@ class ForgetTest(unittest.TestCase):
                 os.utime(marker, (1000 - age, 1000 - age))
             Path(place, "mine").mkdir()
             bytecode_fill.forget(Path(place), 3, Path(place, "mine"))
-            self.assertEqual(sorted(os.listdir(place)),
-                             ["a", "b", "mine"])
+            self.assertEqual(sorted(os.listdir(place)), ["a", "b", "mine"])
 
 
 if __name__ == "__main__":

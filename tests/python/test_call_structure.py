@@ -48,8 +48,10 @@ class Registered(Cache):
 
 
 pytree.register_pytree_node(
-    Registered, lambda cache: ([layer.keys for layer in cache.layers], None),
-    lambda keys, _: registered(keys))
+    Registered,
+    lambda cache: ([layer.keys for layer in cache.layers], None),
+    lambda keys, _: registered(keys),
+)
 
 
 def registered(keys):
@@ -79,8 +81,10 @@ class Decoder(nn.Module):
         y = x * self.weight
         if cache is not None:
             for layer in cache.layers:
-                y = torch.tanh(y).sum(1, keepdim=True) + Layer.update(layer, y).sum(
-                    1, keepdim=True) * LIBRARY.settings.scale
+                y = (
+                    torch.tanh(y).sum(1, keepdim=True)
+                    + Layer.update(layer, y).sum(1, keepdim=True) * LIBRARY.settings.scale
+                )
         return Result(y, cache)
 
 
@@ -109,12 +113,27 @@ class Structures(unittest.TestCase):
         Pair = collections.namedtuple("Pair", "a b")
         cache, x = Cache(), torch.ones(2)
         trees = [
-            ((x,), {}), ((x, 1), {}), ((1, x), {}), ((x,), {"a": 1}),
-            ((x,), {"a": 1, "b": 2}), ((x,), {"b": 2, "a": 1}), ([x], {}),
-            (([x],), {}), (((x,),), {}), (((),), {}), ((cache,), {}), ((Cache(3),), {}),
-            ((types.SimpleNamespace(a=x),), {}), ((types.SimpleNamespace(b=x),), {}),
-            ((Pair(x, 1),), {}), (((x, 1),), {}), ((Registered(),), {}),
-            ((collections.OrderedDict(a=1),), {}), ((None,), {}), ((Result(x, cache),), {})]
+            ((x,), {}),
+            ((x, 1), {}),
+            ((1, x), {}),
+            ((x,), {"a": 1}),
+            ((x,), {"a": 1, "b": 2}),
+            ((x,), {"b": 2, "a": 1}),
+            ([x], {}),
+            (([x],), {}),
+            (((x,),), {}),
+            (((),), {}),
+            ((cache,), {}),
+            ((Cache(3),), {}),
+            ((types.SimpleNamespace(a=x),), {}),
+            ((types.SimpleNamespace(b=x),), {}),
+            ((Pair(x, 1),), {}),
+            (((x, 1),), {}),
+            ((Registered(),), {}),
+            ((collections.OrderedDict(a=1),), {}),
+            ((None,), {}),
+            ((Result(x, cache),), {}),
+        ]
         structures = [call_structure.flatten(tree).structure for tree in trees]
         for tree in trees:
             flat = call_structure.flatten(tree)
@@ -147,17 +166,33 @@ class Structures(unittest.TestCase):
         class Slots:
             __slots__ = ("a",)
 
-        for value in (1, "a", None, [1], torch.ones(1), nn.ReLU(), Slots(), len, Cache,
-                      torch.float32, torch.distributions.Normal(0.0, 1.0)):
+        for value in (
+            1,
+            "a",
+            None,
+            [1],
+            torch.ones(1),
+            nn.ReLU(),
+            Slots(),
+            len,
+            Cache,
+            torch.float32,
+            torch.distributions.Normal(0.0, 1.0),
+        ):
             self.assertFalse(call_structure.is_plain_object(value), value)
         for value in (Cache(), Result(None, None), types.SimpleNamespace()):
             self.assertTrue(call_structure.is_plain_object(value), value)
 
     def test_values_are_compared_as_what_they_are(self):
-        for a, b, is_same in ((1, 1, True), (1, 1.0, False), (1, True, False),
-                              (0.0, -0.0, False), (float("2"), 2.0, True),
-                              (torch.device("cpu"), torch.device("cpu"), True),
-                              ([1], [1], False)):
+        for a, b, is_same in (
+            (1, 1, True),
+            (1, 1.0, False),
+            (1, True, False),
+            (0.0, -0.0, False),
+            (float("2"), 2.0, True),
+            (torch.device("cpu"), torch.device("cpu"), True),
+            ([1], [1], False),
+        ):
             self.assertEqual(call_structure.is_same_value(a, b), is_same, (a, b))
 
 
@@ -177,8 +212,10 @@ class Caches(OptimizingCase):
         if one is not None:
             self.assertIs(expected.cache, other)
             self.assert_same(keys_of(one), keys_of(other))
-            self.assertEqual([vars(layer).keys() for layer in one.layers],
-                             [vars(layer).keys() for layer in other.layers])
+            self.assertEqual(
+                [vars(layer).keys() for layer in one.layers],
+                [vars(layer).keys() for layer in other.layers],
+            )
         return got
 
     def filled(self, length=3, kind=Cache):
@@ -207,8 +244,9 @@ class Caches(OptimizingCase):
                 got = self.check(module, mine, make)
             before = self.calls(mine)
             with torch.no_grad():  # a longer cache is another kind of inputs
-                self.assert_same(mine(torch.ones(2, 3, 8), got.cache).y.shape,
-                                 torch.Size([2, 1, 8]))
+                self.assert_same(
+                    mine(torch.ones(2, 3, 8), got.cache).y.shape, torch.Size([2, 1, 8])
+                )
             self.assertEqual(self.calls(mine), before)
 
     @torch.no_grad()
@@ -285,9 +323,15 @@ class Installed(OptimizingCase):
             from transformers import LlamaConfig, LlamaForCausalLM
         except ImportError:
             self.skipTest("no transformers")
-        model = LlamaForCausalLM(LlamaConfig(
-            hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-            num_attention_heads=2, vocab_size=100)).eval()
+        model = LlamaForCausalLM(
+            LlamaConfig(
+                hidden_size=32,
+                intermediate_size=64,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                vocab_size=100,
+            )
+        ).eval()
         ids = torch.randint(0, 100, (2, 8))
         with torch.no_grad():
             mine, report = weft.optimize(model, [], kwargs={"input_ids": ids})
@@ -298,31 +342,39 @@ class Installed(OptimizingCase):
             self.assert_same(got.logits, expected.logits)
             self.assertEqual(got.past_key_values.get_seq_length(), 8)
             given = {"input_ids": ids[:, :1]}
-            mine, report = weft.optimize(mine, [], kwargs={
-                **given, "past_key_values": copy.deepcopy(expected.past_key_values)})
+            mine, report = weft.optimize(
+                mine,
+                [],
+                kwargs={**given, "past_key_values": copy.deepcopy(expected.past_key_values)},
+            )
             self.assertTrue(report.ready, str(report))
             marked = copy.deepcopy(expected.past_key_values)
-            results = [one(**given, past_key_values=copy.deepcopy(
-                expected.past_key_values)) for one in (mine, model)]
+            results = [
+                one(**given, past_key_values=copy.deepcopy(expected.past_key_values))
+                for one in (mine, model)
+            ]
             self.assertEqual(self.calls(mine), 2)
             self.assert_same(*[one.logits for one in results])
-            self.assert_same(*[
-                [layer.keys for layer in one.past_key_values.layers] for one in results])
+            self.assert_same(
+                *[[layer.keys for layer in one.past_key_values.layers] for one in results]
+            )
             for layer in marked.layers:
                 for tensor in (layer.keys, layer.values):
                     torch._dynamo.mark_dynamic(tensor, 2)
-            mine, report = weft.optimize(model, [], kwargs={
-                **given, "past_key_values": marked})
+            mine, report = weft.optimize(model, [], kwargs={**given, "past_key_values": marked})
             self.assertEqual((report.ready, report.one_size), (True, ""), str(report))
             caches = [copy.deepcopy(expected.past_key_values) for _ in range(2)]
             for step in range(3):  # the caches grow
-                results = [one(**given, past_key_values=cache)
-                           for one, cache in zip((mine, model), caches)]
+                results = [
+                    one(**given, past_key_values=cache) for one, cache in zip((mine, model), caches)
+                ]
                 self.assert_same(*[one.logits for one in results])
                 self.assertEqual(self.calls(mine), step + 1)
                 self.assertEqual(caches[0].get_seq_length(), 9 + step)
-            self.assert_same(mine.generate(ids, max_new_tokens=4, do_sample=False),
-                             model.generate(ids, max_new_tokens=4, do_sample=False))
+            self.assert_same(
+                mine.generate(ids, max_new_tokens=4, do_sample=False),
+                model.generate(ids, max_new_tokens=4, do_sample=False),
+            )
 
     def test_a_model_with_an_adapter(self):
         try:
@@ -330,8 +382,8 @@ class Installed(OptimizingCase):
         except ImportError:
             self.skipTest("no peft")
         model = peft.get_peft_model(
-            nn.Sequential(nn.Linear(8, 8), nn.GELU()),
-            peft.LoraConfig(r=2, target_modules=["0"])).eval()
+            nn.Sequential(nn.Linear(8, 8), nn.GELU()), peft.LoraConfig(r=2, target_modules=["0"])
+        ).eval()
         mine, x = self.optimized(model, torch.randn(4, 8)), torch.randn(4, 8)
         with torch.no_grad():
             self.assert_same(mine(x), model(x))

@@ -26,22 +26,29 @@ class Differences(unittest.TestCase):
 
     def test_rounding_is_no_difference(self):
         x = torch.randn(64)
-        for make in (torch.tanh, lambda x: (x.half() * 3, [None, 1.5]),
-                     lambda x: torch.complex(x, x), lambda x: x > 0,
-                     lambda x: x.where(x > 0, torch.inf), lambda x: x.to_sparse()):
+        for make in (
+            torch.tanh,
+            lambda x: (x.half() * 3, [None, 1.5]),
+            lambda x: torch.complex(x, x),
+            lambda x: x > 0,
+            lambda x: x.where(x > 0, torch.inf),
+            lambda x: x.to_sparse(),
+        ):
             self.assertEqual(self.why(make, make, x), "")
         self.assertEqual(self.why(torch.tanh, lambda x: torch.tanh(x) * 1.01, x), "")
 
     def test_other_results_are(self):
         x = torch.randn(64)
         for own, optimised in (
-                (torch.tanh, lambda x: torch.tanh(x) * 2),
-                (torch.tanh, lambda x: [torch.tanh(x)]),
-                (torch.tanh, lambda x: torch.tanh(x)[:3]),
-                (torch.tanh, lambda x: torch.tanh(x).double()),
-                (lambda x: 1, lambda x: 2), (lambda x: x > 0, lambda x: x < 0),
-                (lambda x: x, lambda x: x.where(x > 0, torch.nan)),
-                (lambda x: torch.complex(x, x), lambda x: torch.complex(x, -x))):
+            (torch.tanh, lambda x: torch.tanh(x) * 2),
+            (torch.tanh, lambda x: [torch.tanh(x)]),
+            (torch.tanh, lambda x: torch.tanh(x)[:3]),
+            (torch.tanh, lambda x: torch.tanh(x).double()),
+            (lambda x: 1, lambda x: 2),
+            (lambda x: x > 0, lambda x: x < 0),
+            (lambda x: x, lambda x: x.where(x > 0, torch.nan)),
+            (lambda x: torch.complex(x, x), lambda x: torch.complex(x, -x)),
+        ):
             self.assertIn("something else", self.why(own, optimised, x))
 
     def test_a_second_call_with_another_result_is_state(self):
@@ -51,8 +58,7 @@ class Differences(unittest.TestCase):
             calls.append(x)
             return x * len(calls)
 
-        self.assertEqual(self.why(counting, torch.tanh, torch.ones(4)),
-                         call_trial.STATEFUL)
+        self.assertEqual(self.why(counting, torch.tanh, torch.ones(4)), call_trial.STATEFUL)
 
     def test_numbers_that_are_drawn_are_drawn_again(self):
         x, before = torch.ones(64), torch.get_rng_state()
@@ -84,21 +90,28 @@ class Speeds(unittest.TestCase):
             def run(x):
                 now[0] += taken
                 return x
+
             return run
 
         def clock():
             return now[0]
 
-        with (mock.patch.object(timing_rounds.time, "monotonic", clock),
-              mock.patch.object(timing_rounds.time, "perf_counter", clock)):
-            return trial_of(taking(own_s), taking(optimised_s),
-                            torch.ones(2)).speed(seconds)
+        with (
+            mock.patch.object(timing_rounds.time, "monotonic", clock),
+            mock.patch.object(timing_rounds.time, "perf_counter", clock),
+        ):
+            return trial_of(taking(own_s), taking(optimised_s), torch.ones(2)).speed(seconds)
 
     def test_only_a_clear_gain_counts(self):
-        for own, optimised, is_faster in ((2.0, 1.0, True), (1.05, 1.0, True),
-                                          (1.01, 1.0, False), (1.0, 1.0, False),
-                                          (1.0, 2.0, False), (2e-5, 1e-5, True),
-                                          (1e-5, 2e-5, False)):
+        for own, optimised, is_faster in (
+            (2.0, 1.0, True),
+            (1.05, 1.0, True),
+            (1.01, 1.0, False),
+            (1.0, 1.0, False),
+            (1.0, 2.0, False),
+            (2e-5, 1e-5, True),
+            (1e-5, 2e-5, False),
+        ):
             found = self.speed(own, optimised)
             self.assertEqual(found.is_faster, is_faster, (own, optimised))
             self.assertTrue(math.isclose(found.ratio, own / optimised), found)

@@ -171,9 +171,12 @@ class CapturedCalls(OptimizingCase):
         self.assert_same(got, x.tanh())
 
     def test_a_result_that_is_written_to_is_refused(self):
-        for function in (lambda x: x.mul_(2), lambda x: x.mul_(2).view(-1),
-                         lambda x: x.mul_(2).split(2)[0],
-                         lambda x: torch.mul(x, 2, out=x)):
+        for function in (
+            lambda x: x.mul_(2),
+            lambda x: x.mul_(2).view(-1),
+            lambda x: x.mul_(2).split(2)[0],
+            lambda x: torch.mul(x, 2, out=x),
+        ):
             mine = self.optimized(Of(function), torch.randn(4, 8), ready=False)
             self.assertIn("view of", self.report.reason)
             x = torch.randn(4, 8)
@@ -181,8 +184,7 @@ class CapturedCalls(OptimizingCase):
 
     @torch.no_grad()
     def test_state_that_changes_results_is_refused(self):
-        for kind, why in ((Counter, "second call"), (Cached, "buffers"),
-                          (Noted, "seen")):
+        for kind, why in ((Counter, "second call"), (Cached, "buffers"), (Noted, "seen")):
             with self.subTest(kind.__name__):
                 module, other = kind(), kind()
                 mine = self.optimized(module, torch.randn(4, 8), ready=False)
@@ -337,8 +339,9 @@ class CapturedCalls(OptimizingCase):
     def test_what_nothing_can_stand_for_is_given_back(self):
         x = torch.randn(4, 8)
         for module, why in (
-                (torch.jit.trace(nn.Linear(8, 8), x), "TorchScript"),
-                (nn.LazyLinear(8), "not made yet")):
+            (torch.jit.trace(nn.Linear(8, 8), x), "TorchScript"),
+            (nn.LazyLinear(8), "not made yet"),
+        ):
             mine = self.optimized(module, x, ready=False)
             self.assertIs(mine, module)
             self.assertIn(why, self.report.reason)
@@ -373,8 +376,7 @@ class OtherThreads(BackendCase):
         thread = threading.Thread(target=call)
         thread.start()
         try:
-            wide = torch.compile(lambda x: x.relu() * 3, dynamic=True,
-                                 backend=weft.backend.compile)
+            wide = torch.compile(lambda x: x.relu() * 3, dynamic=True, backend=weft.backend.compile)
             for rows in (4, 5, 6):
                 wide(torch.randn(rows, 8))
         finally:
@@ -419,11 +421,9 @@ class Verified(unittest.TestCase):
             b: object
 
         x = torch.randn(4, 8)
-        for make in (lambda x: Result(x * 2, [x]),
-                     lambda x: x.relu().to_sparse()):
+        for make in (lambda x: Result(x * 2, [x]), lambda x: x.relu().to_sparse()):
             self.assertTrue(weft.verify(Of(make), Of(make), [x]))
-            self.assertFalse(weft.verify(
-                Of(make), Of(lambda x: make(x * 1.5)), [x]))
+            self.assertFalse(weft.verify(Of(make), Of(lambda x: make(x * 1.5)), [x]))
 
 
 if __name__ == "__main__":

@@ -71,16 +71,19 @@ class Sample:
         honest candidate was rejected for it. Not where a cheat was accepted:
         who is accepted once is not rejected."""
         return found["verdict"]["kind"] in BUSY or (
-            self.decision == "accepted" and bool(found["timing"])
-            and not found["accepted"])
+            self.decision == "accepted" and bool(found["timing"]) and not found["accepted"]
+        )
 
     def complaints(self, found):
         """What is not as the docstring says; empty: all is."""
         verdict = found["verdict"]
         if verdict["kind"] == "not_timed":
             return ["the machine is too busy"]
-        told = [] if found["accepted"] == (self.decision == "accepted") else [
-            f"must be {self.decision}"]
+        told = (
+            []
+            if found["accepted"] == (self.decision == "accepted")
+            else [f"must be {self.decision}"]
+        )
         if self.kinds and verdict["kind"] not in self.kinds:
             told.append(f"kind is {verdict['kind']}")
         if self.reason not in verdict["reason"]:
@@ -91,8 +94,7 @@ class Sample:
         if self.operators == ["none"] and listed:
             told.append("operators are listed")
         if self.operators != ["none"]:
-            told += [f"{o} is not listed" for o in self.operators
-                     if o not in listed]
+            told += [f"{o} is not listed" for o in self.operators if o not in listed]
         return told
 
 
@@ -106,16 +108,22 @@ def judge(reference, group, *flags):
     """{file name: evaluation}, of one oracle."""
     words = [WEFT, "eval", os.path.join(CHEATS, "references", reference + ".py")]
     words += [s.path for s in group]
-    words += ["--json", "--no-compile-baseline", "--call-ms", "20000",
-              "--random-seed", "1"]  # the same inputs each time
+    words += [
+        "--json",
+        "--no-compile-baseline",
+        "--call-ms",
+        "20000",
+        "--random-seed",
+        "1",
+    ]  # the same inputs each time
     is_timed = reference in TIMING_MS or "cuda" in flags
     words += ["--timing-ms", str(TIMING_MS.get(reference, 150)), *flags]
     words += [] if is_timed else ["--no-timing"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False,
-                          env=environment(), timeout=400)
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, env=environment(), timeout=400
+    )
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    found = {os.path.basename(x["candidate"]): x for x in lines
-             if "candidate" in x}
+    found = {os.path.basename(x["candidate"]): x for x in lines if "candidate" in x}
     for sample in group:
         if sample.name not in found:
             raise AssertionError(f"no verdict on {sample.name}: {done.stderr}")
@@ -129,16 +137,19 @@ def judge_all(folder, *flags, of=lambda reference: True):
         if of(sample.reference):
             groups[sample.reference].append(sample)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        quick = {r: pool.submit(judge, r, g, *flags)
-                 for r, g in groups.items() if r not in TIMING_MS}
+        quick = {
+            r: pool.submit(judge, r, g, *flags) for r, g in groups.items() if r not in TIMING_MS
+        }
     for reference, group in groups.items():
-        found = (quick[reference].result() if reference in quick
-                 else judge(reference, group, *flags))
+        found = quick[reference].result() if reference in quick else judge(reference, group, *flags)
         # What shows only in times may drown when the machine is busy: up to
         # three times more, and then it counts.
         for _ in range(3):
-            again = [s for s in group if s.complaints(found[s.name])
-                     and s.may_be_asked_again(found[s.name])]
+            again = [
+                s
+                for s in group
+                if s.complaints(found[s.name]) and s.may_be_asked_again(found[s.name])
+            ]
             if again:
                 found.update(judge(reference, again, *flags))
         yield from ((s, found[s.name]) for s in group)
@@ -170,8 +181,7 @@ class Verdicts:
 class CheatsTest(Verdicts, unittest.TestCase):
     def test_each_gets_the_verdict_that_it_names(self):
         before = fingerprint(CHEATS)
-        self.hold(CHEATS, "--target", "cpu",
-                  of=lambda reference: reference not in TIMING_MS)
+        self.hold(CHEATS, "--target", "cpu", of=lambda reference: reference not in TIMING_MS)
         self.assertEqual(fingerprint(CHEATS), before)
 
     @unittest.skipUnless(HAS_GPU, "no CUDA device here")
@@ -188,30 +198,48 @@ class AskedAgainTest(unittest.TestCase):
 
     def counted(self, name, *answers):
         """Whether that file counts as accepted, if it is judged so."""
+
         def answer(kind, accepted):
-            return {"accepted": accepted, "timing": {"rejected": ""},
-                    "verdict": {"kind": kind, "reason": "before or after the "
-                                "time"}, "remark": "", "operators": {}}
+            return {
+                "accepted": accepted,
+                "timing": {"rejected": ""},
+                "verdict": {"kind": kind, "reason": "before or after the time"},
+                "remark": "",
+                "operators": {},
+            }
+
         left = itertools.starmap(answer, answers)
-        with tempfile.TemporaryDirectory() as folder, mock.patch.object(
-                sys.modules[__name__], "judge",
-                lambda reference, group, *flags: {
-                    one.name: next(left) for one in group}):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch.object(
+                sys.modules[__name__],
+                "judge",
+                lambda reference, group, *flags: {one.name: next(left) for one in group},
+            ),
+        ):
             shutil.copy(os.path.join(CHEATS, name), folder)
-            (_, found), = judge_all(folder)
+            ((_, found),) = judge_all(folder)
         return found["accepted"]
 
     def test_a_cheat_that_was_accepted_once_is(self):
-        self.assertTrue(self.counted(
-            "T3_short_work_when_read.py", ("correct", True), ("cheated", False)))
-        self.assertTrue(self.counted(
-            "T3_short_work_when_read.py", ("not_timed", False),
-            ("correct", True), ("cheated", False)))
+        self.assertTrue(
+            self.counted("T3_short_work_when_read.py", ("correct", True), ("cheated", False))
+        )
+        self.assertTrue(
+            self.counted(
+                "T3_short_work_when_read.py",
+                ("not_timed", False),
+                ("correct", True),
+                ("cheated", False),
+            )
+        )
 
     def test_an_honest_one_may_be_rejected_by_noise(self):
-        self.assertTrue(self.counted(
-            "honest_short.py", ("not_timed", False), ("cheated", False),
-            ("correct", True)))
+        self.assertTrue(
+            self.counted(
+                "honest_short.py", ("not_timed", False), ("cheated", False), ("correct", True)
+            )
+        )
 
 
 class CatalogueTest(unittest.TestCase):
@@ -228,14 +256,13 @@ class CatalogueTest(unittest.TestCase):
     def test_each_row_has_files_and_a_reason_or_says_why_there_are_none(self):
         for row, entry in self.rows.items():
             with self.subTest(row):
-                files = glob.glob(os.path.join(CHEATS, "**", row + "_*.py"),
-                                  recursive=True)
-                self.assertEqual(set(entry),
-                                 {"cheat", "why" if files else "not_played"})
+                files = glob.glob(os.path.join(CHEATS, "**", row + "_*.py"), recursive=True)
+                self.assertEqual(set(entry), {"cheat", "why" if files else "not_played"})
 
     def test_each_file_belongs_to_a_row(self):
         for path in glob.glob(os.path.join(CHEATS, "*.py")) + glob.glob(
-                os.path.join(CHEATS, "gpu", "*.py")):
+            os.path.join(CHEATS, "gpu", "*.py")
+        ):
             row = os.path.basename(path).partition("_")[0]
             self.assertIn(row, {*self.rows, "honest"}, path)
 

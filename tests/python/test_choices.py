@@ -5,8 +5,7 @@ import unittest
 
 from weft_case import WeftCase, problem_with
 
-SHORT = ("--no-compile-baseline", "--variants", "1", "--timing-ms", "10",
-         "--final-timing-ms", "10")
+SHORT = ("--no-compile-baseline", "--variants", "1", "--timing-ms", "10", "--final-timing-ms", "10")
 
 
 class Choices(WeftCase):
@@ -25,11 +24,12 @@ class Choices(WeftCase):
     def test_what_is_no_choice_is_refused_with_what_is_near(self):
         problem = self.write("p.py", problem_with())
         for choice, said in (
-                ("cpu.fold_column_max=8", "cpu.fold_columns_max"),
-                ("cpu.fold_columns_max=0", "from 1 to 65536 columns"),
-                ("cpu.fold_columns_max=1.5", "whole number"),
-                ("cpu.fold_columns_max=many", "NAME=NUMBER"),
-                ("cpu.fold_columns_max", "NAME=NUMBER")):
+            ("cpu.fold_column_max=8", "cpu.fold_columns_max"),
+            ("cpu.fold_columns_max=0", "from 1 to 65536 columns"),
+            ("cpu.fold_columns_max=1.5", "whole number"),
+            ("cpu.fold_columns_max=many", "NAME=NUMBER"),
+            ("cpu.fold_columns_max", "NAME=NUMBER"),
+        ):
             done = self.weft("run", problem, "--choice", choice)
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertIn(said, done.stderr)
@@ -39,8 +39,16 @@ class Choices(WeftCase):
 
     def test_values_are_tried_and_the_run_says_which(self):
         problem, out = self.write("p.py", problem_with()), self.path("runs")
-        done = self.weft("tune", problem, "--json", "--out", out, "--try",
-                         "loops.parallel_elements_min=0", *SHORT)
+        done = self.weft(
+            "tune",
+            problem,
+            "--json",
+            "--out",
+            out,
+            "--try",
+            "loops.parallel_elements_min=0",
+            *SHORT,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         usual, tried = map(json.loads, done.stdout.splitlines())
         self.assertEqual((usual["value"], tried["value"]), ("default", "0"))
@@ -48,8 +56,7 @@ class Choices(WeftCase):
         # So small a model is otherwise one thread's.
         self.assertGreater(tried["texts_changed"], 0)
         self.assertGreater(tried["median_us"], 0)
-        self.assertEqual(tried["result"]["choices"],
-                         {"loops.parallel_elements_min": 0})
+        self.assertEqual(tried["result"]["choices"], {"loops.parallel_elements_min": 0})
         with open(f"{out}/0/report.md", encoding="utf-8") as file:
             self.assertIn("loops.parallel_elements_min = 0", file.read())
         self.assert_replays(f"{out}/0")

@@ -20,11 +20,11 @@ class CombinationsOfAVector(CaptureTest):
                         with self.subTest(length=length, r=r, again=again):
                             wanted = torch.combinations(x, r, again)
                             with Combinations():
-                                got = torch.combinations(
-                                    x, r, with_replacement=again)
+                                got = torch.combinations(x, r, with_replacement=again)
                             self.assertEqual(
                                 (got.dtype, got.shape, got.stride()),
-                                (wanted.dtype, wanted.shape, wanted.stride()))
+                                (wanted.dtype, wanted.shape, wanted.stride()),
+                            )
                             self.assertTrue(torch.equal(got, wanted))
 
     def test_eager_s_errors(self) -> None:
@@ -36,17 +36,19 @@ class CombinationsOfAVector(CaptureTest):
             self.assertEqual(str(got.exception), str(wanted.exception))
 
     def test_models_with_them_are_captured(self) -> None:
-        for call in ("torch.combinations(x[0])",
-                     "torch.combinations(x[:, 0], 3, with_replacement=True)",
-                     "torch.combinations(input=x[0].int())"):
+        for call in (
+            "torch.combinations(x[0])",
+            "torch.combinations(x[:, 0], 3, with_replacement=True)",
+            "torch.combinations(input=x[0].int())",
+        ):
             with self.subTest(call=call):
-                reply = capture.reply_of(
-                    self.write(simple(f"return {call} * 2")), self.out)
+                reply = capture.reply_of(self.write(simple(f"return {call} * 2")), self.out)
                 self.assertTrue(reply["ok"], reply)
 
     def test_too_many_are_refused_in_one_sentence(self) -> None:
-        reply = capture.reply_of(self.write(simple(
-            "return torch.combinations(x.new_ones(200), 2)")), self.out)
+        reply = capture.reply_of(
+            self.write(simple("return torch.combinations(x.new_ones(200), 2)")), self.out
+        )
         self.assertFalse(reply["ok"])
         self.assertIn("depends on the values of a tensor", reply["error"]["message"])
 

@@ -18,7 +18,7 @@ def expectation(unsure):
 def with_wrong(count):
     """The framework's answer, but for the last `count`: nobody's answer."""
     got = torch.arange(100)
-    got[100 - count:] = 1000
+    got[100 - count :] = 1000
     return got
 
 

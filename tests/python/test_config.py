@@ -21,11 +21,19 @@ class Config(unittest.TestCase):
         return path
 
     def weft(self, *words, **variables):
-        environment = {"PATH": os.environ["PATH"],
-                       "XDG_CONFIG_HOME": os.path.join(self.folder, "home")}
+        environment = {
+            "PATH": os.environ["PATH"],
+            "XDG_CONFIG_HOME": os.path.join(self.folder, "home"),
+        }
         return subprocess.run(
-            [os.environ["WEFT_BIN"], *words], capture_output=True, text=True,
-            timeout=60, cwd=self.folder, check=False, env=environment | variables)
+            [os.environ["WEFT_BIN"], *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=self.folder,
+            check=False,
+            env=environment | variables,
+        )
 
     def config(self, *words, **variables):
         """name -> (value, from)"""
@@ -40,14 +48,26 @@ class Config(unittest.TestCase):
         self.assertEqual(config["run.target"], ("cpu", "default"))
 
     def test_each_source_is_stronger_than_the_one_before(self):
-        self.write("home/weft/config.toml", "[run]\njobs = 2\nvariants = 2\n"
-                   "random_seed = 2\ntiming_ms = 20\nfinal_timing_ms = 20\n")
-        self.write("weft.toml", "[run]\nvariants = 3\nrandom_seed = 3\ntiming_ms = 30\n"
-                   "final_timing_ms = 30\n")
-        named = self.write("more.toml",
-                           "[run]\nrandom_seed = 4\ntiming_ms = 40\nfinal_timing_ms = 40\n")
-        config = self.config("--config", named, "--final-timing-ms", "60",
-                             WEFT_RUN_TIMING_MS="50", WEFT_RUN_FINAL_TIMING_MS="50")
+        self.write(
+            "home/weft/config.toml",
+            "[run]\njobs = 2\nvariants = 2\n"
+            "random_seed = 2\ntiming_ms = 20\nfinal_timing_ms = 20\n",
+        )
+        self.write(
+            "weft.toml",
+            "[run]\nvariants = 3\nrandom_seed = 3\ntiming_ms = 30\nfinal_timing_ms = 30\n",
+        )
+        named = self.write(
+            "more.toml", "[run]\nrandom_seed = 4\ntiming_ms = 40\nfinal_timing_ms = 40\n"
+        )
+        config = self.config(
+            "--config",
+            named,
+            "--final-timing-ms",
+            "60",
+            WEFT_RUN_TIMING_MS="50",
+            WEFT_RUN_FINAL_TIMING_MS="50",
+        )
         home = os.path.join(self.folder, "home/weft/config.toml")
         self.assertEqual(config["run.jobs"], ("2", home + ":2"))
         self.assertEqual(config["run.variants"], ("3", "weft.toml:2"))
@@ -59,17 +79,15 @@ class Config(unittest.TestCase):
         self.write("weft.toml", "[run]\nseed = 3\n")
         done = self.weft("config", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("weft.toml:2: run.seed is called run.random_seed now",
-                      done.stderr)
+        self.assertIn("weft.toml:2: run.seed is called run.random_seed now", done.stderr)
         self.assertEqual(self.config()["run.random_seed"], ("3", "weft.toml:2"))
-        self.assertEqual(self.config(WEFT_RUN_SEED="5")["run.random_seed"],
-                         ("5", "WEFT_RUN_SEED"))
-        self.assertEqual(self.config("--seed=7")["run.random_seed"],
-                         ("7", "--random-seed"))
+        self.assertEqual(self.config(WEFT_RUN_SEED="5")["run.random_seed"], ("5", "WEFT_RUN_SEED"))
+        self.assertEqual(self.config("--seed=7")["run.random_seed"], ("7", "--random-seed"))
 
     def test_every_flag_of_run_is_a_setting_that_is_shown(self):
-        named = self.write("more.toml", '[run]\nlisten = "tcp://127.0.0.1:7070"\n'
-                           'node_seconds = 5\n')
+        named = self.write(
+            "more.toml", '[run]\nlisten = "tcp://127.0.0.1:7070"\nnode_seconds = 5\n'
+        )
         config = self.config("--config", named)
         self.assertEqual(config["run.listen"], ("tcp://127.0.0.1:7070", named + ":2"))
         self.assertEqual(config["run.node_seconds"], ("5", named + ":3"))
@@ -77,8 +95,9 @@ class Config(unittest.TestCase):
         self.assertEqual(self.config()["run.train"], ("true", "weft.toml:2"))
 
     def test_lists_and_flags(self):
-        self.write("weft.toml", '[run]\nseeds = ["compiler"]\nno_library = true\n'
-                   "fast_sync = true\n")
+        self.write(
+            "weft.toml", '[run]\nseeds = ["compiler"]\nno_library = true\nfast_sync = true\n'
+        )
         config = self.config()
         self.assertEqual(config["run.seeds"], ("compiler", "weft.toml:2"))
         self.assertEqual(config["run.no_library"], ("true", "weft.toml:3"))
@@ -90,13 +109,14 @@ class Config(unittest.TestCase):
 
     def test_errors_name_file_and_line(self):
         for text, place, words in (
-                ("[run]\njobs = \n", "weft.toml:2", ""),
-                ("[run]\njobs = 1000\n", "weft.toml:2", "256"),
-                ("[run]\ntarget = \"abacus\"\n", "weft.toml:2", "abacus"),
-                ("[run]\njobz = 1\n", "weft.toml:2", "run.jobz"),
-                ("[run]\nfast_sync = 3\n", "weft.toml:2", "true or false"),
-                ("[walk]\njobs = 1\n", "weft.toml:2", "walk.jobs"),
-                ("[run]\npython = \"/tmp/x\"\n", "weft.toml:2", "run.python")):
+            ("[run]\njobs = \n", "weft.toml:2", ""),
+            ("[run]\njobs = 1000\n", "weft.toml:2", "256"),
+            ('[run]\ntarget = "abacus"\n', "weft.toml:2", "abacus"),
+            ("[run]\njobz = 1\n", "weft.toml:2", "run.jobz"),
+            ("[run]\nfast_sync = 3\n", "weft.toml:2", "true or false"),
+            ("[walk]\njobs = 1\n", "weft.toml:2", "walk.jobs"),
+            ('[run]\npython = "/tmp/x"\n', "weft.toml:2", "run.python"),
+        ):
             with self.subTest(text):
                 self.write("weft.toml", text)
                 for command in (["config"], ["run", "nothing.py"]):
@@ -114,16 +134,17 @@ class Config(unittest.TestCase):
 
     def test_a_limit_that_is_no_number_is_refused(self):
         """No comparison with it holds: it would be none."""
-        for words in (("run", "nothing.py", "--budget-s"),
-                      ("run", "nothing.py", "--memory-gib"),
-                      ("run", "nothing.py", "--budget-usd"),
-                      ("run", "nothing.py", "--subgraph-budget-usd"),
-                      ("run", "nothing.py", "--listen", "tcp://127.0.0.1:0",
-                       "--node-seconds"),
-                      ("eval", "nothing.py", "nothing.py", "--memory-gib"),
-                      ("bench", ".", "--limit-minutes"),
-                      ("bench", ".", "--problem-minutes"),
-                      ("node", "--once", "--patience-seconds")):
+        for words in (
+            ("run", "nothing.py", "--budget-s"),
+            ("run", "nothing.py", "--memory-gib"),
+            ("run", "nothing.py", "--budget-usd"),
+            ("run", "nothing.py", "--subgraph-budget-usd"),
+            ("run", "nothing.py", "--listen", "tcp://127.0.0.1:0", "--node-seconds"),
+            ("eval", "nothing.py", "nothing.py", "--memory-gib"),
+            ("bench", ".", "--limit-minutes"),
+            ("bench", ".", "--problem-minutes"),
+            ("node", "--once", "--patience-seconds"),
+        ):
             for text in ("nan", "-NaN", "nan(1)"):
                 done = self.weft(*words, text)
                 self.assertEqual(done.returncode, 2, done.stderr)
@@ -141,24 +162,22 @@ class Config(unittest.TestCase):
         self.assertIn("WEFT_RUN_JOBS", done.stderr)
         done = self.weft("config", WEFT_RUN_BUDGET_SECONDS="9")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("WEFT_RUN_BUDGET_SECONDS: there is no such setting",
-                      done.stderr)
+        self.assertIn("WEFT_RUN_BUDGET_SECONDS: there is no such setting", done.stderr)
 
     def test_providers_are_shown_and_keys_are_not(self):
         named = self.write("more.toml", '[llm.mini]\nmodel = "m"\nkey_env = "K"\n')
-        config = self.config("--config", named, K="sk-secret-0123456789",
-                             WEFT_LLM_MINI_EFFORT="low")
+        config = self.config(
+            "--config", named, K="sk-secret-0123456789", WEFT_LLM_MINI_EFFORT="low"
+        )
         self.assertEqual(config["llm.mini.model"], ("m", named + ":2"))
         self.assertEqual(config["llm.mini.key_env"], ("K", named + ":3"))
         self.assertEqual(config["llm.mini.effort"], ("low", "WEFT_LLM_MINI_EFFORT"))
         self.assertNotIn("sk-secret", str(config))
 
     def test_bytes_that_are_no_text_are_told_all_the_same(self):
-        named = self.write("more.toml", "[llm.mini]\ndialect = \"openai\"\n")
-        config = self.config("--config", named,
-                             WEFT_LLM_MINI_MODEL="m" + os.fsdecode(b"\xff"))
-        self.assertEqual(config["llm.mini.model"],
-                         ("m\ufffd", "WEFT_LLM_MINI_MODEL"))
+        named = self.write("more.toml", '[llm.mini]\ndialect = "openai"\n')
+        config = self.config("--config", named, WEFT_LLM_MINI_MODEL="m" + os.fsdecode(b"\xff"))
+        self.assertEqual(config["llm.mini.model"], ("m\ufffd", "WEFT_LLM_MINI_MODEL"))
 
     def test_every_setting_has_a_default_that_its_flag_takes(self):
         for name, (value, origin) in self.config().items():

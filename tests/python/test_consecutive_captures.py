@@ -18,35 +18,35 @@ class CapturesInARow(CaptureTest):
                 file.write(text)
             words += ["--problem", problem, "--out", problem + ".json"]
         done = self.command(*words)
-        return (done.returncode, list(map(json.loads, done.stdout.splitlines())),
-                done.stderr)
+        return (done.returncode, list(map(json.loads, done.stdout.splitlines())), done.stderr)
 
     def test_several_are_captured_each_as_if_alone(self):
         """The second is not in the first's data type, nor finds its module."""
-        one = ("import sys\nimport torch\n"
-               "assert 'left_behind' not in sys.modules\n"
-               "sys.modules['left_behind'] = sys\n"
-               "torch.set_default_dtype(torch.float64)\n" + simple("return x + 1"))
+        one = (
+            "import sys\nimport torch\n"
+            "assert 'left_behind' not in sys.modules\n"
+            "sys.modules['left_behind'] = sys\n"
+            "torch.set_default_dtype(torch.float64)\n" + simple("return x + 1")
+        )
         code, replies, err = self.captured(one, simple("return x + 1"), one)
         self.assertEqual((code, len(replies)), (0, 3), err)
         types = []
         for number in range(3):
-            with open(os.path.join(self.folder, f"{number}.py.json"),
-                      encoding="utf-8") as file:
+            with open(os.path.join(self.folder, f"{number}.py.json"), encoding="utf-8") as file:
                 types.append(json.load(file)["nodes"][0]["values"][0]["dtype"])
         self.assertEqual(types, ["float64", "float32", "float64"])
 
     def test_none_is_captured_after_one_that_fails(self):
         good = simple("return x + 1")
         code, replies, _ = self.captured(good, "class Model: pass\n", good)
-        self.assertEqual((code, [one["ok"] for one in replies]),
-                         (1, [True, False]))
+        self.assertEqual((code, [one["ok"] for one in replies]), (1, [True, False]))
 
     def test_one_that_dies_ends_the_process_likewise(self):
         good = simple("return x + 1")
-        for bad, code in (("import os, signal\n"
-                           "os.kill(os.getpid(), signal.SIGSEGV)\n", -11),
-                          ("import os\nos._exit(7)\n", 7)):
+        for bad, code in (
+            ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", -11),
+            ("import os\nos._exit(7)\n", 7),
+        ):
             with self.subTest(bad):
                 ended, replies, err = self.captured(good, bad, good)
                 self.assertEqual((ended, len(replies)), (code, 1), err)

@@ -23,8 +23,9 @@ CONSTANTS: dict[str, Callable[[], torch.Tensor]] = {
     "nan": lambda: torch.full(SHAPE, float("nan")),
     "places": lambda: torch.arange(32).view(SHAPE),
     "int32 places": lambda: torch.arange(32, dtype=torch.int32).view(SHAPE),
-    "int32's last places": lambda: torch.arange(
-        2**31 - 33, 2**31 - 1, dtype=torch.int32).view(SHAPE),
+    "int32's last places": lambda: torch.arange(2**31 - 33, 2**31 - 1, dtype=torch.int32).view(
+        SHAPE
+    ),
 }
 REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sum": lambda t: t.sum(1, keepdim=True),
@@ -41,23 +42,26 @@ def cases() -> list[opinfo_cases.Case]:
     found = []
     for name, make in CONSTANTS.items():
         for reduction, reduce in REDUCTIONS.items():
-            def function(x: torch.Tensor, make: Callable = make,
-                         reduce: Callable = reduce) -> list[torch.Tensor]:
+
+            def function(
+                x: torch.Tensor, make: Callable = make, reduce: Callable = reduce
+            ) -> list[torch.Tensor]:
                 value = reduce(make())
                 return [value, value + x]
+
             try:
                 function(torch.ones(SHAPE))
             except (RuntimeError, NotImplementedError):
                 continue  # argmax of bool
-            found.append(opinfo_cases.Case(f"{reduction} of {name}", function,
-                                           (torch.randn(SHAPE),)))
+            found.append(
+                opinfo_cases.Case(f"{reduction} of {name}", function, (torch.randn(SHAPE),))
+            )
     return found
 
 
 class ConstantReductions(unittest.TestCase):
     def judge(self, target: str) -> None:
-        found = opinfo_cases.outcomes(opinfo_cases.variant_of(target), cases(),
-                                      batch=64)
+        found = opinfo_cases.outcomes(opinfo_cases.variant_of(target), cases(), batch=64)
         for name, outcome, reason in found:
             with self.subTest(target=target, case=name):
                 self.assertEqual(outcome, "lowered", reason)

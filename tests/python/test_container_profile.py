@@ -14,10 +14,31 @@ from weft_case import ROOT, WEFT, environment
 
 #: Docker's seccomp/default.json allows these with CAP_SYS_ADMIN only, or not at all (2026-06-30).
 REFUSED_BY_DOCKER = (
-    "bpf", "clone", "clone3", "fanotify_init", "fsconfig", "fsmount", "fsopen", "fspick", "kexec_load",
-    "lookup_dcookie", "mount", "mount_setattr", "move_mount", "open_tree", "perf_event_open",
-    "pivot_root", "quotactl", "setdomainname", "sethostname", "setns", "swapon", "syslog",
-    "umount2", "unshare")
+    "bpf",
+    "clone",
+    "clone3",
+    "fanotify_init",
+    "fsconfig",
+    "fsmount",
+    "fsopen",
+    "fspick",
+    "kexec_load",
+    "lookup_dcookie",
+    "mount",
+    "mount_setattr",
+    "move_mount",
+    "open_tree",
+    "perf_event_open",
+    "pivot_root",
+    "quotactl",
+    "setdomainname",
+    "sethostname",
+    "setns",
+    "swapon",
+    "syslog",
+    "umount2",
+    "unshare",
+)
 #: Refuses the calls of a JSON list, and starts the program of the other arguments. Each flag
 #: of clone that makes a namespace is refused; clone3 does not exist, as in Docker's profile.
 START = """
@@ -56,11 +77,14 @@ class ContainerProfile(unittest.TestCase):
     def doctor(self, refused: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-c", START, json.dumps(refused), WEFT, "doctor", "--no-run"],
-            capture_output=True, text=True, check=False, env=environment())
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+        )
 
     def test_the_calls_of_the_page_are_enough(self):
-        with open(os.path.join(ROOT, "docs", "how-to", "containers.md"),
-                  encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "docs", "how-to", "containers.md"), encoding="utf-8") as file:
             [names] = re.findall(r'"names":\s*(\[[^]]*\])', file.read())
         allowed = json.loads(names)
         self.assertLess(set(allowed), set(REFUSED_BY_DOCKER))

@@ -14,9 +14,18 @@ import cuda_cases
 from kernel_cases import half_cases
 from weft.build import cuda as cuda_build
 
-LAUNCHES = {"scratch": [64], "launches": [
-    {"function": "twice", "grid": [4, 1, 1], "threads": 32, "cluster": 2,
-     "arguments": ["in0", "s0", "out0"]}]}
+LAUNCHES = {
+    "scratch": [64],
+    "launches": [
+        {
+            "function": "twice",
+            "grid": [4, 1, 1],
+            "threads": 32,
+            "cluster": 2,
+            "arguments": ["in0", "s0", "out0"],
+        }
+    ],
+}
 SOURCE = """// Twice its input.
 extern "C" __global__ void twice(const float* x, float* s, float* y) {
   const int i = blockIdx.x * 32 + threadIdx.x;
@@ -55,8 +64,7 @@ class Packages(unittest.TestCase):
                 json.dump(LAUNCHES, file)
             said = io.StringIO()
             with contextlib.redirect_stderr(said):
-                code = cuda_build.main(
-                    [text, launches, package, "--arch", arch])
+                code = cuda_build.main([text, launches, package, "--arch", arch])
             if code != 0:
                 self.assertFalse(os.path.exists(package))
                 return code, said.getvalue()
@@ -70,9 +78,19 @@ class Packages(unittest.TestCase):
         self.assertEqual(package["format"], 1)
         self.assertEqual(package["arch"], "sm_90")
         self.assertEqual(package["scratch"], [64])
-        self.assertEqual(package["launches"], [{
-            "module": 0, "function": "twice", "grid": [4, 1, 1],
-            "threads": 32, "cluster": 2, "arguments": ["in0", "s0", "out0"]}])
+        self.assertEqual(
+            package["launches"],
+            [
+                {
+                    "module": 0,
+                    "function": "twice",
+                    "grid": [4, 1, 1],
+                    "threads": 32,
+                    "cluster": 2,
+                    "arguments": ["in0", "s0", "out0"],
+                }
+            ],
+        )
         cubin = base64.b64decode(package["modules"][0]["cubin"])
         self.assertTrue(cubin.startswith(b"\x7fELF"))
 
@@ -88,21 +106,22 @@ class EveryCase(unittest.TestCase):
         compiler_or_skip()
         # Sources of one operator are much alike: the pointwise ones are
         # compiled as they are on the host, in test_cuda_kernels.py.
-        groups = [g for g in cuda_cases.GROUPS if g not in (
-            cuda_cases.operators.binary_cases,)]
+        groups = [g for g in cuda_cases.GROUPS if g not in (cuda_cases.operators.binary_cases,)]
         cases = [case for group in groups for case in group()]
         cases += cuda_cases.movement.scan_cases() + half_cases()
         cli = captured_cases.program("cuda_codegen_cli", "WEFT_CUDA_CODEGEN")
-        answers = captured_cases.generate(captured_cases.graphs_of(cases),
-                                          [cli, "132", "2", "232448"])
-        sources = [(name, one["text"])
-                   for (name, _, _), answer in zip(cases, answers)
-                   for one in answer["variants"]]
+        answers = captured_cases.generate(
+            captured_cases.graphs_of(cases), [cli, "132", "2", "232448"]
+        )
+        sources = [
+            (name, one["text"])
+            for (name, _, _), answer in zip(cases, answers)
+            for one in answer["variants"]
+        ]
         self.assertGreater(len(sources), 300)
         workers = os.cpu_count() or 1
         with ProcessPoolExecutor(workers) as pool:
-            for error in pool.map(first_error, [sources[i::workers]
-                                                for i in range(workers)]):
+            for error in pool.map(first_error, [sources[i::workers] for i in range(workers)]):
                 self.assertIsNone(error)
 
 

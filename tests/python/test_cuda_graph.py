@@ -26,8 +26,9 @@ class Played:
 
     def __init__(self, function, arguments, moving):
         self._function, self._moving = function, moving
-        self._given = [one.clone() if i in moving else one.detach()
-                       for i, one in enumerate(arguments)]
+        self._given = [
+            one.clone() if i in moving else one.detach() for i, one in enumerate(arguments)
+        ]
         self._results = function(list(self._given))
         cuda_graph._check_results(self._results, self._given)
         self.nbytes, self.replays = 100, 0
@@ -65,12 +66,10 @@ class Replays(unittest.TestCase):
         return weighted(arguments)
 
     def made(self, x, constants=(), bytes_max=1000, still=(0,)):
-        return Replayed(self.function, [self.weight, x], set(still), constants,
-                        bytes_max, Played)
+        return Replayed(self.function, [self.weight, x], set(still), constants, bytes_max, Played)
 
     def assert_computes(self, made, *arguments):
-        for got, expected in zip(made(list(arguments)),
-                                 weighted(list(arguments)), strict=True):
+        for got, expected in zip(made(list(arguments)), weighted(list(arguments)), strict=True):
             torch.testing.assert_close(got, expected)
 
     def test_each_call_has_its_own_inputs_and_results(self):
@@ -189,10 +188,8 @@ class Refusals(unittest.TestCase):
         Replayed(twice, [torch.rand(3)], set(), [], 100, Played)
 
     def test_a_result_that_is_an_argument_s_memory(self):
-        for function in (lambda given: [given[0]],
-                         lambda given: [given[0].view(3, 1)]):
-            self.assertIn("memory of an argument's",
-                          self.why(function, [torch.rand(3)]))
+        for function in (lambda given: [given[0]], lambda given: [given[0].view(3, 1)]):
+            self.assertIn("memory of an argument's", self.why(function, [torch.rand(3)]))
 
     def test_results_that_share_memory(self):
         def two(given):
@@ -202,8 +199,9 @@ class Refusals(unittest.TestCase):
         self.assertIn("another result's", self.why(two, [torch.rand(3, 3)]))
 
     def test_a_result_with_room_in_it(self):
-        self.assertIn("as a copy does", self.why(
-            lambda given: [(given[0] * 2)[:, :2]], [torch.rand(3, 3)]))
+        self.assertIn(
+            "as a copy does", self.why(lambda given: [(given[0] * 2)[:, :2]], [torch.rand(3, 3)])
+        )
 
     def test_numbers_and_other_devices(self):
         twice = lambda given: [given[0] * 2]
@@ -212,8 +210,7 @@ class Refusals(unittest.TestCase):
 
     def test_an_argument_with_room_in_it_or_an_element_at_many_places(self):
         for one in (torch.rand(1, 3).expand(4, 3), torch.rand(4, 6)[:, :3]):
-            self.assertIn("an argument does not lie", self.why(
-                lambda given: [given[0] * 2], [one]))
+            self.assertIn("an argument does not lie", self.why(lambda given: [given[0] * 2], [one]))
 
     def test_nothing_is_raised_where_it_fails(self):
         def fails(_):
@@ -221,8 +218,7 @@ class Refusals(unittest.TestCase):
 
         with mock.patch.object(cuda_graph, "Recording", Played):
             made, why = recorded(fails, [torch.rand(3)], set(), [], 1000)
-        self.assertEqual((made, why),
-                         (None, "RuntimeError: it waits for the device"))
+        self.assertEqual((made, why), (None, "RuntimeError: it waits for the device"))
 
 
 class InThePiece(BackendCase):
@@ -245,7 +241,8 @@ class InThePiece(BackendCase):
         made = record and record(chosen)
         return timing_rounds.Choice(
             made if made and self.is_faster else chosen,
-            times={made: [0.0032] * 5, chosen: [0.0031] * 5})
+            times={made: [0.0032] * 5, chosen: [0.0031] * 5},
+        )
 
     def called(self, replay_mb=1, **options):
         net, mine = Net().eval(), None
@@ -264,7 +261,7 @@ class InThePiece(BackendCase):
         return str(weft.explain())
 
     def test_kernels_are_replayed_and_it_is_told(self):
-        kernels, = self.called().values()
+        (kernels,) = self.called().values()
         self.assertEqual(kernels.state, "ready")
         self.assertIsInstance(kernels.composed, Replayed)
         self.assertEqual((len(self.asked), kernels.calls), (1, 3))
@@ -274,7 +271,7 @@ class InThePiece(BackendCase):
 
     def test_the_framework_is_where_there_are_no_kernels(self):
         self.set_environment(FAKE_WEFT="fails")
-        kernels, = self.called().values()
+        (kernels,) = self.called().values()
         self.assertEqual((kernels.state, self.asked), ("framework", [None]))
         self.assertIsInstance(kernels.framework, Replayed)
         self.assertEqual(kernels.framework._recording.replays, 1 + 3)
@@ -288,10 +285,11 @@ class InThePiece(BackendCase):
 
         self.patch(select_implementation, "_difference", lambda *_: "")
         with mock.patch.object(Played, "replay", fails):
-            kernels, = self.called().values()
-            compiled_graph, = self.compiled_graphs("inference")
+            (kernels,) = self.called().values()
+            (compiled_graph,) = self.compiled_graphs("inference")
             kernels.framework = Replayed(
-                compiled_graph.framework, self.given, set(), [], 1 << 20, Played)
+                compiled_graph.framework, self.given, set(), [], 1 << 20, Played
+            )
             calls = threading.Barrier(2)
 
             def work(number):
@@ -299,38 +297,42 @@ class InThePiece(BackendCase):
                 compiled_graph(list(self.given))
 
             self.assertEqual(self.in_threads(2, work), [])
-        self.assertIn("not replayed: RuntimeError: the device is gone",
-                      self.told())
+        self.assertIn("not replayed: RuntimeError: the device is gone", self.told())
         self.assertIs(kernels.framework, compiled_graph.framework)
 
     def test_one_that_is_no_faster_is_told_of(self):
         self.is_faster = False
-        kernels, = self.called().values()
+        (kernels,) = self.called().values()
         self.assertNotIsInstance(kernels.composed, Replayed)
-        self.assertIn("not replayed: as a CUDA graph a call takes 3.2 ms, launched "
-                      "3.1", self.told())
+        self.assertIn(
+            "not replayed: as a CUDA graph a call takes 3.2 ms, launched 3.1", self.told()
+        )
 
     def test_where_there_was_no_time_it_is_told(self):
-        self.patch(timing_rounds, "select_fastest", lambda framework, kernels, *_: timing_rounds.Choice(
-            kernels or framework))
+        self.patch(
+            timing_rounds,
+            "select_fastest",
+            lambda framework, kernels, *_: timing_rounds.Choice(kernels or framework),
+        )
         self.called()
         self.assertIn("not replayed: there was no time to try it", self.told())
 
     def test_a_replay_of_something_else_is_not_taken(self):
         """As of a launch that is not recorded: its results stay what they were."""
-        with mock.patch.object(Played, "replay", lambda self, moved: [
-                one.clone() for one in self._results]):
-            kernels, = self.called().values()
+        with mock.patch.object(
+            Played, "replay", lambda self, moved: [one.clone() for one in self._results]
+        ):
+            (kernels,) = self.called().values()
         self.assertNotIsInstance(kernels.composed, Replayed)
-        self.assertIn("not replayed: it came to something else: result 0",
-                      self.told())
+        self.assertIn("not replayed: it came to something else: result 0", self.told())
 
     def test_all_graphs_keep_no_more_than_is_allowed(self):
         with mock.patch.object(Played, "by_others", 1 << 20):
-            kernels, = self.called().values()
+            (kernels,) = self.called().values()
         self.assertNotIsInstance(kernels.composed, Replayed)
-        self.assertIn("not replayed: CUDA graphs would keep 1 MiB, this one 0, "
-                      "and may keep 1", self.told())
+        self.assertIn(
+            "not replayed: CUDA graphs would keep 1 MiB, this one 0, and may keep 1", self.told()
+        )
 
     def test_indices_stay_indices_where_a_replay_is_compared(self):
         seen = []
@@ -359,27 +361,34 @@ class InThePiece(BackendCase):
         self.assertEqual((self.states(), len(self.asked)), (["ready"], 1))
 
     def test_there_are_none_unless_they_are_asked_for(self):
-        for options, wanted in ((dict(replay_mb=0), 0), ({}, 0),
-                                (dict(mode="default"), 0),
-                                (dict(mode="reduce-overhead"), 1 << 30),
-                                (dict(mode="max-autotune", replay_mb=0), 0),
-                                (dict(replay_mb=5), 5 << 20)):
+        for options, wanted in (
+            (dict(replay_mb=0), 0),
+            ({}, 0),
+            (dict(mode="default"), 0),
+            (dict(mode="reduce-overhead"), 1 << 30),
+            (dict(mode="max-autotune", replay_mb=0), 0),
+            (dict(replay_mb=5), 5 << 20),
+        ):
             self.assertEqual(Options(**options).graph_bytes(), wanted, options)
-        kernels, = self.called(replay_mb=None).values()
+        (kernels,) = self.called(replay_mb=None).values()
         self.assertEqual((kernels.state, kernels.replay), ("ready", ""))
         self.assertNotIsInstance(kernels.composed, Replayed)
 
     def test_who_waits_for_the_host_is_told(self):
-        told = ("the host takes 2.1 of a call's 2.3 ms to launch it: as a CUDA "
-                "graph (replay_mb) it may be faster")
+        told = (
+            "the host takes 2.1 of a call's 2.3 ms to launch it: as a CUDA "
+            "graph (replay_mb) it may be faster"
+        )
         for times, outcome, wanted in (
-                ((0.0021, 0.0023), "right", told), ((0.001, 0.0023), "right", ""),
-                ((0.0021, 0.0023), "fails", told)):
+            ((0.0021, 0.0023), "right", told),
+            ((0.001, 0.0023), "right", ""),
+            ((0.0021, 0.0023), "fails", told),
+        ):
             self.set_environment(FAKE_WEFT=outcome)
             self.patch(select_implementation, "_call_times", lambda *_: times)
             torch._dynamo.reset()
             self.before = {id(one) for one in compiled_graphs.all_compiled_graphs()}
-            kernels, = self.called(replay_mb=None, cache=False).values()
+            (kernels,) = self.called(replay_mb=None, cache=False).values()
             self.assertEqual(kernels.replay, wanted)
 
     def test_which_graphs_may_be(self):
@@ -391,27 +400,30 @@ class InThePiece(BackendCase):
             theirs.define("theirs(Tensor x) -> Tensor")
             theirs.impl("theirs", torch.clone, "CompositeExplicitAutograd")
             for function, may in (
-                    (torch.tanh, True),
-                    (lambda x: torch.ops.weft_test.theirs(x), False),
-                    (lambda x: x.as_strided((3,), (1,), 3) + 1, False),
-                    (lambda x: x[1:].as_strided((8,), (1,), 4) + 1, False),
-                    (lambda x: (x + 1)[:2].as_strided((9,), (1,)) + 1, False),
-                    (lambda x: x.mean(1).as_strided((4, 1), (1, 4)) + 1, True),
-                    (torch.rand_like, False)):
+                (torch.tanh, True),
+                (lambda x: torch.ops.weft_test.theirs(x), False),
+                (lambda x: x.as_strided((3,), (1,), 3) + 1, False),
+                (lambda x: x[1:].as_strided((8,), (1,), 4) + 1, False),
+                (lambda x: (x + 1)[:2].as_strided((9,), (1,)) + 1, False),
+                (lambda x: x.mean(1).as_strided((4, 1), (1, 4)) + 1, True),
+                (torch.rand_like, False),
+            ):
                 for role in ("inference", "forward", "backward", "optimize"):
-                    compiled_graph = compiled_graphs.CompiledGraph(graph(function), Options(replay_mb=1),
-                                                                   role)
+                    compiled_graph = compiled_graphs.CompiledGraph(
+                        graph(function), Options(replay_mb=1), role
+                    )
                     why = select_implementation.why_no_replay(compiled_graph, [x])
-                    self.assertEqual(
-                        not why, may and role in ("inference", "optimize"), why)
+                    self.assertEqual(not why, may and role in ("inference", "optimize"), why)
 
     def test_optimize_has_no_replay_of_eager(self):
-        graph = torch.fx.experimental.proxy_tensor.make_fx(
-            lambda x: (torch.tanh(x),))(x := torch.rand(3, 3))
+        graph = torch.fx.experimental.proxy_tensor.make_fx(lambda x: (torch.tanh(x),))(
+            x := torch.rand(3, 3)
+        )
         for role, there in (("inference", True), ("optimize", False)):
             compiled_graph = compiled_graphs.CompiledGraph(graph, Options(replay_mb=1), role)
-            made, _ = select_implementation._recorded(compiled_graph, compiled_graphs.Kernels(),
-                                                      compiled_graph.framework, [x])
+            made, _ = select_implementation._recorded(
+                compiled_graph, compiled_graphs.Kernels(), compiled_graph.framework, [x]
+            )
             self.assertEqual(made is not None, there)
 
     def test_the_option_is_a_whole_number(self):
@@ -439,8 +451,9 @@ class OnTheDevice(unittest.TestCase):
         for _ in range(3):
             self.weight.mul_(1.5)
             x = torch.rand_like(self.x)
-            for got, expected in zip(made([self.weight, x]),
-                                     weighted([self.weight, x]), strict=True):
+            for got, expected in zip(
+                made([self.weight, x]), weighted([self.weight, x]), strict=True
+            ):
                 self.assertTrue(torch.equal(got, expected))
         self.assertIsInstance(made._recording, Recording)
         made.function = None  # which a replay does not call
@@ -491,8 +504,7 @@ class OnTheDevice(unittest.TestCase):
             return weighted(given)
 
         made, why = recorded(fails, [self.weight, self.x], {0}, [], 1 << 30)
-        self.assertEqual((made, why),
-                         (None, "ValueError: not while it is recorded"))
+        self.assertEqual((made, why), (None, "ValueError: not while it is recorded"))
         torch.rand(9, device="cuda")
         self.test_a_graph_computes_what_the_function_does()
 
@@ -504,8 +516,7 @@ class OnTheDevice(unittest.TestCase):
 
         def function(given):
             if torch.cuda.is_current_stream_capturing():
-                other = threading.Thread(target=lambda: drawn.append(
-                    torch.rand(9, device="cuda")))
+                other = threading.Thread(target=lambda: drawn.append(torch.rand(9, device="cuda")))
                 other.start()
                 other.join()
             return weighted(given)
@@ -538,10 +549,8 @@ class OnTheDevice(unittest.TestCase):
             for _ in range(3):
                 torch._C._cuda_clearCublasWorkspaces()
                 torch.cuda.empty_cache()
-                rooms = [torch.full((1 << 22,), 7.0, device="cuda")
-                         for _ in range(20)]
-                for got, one in zip(mine([x, weight, bias]), expected,
-                                    strict=True):
+                rooms = [torch.full((1 << 22,), 7.0, device="cuda") for _ in range(20)]
+                for got, one in zip(mine([x, weight, bias]), expected, strict=True):
                     torch.testing.assert_close(got, one)
                 other([self.weight, self.x])
                 for room in rooms:
@@ -565,8 +574,7 @@ class OnTheDevice(unittest.TestCase):
             return [repeated(given)[0] * given[1].sum().item()]
 
         for function, bytes_max in ((waits, 1 << 30), (repeated, 1 << 20)):
-            found, why = recorded(function, [self.weight, self.x], {0}, [],
-                                  bytes_max)
+            found, why = recorded(function, [self.weight, self.x], {0}, [], bytes_max)
             self.assertIsNone(found)
             self.assertRegex(why, "captur|may keep 1$")
         torch.cuda.empty_cache()

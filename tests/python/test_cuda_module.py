@@ -40,21 +40,27 @@ class HostDriver(LoadingDriver):
 
     def cuLaunchKernelEx(self, config, function, arguments, extra):
         how = config._obj
-        found = {one.id: one.value[0]
-                 for one in how.attributes[:how.count]}
-        return self.launch(cuda_on_host.Launch(
-            how.grid[0], how.block[0], found.get(CLUSTER, 1),
-            COOPERATIVE in found, how.shared_bytes), function, arguments)
+        found = {one.id: one.value[0] for one in how.attributes[: how.count]}
+        return self.launch(
+            cuda_on_host.Launch(
+                how.grid[0],
+                how.block[0],
+                found.get(CLUSTER, 1),
+                COOPERATIVE in found,
+                how.shared_bytes,
+            ),
+            function,
+            arguments,
+        )
 
     def launch(self, launch, function, arguments):
         if not self.has_context:
             return 201
         pointers = (ctypes.c_void_p * len(arguments))(
-            *(ctypes.c_uint64.from_address(place).value
-              for place in arguments))
+            *(ctypes.c_uint64.from_address(place).value for place in arguments)
+        )
         name = self.functions[function.value - 1]
-        getattr(self.real, f"{self.prefix}_{name}")(
-            ctypes.byref(launch), pointers)
+        getattr(self.real, f"{self.prefix}_{name}")(ctypes.byref(launch), pointers)
         return 0
 
 
@@ -63,15 +69,20 @@ def in_place_of_a_gpu(driver):
     real = ctypes.CDLL
     with contextlib.ExitStack() as stack:
         for name, stand_in in (
-                ("ctypes.CDLL", lambda path, *rest: driver
-                 if path == "libcuda.so.1" else real(path, *rest)),
-                ("torch.cuda.get_device_capability", lambda: (9, 0)),
-                ("torch.cuda.synchronize", lambda: None),
-                ("torch._C._cuda_getDevice", lambda: -1),
-                ("torch._C._dynamo.guards._empty_strided_cuda",
-                 torch._C._dynamo.guards._empty_strided_cpu),
-                ("torch.cuda.device", lambda d: contextlib.nullcontext()),
-                ("torch._C._cuda_getCurrentRawStream", lambda device: 0)):
+            (
+                "ctypes.CDLL",
+                lambda path, *rest: driver if path == "libcuda.so.1" else real(path, *rest),
+            ),
+            ("torch.cuda.get_device_capability", lambda: (9, 0)),
+            ("torch.cuda.synchronize", lambda: None),
+            ("torch._C._cuda_getDevice", lambda: -1),
+            (
+                "torch._C._dynamo.guards._empty_strided_cuda",
+                torch._C._dynamo.guards._empty_strided_cpu,
+            ),
+            ("torch.cuda.device", lambda d: contextlib.nullcontext()),
+            ("torch._C._cuda_getCurrentRawStream", lambda device: 0),
+        ):
             # The framework may have been built without CUDA.
             stack.enter_context(mock.patch(name, stand_in, create=True))
         yield
@@ -82,10 +93,13 @@ class Modules(unittest.TestCase):
         compiler_or_skip()
         cases = [c for c in cuda_cases.row_cases() if c[0] in NAMES]
         cli = captured_cases.program("cuda_codegen_cli", "WEFT_CUDA_CODEGEN")
-        answers = captured_cases.generate(captured_cases.graphs_of(cases),
-                                          [cli, "132", "3", "232448"])
-        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(
-                os.environ, {"WEFT_KERNEL_CACHE": folder}):
+        answers = captured_cases.generate(
+            captured_cases.graphs_of(cases), [cli, "132", "3", "232448"]
+        )
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch.dict(os.environ, {"WEFT_KERNEL_CACHE": folder}),
+        ):
             for (name, function, inputs), answer in zip(cases, answers):
                 exact = function(*[tensor.double() for tensor in inputs])
                 sources = answer["variants"]
@@ -93,11 +107,11 @@ class Modules(unittest.TestCase):
                 for source, (library, prefix, _) in zip(sources, built):
                     space = {}
                     with in_place_of_a_gpu(HostDriver(library, prefix)):
-                        exec(compile(source["module"], "kernel.py", "exec"),
-                             space)
+                        exec(compile(source["module"], "kernel.py", "exec"), space)
                         got = space["kernel_function"](*inputs)
                         shifted = space["kernel_function"](
-                            *[self.elsewhere(tensor) for tensor in inputs])
+                            *[self.elsewhere(tensor) for tensor in inputs]
+                        )
                     with self.subTest(case=name, variant=source["variant"]):
                         self.assertLess((got - exact).abs().max(), 1e-5)
                         self.assertTrue(torch.equal(shifted, got))
@@ -117,8 +131,7 @@ class Modules(unittest.TestCase):
         self.assertFalse(os.path.exists(os.environ["WEFT_KERNEL_CACHE"]))
         for name in os.listdir(folder):
             if name.endswith(".json"):  # none that serves: NVRTC builds it
-                with open(os.path.join(folder, name), "w",
-                          encoding="utf-8") as file:
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                     json.dump({"format": 1, "arch": "sm_90"}, file)
         space = {}
         exec(compile(source["module"], "kernel.py", "exec"), space)
@@ -133,8 +146,11 @@ class Modules(unittest.TestCase):
 
     def check_realigned(self, realigned):
         base = torch.rand(1000)
-        for tensor in (base.as_strided((40, 8), (10, 1), 1),
-                       base[1:9].expand(5, 8), base[3:4].reshape(())):
+        for tensor in (
+            base.as_strided((40, 8), (10, 1), 1),
+            base[1:9].expand(5, 8),
+            base[3:4].reshape(()),
+        ):
             copy = realigned(tensor)
             self.assertEqual(copy.stride(), tensor.stride())
             self.assertEqual(copy.data_ptr() % 16, 0)

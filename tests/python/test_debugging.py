@@ -21,8 +21,16 @@ except ImportError:  # tools/test installs it
 
 from weft_case import WEFT, WeftCase, environment, events_of, problem_with
 
-SHORT = ("--variants", "2", "--no-compile-baseline", "--timing-ms", "30",
-         "--final-timing-ms", "30", "--fast-sync")
+SHORT = (
+    "--variants",
+    "2",
+    "--no-compile-baseline",
+    "--timing-ms",
+    "30",
+    "--final-timing-ms",
+    "30",
+    "--fast-sync",
+)
 #: A name that would be markup if anything made it so.
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -31,13 +39,16 @@ def setUpModule():
     """One run for all tests: none changes it."""
     place = tempfile.mkdtemp(prefix="weft-debugging-")
     unittest.addModuleCleanup(shutil.rmtree, place, ignore_errors=True)
-    problem = in_a_checkout(os.path.join(place, "checkout"), "problem.py",
-                            problem_with())
+    problem = in_a_checkout(os.path.join(place, "checkout"), "problem.py", problem_with())
     RunCase.run_folder = os.path.join(place, "run")
     done = subprocess.run(
         [WEFT, "run", problem, "--out", RunCase.run_folder, *SHORT],
-        capture_output=True, text=True, env=environment(), timeout=300,
-        check=False)
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=300,
+        check=False,
+    )
     # Whether it is faster than eager is not asked here.
     if done.returncode not in (0, 1):
         raise AssertionError(done.stdout + done.stderr)
@@ -46,15 +57,17 @@ def setUpModule():
 
 def in_a_checkout(folder, name, text):
     """The path of a file that is committed there, under the MIT licence."""
+
     def git(*words):
-        subprocess.run(["git", "-C", folder, "-c", "user.name=a", "-c",
-                        "user.email=a@b.example", *words], check=True,
-                       capture_output=True)
+        subprocess.run(
+            ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b.example", *words],
+            check=True,
+            capture_output=True,
+        )
 
     os.makedirs(os.path.join(folder, "kernels"))
     path = os.path.join(folder, "kernels", name)
-    for file, content in (("LICENSE", "MIT License\n\nCopyright (c) A\n"),
-                          (path, text)):
+    for file, content in (("LICENSE", "MIT License\n\nCopyright (c) A\n"), (path, text)):
         with open(os.path.join(folder, file), "w", encoding="utf-8") as to:
             to.write(content)
     git("init", "-q")
@@ -79,10 +92,14 @@ class RunCase(WeftCase):
 class StepTest(RunCase):
     def step(self, *lines, json_lines=True):
         return subprocess.run(
-            [WEFT, "replay", self.run_folder, "--step",
-             *(["--json"] if json_lines else [])],
-            input="\n".join(lines) + "\n", capture_output=True, text=True,
-            env=environment(), timeout=120, check=False)
+            [WEFT, "replay", self.run_folder, "--step", *(["--json"] if json_lines else [])],
+            input="\n".join(lines) + "\n",
+            capture_output=True,
+            text=True,
+            env=environment(),
+            timeout=120,
+            check=False,
+        )
 
     def answers(self, *lines):
         done = self.step(*lines)
@@ -101,8 +118,7 @@ class StepTest(RunCase):
         self.assertEqual(got[3]["seq"], self.events[-1]["seq"])
         got = self.answers("break role composer", "c")
         self.assertEqual(got[1]["dst"], "composer")
-        worker = next(event["dst"] for event in self.events
-                      if event["dst"].startswith("worker/"))
+        worker = next(event["dst"] for event in self.events if event["dst"].startswith("worker/"))
         subgraph = worker.split("/")[1].split(".")[0]
         got = self.answers(f"break subgraph {subgraph}", "c")
         self.assertIn(subgraph, json.dumps(got[1]))
@@ -133,29 +149,38 @@ class StepTest(RunCase):
 
     def test_wrong_lines_are_named_and_leave_it_where_it_is(self):
         last = self.events[-1]["seq"]
-        done = self.step("n", f"to {last + 1}", "jump", "state nobody",
-                         "break type Nonsense", "back", "to x", "n 1 2")
+        done = self.step(
+            "n",
+            f"to {last + 1}",
+            "jump",
+            "state nobody",
+            "break type Nonsense",
+            "back",
+            "to x",
+            "n 1 2",
+        )
         self.assertEqual(done.returncode, 2)
-        for words in (f"the journal has 1 to {last}", "'jump' is no command",
-                      "no role is called 'nobody'",
-                      "no event of the run has the type 'Nonsense'",
-                      "this is the first event", "'x' is no number",
-                      "it is: next [N]"):
+        for words in (
+            f"the journal has 1 to {last}",
+            "'jump' is no command",
+            "no role is called 'nobody'",
+            "no event of the run has the type 'Nonsense'",
+            "this is the first event",
+            "'x' is no number",
+            "it is: next [N]",
+        ):
             self.assertIn(words, done.stderr)
 
 
 class StateTest(RunCase):
     def test_every_role_tells_of_its_state_at_the_end(self):
         last = str(self.events[-1]["seq"])
-        done = self.weft("replay", self.run_folder, "--at", last, "--state",
-                         "all", "--json")
+        done = self.weft("replay", self.run_folder, "--at", last, "--state", "all", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        states = {state["role"]: state["state"]
-                  for state in json.loads(done.stdout)}
+        states = {state["role"]: state["state"] for state in json.loads(done.stdout)}
         self.assertEqual(states["broker"]["leases"], [])
         self.assertTrue(states["composer"]["is_over"])
-        agents = [state for role, state in states.items()
-                  if role.startswith("agent/")]
+        agents = [state for role, state in states.items() if role.startswith("agent/")]
         self.assertTrue(agents)
         for agent in agents:
             self.assertTrue(agent["is_over"])
@@ -163,24 +188,29 @@ class StateTest(RunCase):
 
     def test_a_moment_lists_roles_and_requests(self):
         asked = self.seq_of("CaptureRequest")
-        done = self.weft("replay", self.run_folder, "--at", str(asked),
-                         "--json")
+        done = self.weft("replay", self.run_folder, "--at", str(asked), "--json")
         moment = json.loads(done.stdout)
         self.assertEqual(moment["event"]["type"], "CaptureRequest")
         self.assertIn("extractor", moment["roles"])
-        self.assertEqual([one["seq"] for one in moment["unanswered"]
-                          if one["type"] == "CaptureRequest"], [asked])
+        self.assertEqual(
+            [one["seq"] for one in moment["unanswered"] if one["type"] == "CaptureRequest"], [asked]
+        )
 
     def test_wrong_input(self):
         beyond = str(self.events[-1]["seq"] + 1)
         run = self.run_folder
-        self.assert_ends(self.weft("replay", run, "--at", beyond), 2,
-                         "there is no event " + beyond)
-        self.assert_ends(self.weft("replay", run, "--at", "1", "--state", "x"),
-                         2, "no role is called 'x'", "extractor")
+        self.assert_ends(self.weft("replay", run, "--at", beyond), 2, "there is no event " + beyond)
         self.assert_ends(
-            self.weft("replay", run, "--at", "1", "--state", "composer"), 2,
-            "composer was given nothing up to event 1")
+            self.weft("replay", run, "--at", "1", "--state", "x"),
+            2,
+            "no role is called 'x'",
+            "extractor",
+        )
+        self.assert_ends(
+            self.weft("replay", run, "--at", "1", "--state", "composer"),
+            2,
+            "composer was given nothing up to event 1",
+        )
         self.assert_ends(self.weft("replay", run, "--state", "broker"), 2)
         for number in ("0", "x", "1.5"):
             done = self.weft("replay", run, "--at", number)
@@ -202,21 +232,26 @@ class ForkTest(RunCase):
             self.assertEqual(made, self.events[:seq])
 
     def test_another_answer_leads_elsewhere_and_the_journal_says_so(self):
-        seed = next(event for event in self.events
-                    if event["type"] == "CheckReply"
-                    and event["dst"].startswith("worker/"))
-        answer = self.write("answer.json", json.dumps(
-            {"verdict": {"correct": False, "kind": "wrong",
-                         "reason": "<b>said so</b>"}}))
+        seed = next(
+            event
+            for event in self.events
+            if event["type"] == "CheckReply" and event["dst"].startswith("worker/")
+        )
+        answer = self.write(
+            "answer.json",
+            json.dumps(
+                {"verdict": {"correct": False, "kind": "wrong", "reason": "<b>said so</b>"}}
+            ),
+        )
         out = self.path("fork")
-        done = self.fork("--at", str(seed["seq"]), "--reply", answer, "--out",
-                         out)
+        done = self.fork("--at", str(seed["seq"]), "--reply", answer, "--out", out)
         self.assertIn(done.returncode, (0, 1), done.stderr)
         self.assert_replays(out)
         made = events_of(out)
         self.assertIn("RunFinished", [event["type"] for event in made])
-        wrong = [event for event in made if event["type"] == "SeedResult"
-                 and event["src"] == seed["dst"]]
+        wrong = [
+            event for event in made if event["type"] == "SeedResult" and event["src"] == seed["dst"]
+        ]
         self.assertEqual(wrong[0]["body"]["verdict"]["kind"], "wrong")
         module = os.path.join(out, "composed", "model_new.py")
         self.assertTrue(os.path.exists(module))
@@ -225,8 +260,9 @@ class ForkTest(RunCase):
         self.assertEqual(origin["run"], self.run_folder)
         self.assertEqual(origin["seq"], seed["seq"])
         self.assertEqual(origin["reply"]["verdict"]["kind"], "wrong")
-        self.assertIn(f"forked from {self.run_folder} at event {seed['seq']}",
-                      self.weft("show", out).stdout)
+        self.assertIn(
+            f"forked from {self.run_folder} at event {seed['seq']}", self.weft("show", out).stdout
+        )
         self.differs_at(seed, out)
 
     def differs_at(self, seed, out):
@@ -235,8 +271,7 @@ class ForkTest(RunCase):
         self.assertEqual(found.returncode, 1, found.stderr)
         told = json.loads(found.stdout)
         self.assertEqual(told["first"]["left"]["src"], seed["dst"])
-        fields = [field["field"] for one in told["inputs"]
-                  for field in one["fields"]]
+        fields = [field["field"] for one in told["inputs"] for field in one["fields"]]
         self.assertIn("verdict.correct", fields)
         text = self.weft("diff", self.run_folder, out).stdout
         self.assertIn("The first is of " + seed["dst"], text)
@@ -244,8 +279,18 @@ class ForkTest(RunCase):
     def test_other_settings_stand_in_the_run(self):
         capture = self.seq_of("CaptureReply")
         out = self.path("fork")
-        done = self.fork("--at", str(capture), "--set", "variants=1", "--set",
-                         "timing_ms=20", "--out", out, "--only-make", "--json")
+        done = self.fork(
+            "--at",
+            str(capture),
+            "--set",
+            "variants=1",
+            "--set",
+            "timing_ms=20",
+            "--out",
+            out,
+            "--only-make",
+            "--json",
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["answers_reused"], [])
         start = events_of(out)[0]["body"]
@@ -255,8 +300,9 @@ class ForkTest(RunCase):
         resumed = self.weft("resume", out)
         self.assertIn(resumed.returncode, (0, 1), resumed.stderr)
         self.assert_replays(out)
-        ids = {event["body"]["seed"]["id"] for event in events_of(out)
-               if event["type"] == "SeedResult"}
+        ids = {
+            event["body"]["seed"]["id"] for event in events_of(out) if event["type"] == "SeedResult"
+        }
         self.assertEqual(len(ids), 1)
 
     def test_wrong_input(self):
@@ -264,26 +310,29 @@ class ForkTest(RunCase):
         out = ("--out", self.path("fork"))
         end = self.assert_ends
         end(self.fork("--at", beyond, *out), 2, "there is no event " + beyond)
-        end(self.weft("fork", self.path("none"), "--at", "1"), 2,
-            "is no run directory")
-        end(self.fork("--at", "5", "--set", "colour=red", *out), 2,
-            "there is no setting 'colour'", "timing-ms")
+        end(self.weft("fork", self.path("none"), "--at", "1"), 2, "is no run directory")
+        end(
+            self.fork("--at", "5", "--set", "colour=red", *out),
+            2,
+            "there is no setting 'colour'",
+            "timing-ms",
+        )
         end(self.fork("--at", "5", "--set", "variants=0", *out), 2, "variants")
         end(self.fork("--at", "5", "--set", "variants", *out), 2, "NAME=VALUE")
-        end(self.fork("--at", "5", "--set", "target=cuda", *out), 2,
-            "is settled when a run begins")
+        end(self.fork("--at", "5", "--set", "target=cuda", *out), 2, "is settled when a run begins")
         late = str(self.seq_of("SubgraphDone"))
-        end(self.fork("--at", late, "--set", "variants=1", *out), 2,
-            "decides otherwise before", "fork at event")
-        end(self.fork("--at", "1", "--reply", self.path("none.json"), *out), 2,
-            "there is no file")
+        end(
+            self.fork("--at", late, "--set", "variants=1", *out),
+            2,
+            "decides otherwise before",
+            "fork at event",
+        )
+        end(self.fork("--at", "1", "--reply", self.path("none.json"), *out), 2, "there is no file")
         bad = self.write("bad.json", "{")
         end(self.fork("--at", "1", "--reply", bad, *out), 2, "is no JSON")
         good = self.write("good.json", "{}")
-        end(self.fork("--at", "1", "--reply", good, *out), 2,
-            "is no answer of a port")
-        end(self.fork("--at", "1", "--out", self.run_folder), 2,
-            "holds a run already")
+        end(self.fork("--at", "1", "--reply", good, *out), 2, "is no answer of a port")
+        end(self.fork("--at", "1", "--out", self.run_folder), 2, "holds a run already")
         # Nothing is left of a fork that was refused.
         self.assertFalse(os.path.exists(self.path("fork")))
 
@@ -295,16 +344,16 @@ class DiffTest(RunCase):
         self.assertIn("the roles decided alike", done.stdout)
 
     def test_no_run_is_named(self):
-        self.assert_ends(self.weft("diff", self.run_folder, self.path("none")),
-                         2, "is no run directory")
+        self.assert_ends(
+            self.weft("diff", self.run_folder, self.path("none")), 2, "is no run directory"
+        )
 
 
 class PairsTest(RunCase):
     def test_pairs_name_the_checkout_that_their_problem_lies_in(self):
         out = self.path("fork")
         last = str(self.events[-1]["seq"])
-        self.weft("fork", self.run_folder, "--at", last, "--only-make", "--out",
-                  out)
+        self.weft("fork", self.run_folder, "--at", last, "--only-make", "--out", out)
         for run in (self.run_folder, out):
             done = self.weft("export", "pairs", run)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -314,17 +363,20 @@ class PairsTest(RunCase):
             self.assertEqual(pair["repo_name"], "some/body")
             self.assertEqual(pair["repo_link"], "https://host.example/some/body")
             self.assertRegex(pair["sha"], "^[0-9a-f]{40}$")
-            self.assertEqual(pair["provenance"]["problem_path"],
-                             "kernels/problem.py")
+            self.assertEqual(pair["provenance"]["problem_path"], "kernels/problem.py")
             self.assertNotIn("secret", done.stdout)
 
 
 @contextlib.contextmanager
 def serving(*words):
     """The address of a `weft ui`, as it says it."""
-    with subprocess.Popen([WEFT, "ui", *words, "--json"],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, env=environment()) as process:
+    with subprocess.Popen(
+        [WEFT, "ui", *words, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as process:
         try:
             line = process.stdout.readline()
             if not line:
@@ -338,8 +390,8 @@ def serving(*words):
 def ask(address, **headers):
     """(status, headers, body) of one request; what refuses is no exception."""
     request = urllib.request.Request(
-        address, headers={name.replace("_", "-"): value
-                          for name, value in headers.items()})
+        address, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
     try:
         with urllib.request.urlopen(request, timeout=60) as reply:
             return reply.status, reply.headers, reply.read().decode()
@@ -359,8 +411,7 @@ class UiTest(RunCase):
             run = f"{address}run/{runs[0]['id']}/"
             status, headers, page = ask(run + "events")
             self.assertEqual(status, 200)
-            self.assertIn("default-src 'none'",
-                          headers["Content-Security-Policy"])
+            self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
             self.assertNotIn("alert", page)
             view = json.loads(ask(run + "view.json")[2])
             self.assertTrue(view["finished"])
@@ -378,8 +429,7 @@ class UiTest(RunCase):
         self.assertEqual(moment["event"]["type"], "BuildRequest")
         self.assertTrue(moment["broker"]["leases"])
         self.assertIn(asked, [one["seq"] for one in moment["unanswered"]])
-        state = json.loads(
-            ask(f"{run}state.json?role=extractor&at={asked}")[2])
+        state = json.loads(ask(f"{run}state.json?role=extractor&at={asked}")[2])
         self.assertEqual(state["state"]["run"]["problem_name"], "problem.py")
         last = json.loads(ask(run + "moment.json")[2])
         self.assertEqual(last["event"]["seq"], self.events[-1]["seq"])
@@ -387,12 +437,14 @@ class UiTest(RunCase):
         self.assertIn("class Model", ask(f"{run}text/{problem}")[2])
 
     def refusals(self, address, run):
-        for asked, status in ((address + "nothing", 404),
-                              (address + "run/ffffffffffff/moment.json", 404),
-                              (run + "moment.json?at=999999999", 404),
-                              (run + "moment.json?at=x", 404),
-                              (run + "state.json?role=x", 404),
-                              (run + "text/" + "0" * 64, 500)):
+        for asked, status in (
+            (address + "nothing", 404),
+            (address + "run/ffffffffffff/moment.json", 404),
+            (run + "moment.json?at=999999999", 404),
+            (run + "moment.json?at=x", 404),
+            (run + "state.json?role=x", 404),
+            (run + "text/" + "0" * 64, 500),
+        ):
             self.assertEqual(ask(asked)[0], status, asked)
         self.assertEqual(ask(address, Host="evil.example")[0], 421)
         for body, status in ((b"", 405), (b"x", 413)):
@@ -407,8 +459,7 @@ class UiTest(RunCase):
         status, headers, text = answer
         self.assertEqual(status, 200)
         self.assertIn("version=0.0.4", headers["Content-Type"])
-        sample = re.compile(
-            r'([a-z_]+)\{([a-z_]+="(?:[^"\\]|\\.)*",?)+\} [-+.e0-9]+')
+        sample = re.compile(r'([a-z_]+)\{([a-z_]+="(?:[^"\\]|\\.)*",?)+\} [-+.e0-9]+')
         families = set()
         for line in text.splitlines():
             if line.startswith("#"):
@@ -421,8 +472,7 @@ class UiTest(RunCase):
             family = re.sub("_(sum|count)$", "", name.group(1))
             self.assertIn(("TYPE", family), families)
         if prometheus:
-            read = {family.name for family in
-                    prometheus.text_string_to_metric_families(text)}
+            read = {family.name for family in prometheus.text_string_to_metric_families(text)}
             self.assertIn("weft_run_events", read)
         events = re.search(r"weft_run_events\{.*\} (\d+)", text).group(1)
         self.assertEqual(int(events), self.events[-1]["seq"])
@@ -431,6 +481,7 @@ class UiTest(RunCase):
         runs, one = self.path("runs"), self.path("runs/one")
         shutil.copytree(self.run_folder, one)
         with serving(runs, "--listen", "127.0.0.1:0") as address:
+
             def shown():
                 [run] = json.loads(ask(address + "runs.json")[2])["runs"]
                 about = ask(address + f"run/{run['id']}/about.json")[2]
@@ -449,13 +500,11 @@ class UiTest(RunCase):
             self.assertNotEqual(shown()["events"], old["events"])
 
     def test_a_token_is_asked_for_and_becomes_a_cookie(self):
-        with serving(self.run_folder, "--listen", "127.0.0.1:0",
-                     "--token") as address:
+        with serving(self.run_folder, "--listen", "127.0.0.1:0", "--token") as address:
             plain, token = address.split("?token=")
             self.assertEqual(ask(plain)[0], 401)
             self.assertEqual(ask(plain + "?token=" + "0" * 32)[0], 401)
-            opener = urllib.request.build_opener(
-                urllib.request.HTTPCookieProcessor())
+            opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
             with opener.open(address, timeout=60) as reply:
                 self.assertEqual(reply.url, plain)
             with opener.open(plain + "runs.json", timeout=60) as reply:
@@ -466,16 +515,15 @@ class UiTest(RunCase):
     def test_wrong_input(self):
         end = self.assert_ends
         end(self.weft("ui", self.path("none")), 2, "there is no ")
-        end(self.weft("ui", self.run_folder, "--listen", "here"), 2,
-            "HOST:PORT")
-        end(self.weft("ui", self.run_folder, "--listen", "127.0.0.1:x"), 2,
-            "HOST:PORT")
+        end(self.weft("ui", self.run_folder, "--listen", "here"), 2, "HOST:PORT")
+        end(self.weft("ui", self.run_folder, "--listen", "127.0.0.1:x"), 2, "HOST:PORT")
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            end(self.weft("ui", self.run_folder, "--listen",
-                          f"127.0.0.1:{port}"), 3, "it is in use")
+            end(
+                self.weft("ui", self.run_folder, "--listen", f"127.0.0.1:{port}"), 3, "it is in use"
+            )
 
 
 if __name__ == "__main__":

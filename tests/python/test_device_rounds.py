@@ -8,8 +8,7 @@ import types
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)),
-                                "python"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "python"))
 
 from weft.timing import device_rounds  # noqa: E402
 from weft.timing.untimed_work import UntimedWork  # noqa: E402
@@ -32,10 +31,10 @@ class PackageBench(FakeBench):
 
 def device_rounds_with(candidate, baseline, late=0.0, bench=FakeBench):
     """DeviceRounds after rounds with these (outside, inside) seconds."""
-    fake = types.SimpleNamespace(driver=types.SimpleNamespace(
-        uuid=lambda: "none", attribute=lambda name: 50 << 20))
-    made = device_rounds.DeviceRounds(
-        None, None, bench(), ["eager"], None, fake)
+    fake = types.SimpleNamespace(
+        driver=types.SimpleNamespace(uuid=lambda: "none", attribute=lambda name: 50 << 20)
+    )
+    made = device_rounds.DeviceRounds(None, None, bench(), ["eager"], None, fake)
     made._copy_gbps = 4000.0
     for party, clocks in (("candidate", candidate), ("eager", baseline)):
         for outside, own in clocks:
@@ -49,8 +48,7 @@ class DeviceClocks(unittest.TestCase):
     BASELINE = [(0.0030, 0.0020), (0.0031, 0.0020), (0.0032, 0.0020)]
 
     def rejected(self, candidate, **more):
-        return device_rounds_with(candidate, self.BASELINE, **more).report()[
-            "rejected"]
+        return device_rounds_with(candidate, self.BASELINE, **more).report()["rejected"]
 
     def test_an_honest_party_has_its_events_time(self):
         made = device_rounds_with([(0.0021, 0.001)] * 3, self.BASELINE)
@@ -73,25 +71,22 @@ class DeviceClocks(unittest.TestCase):
 
     def test_a_package_has_its_events_time_on_a_busy_machine(self):
         made = device_rounds_with(
-            [(0.0060, 0.001), (0.0070, 0.001), (0.0021, 0.001)],
-            self.BASELINE, bench=PackageBench)
+            [(0.0060, 0.001), (0.0070, 0.001), (0.0021, 0.001)], self.BASELINE, bench=PackageBench
+        )
         told = made.report()
         self.assertEqual(told["rejected"], "")
         self.assertAlmostEqual(told["candidate"]["p90_us"], 1000, delta=1)
         self.assertAlmostEqual(told["over_eager"]["low"], 2, delta=0.01)
 
     def test_even_a_package_hides_nothing_in_every_round(self):
-        self.assertIn("clock", self.rejected([(0.0060, 0.001)] * 3,
-                                             bench=PackageBench))
+        self.assertIn("clock", self.rejected([(0.0060, 0.001)] * 3, bench=PackageBench))
 
     def test_one_slow_message_of_the_framework_s_hides_no_false_clock(self):
-        made = device_rounds_with(
-            [(0.0060, 0.001)] * 15, self.BASELINE * 4 + [(0.0500, 0.0020)])
+        made = device_rounds_with([(0.0060, 0.001)] * 15, self.BASELINE * 4 + [(0.0500, 0.0020)])
         self.assertIn("clock", made.report()["rejected"])
 
     def test_a_package_that_takes_no_time_divides_nothing_by_it(self):
-        made = device_rounds_with([(0.0011, 0.0)] * 3, self.BASELINE,
-                                  bench=PackageBench)
+        made = device_rounds_with([(0.0011, 0.0)] * 3, self.BASELINE, bench=PackageBench)
         self.assertIn("less than writing", made.report()["rejected"])
 
     def test_work_after_the_end_of_the_stream_is_cheating(self):

@@ -17,8 +17,13 @@ from unittest import mock
 from weft_case import ROOT, WEFT, tool
 
 DOCS = os.path.join(ROOT, "docs")
-PAGES_OF_ROOT = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md",
-                 "THIRD_PARTY_LICENSES.md")
+PAGES_OF_ROOT = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "THIRD_PARTY_LICENSES.md",
+)
 WORDS_README_MAX = 500
 
 
@@ -53,8 +58,9 @@ class Links(unittest.TestCase):
                 if re.match(r"[a-z]+:", target):
                     continue
                 path, _, fragment = target.partition("#")
-                path = os.path.normpath(os.path.join(os.path.dirname(page), path)) if (
-                    path) else page
+                path = (
+                    os.path.normpath(os.path.join(os.path.dirname(page), path)) if (path) else page
+                )
                 if not os.path.exists(path):
                     wrong.append((os.path.relpath(page, ROOT), target))
                 elif fragment and fragment not in anchors_of(text_of(path)):
@@ -64,15 +70,22 @@ class Links(unittest.TestCase):
     def test_every_page_that_the_tree_names_exists(self):
         named = subprocess.run(
             ["git", "grep", "-ohE", r"\bdocs/[a-z/-]+\.md", "--", ":!docs/experiments"],
-            cwd=ROOT, capture_output=True, text=True, check=False)
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if named.returncode > 1:
             self.skipTest("no git checkout")
-        missing = {name for name in named.stdout.split()
-                   if not os.path.exists(os.path.join(ROOT, name))}
+        missing = {
+            name for name in named.stdout.split() if not os.path.exists(os.path.join(ROOT, name))
+        }
         self.assertEqual(missing, set())
 
     def test_every_file_that_a_page_names_exists(self):
-        folders = "actors|benchmarks|cmake|compiler|config|examples|messages|python|runtime|tests|tools"
+        folders = (
+            "actors|benchmarks|cmake|compiler|config|examples|messages|python|runtime|tests|tools"
+        )
         missing = set()
         for page in pages():
             for name in re.findall(rf"`((?:{folders})/[\w./-]+)`", text_of(page)):
@@ -86,9 +99,15 @@ class Pages(unittest.TestCase):
     def test_generated_pages_are_up_to_date(self):
         done = subprocess.run(
             [sys.executable, os.path.join(ROOT, "tools", "docs"), "--check"],
-            capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr +
-                         "write them again: .venv/bin/python tools/docs")
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(
+            done.returncode,
+            0,
+            done.stdout + done.stderr + "write them again: .venv/bin/python tools/docs",
+        )
 
     def test_the_readme_is_short(self):
         words = text_of(os.path.join(ROOT, "README.md")).split()
@@ -96,10 +115,12 @@ class Pages(unittest.TestCase):
 
     def test_a_page_that_differs_from_its_source_is_named(self):
         # Another default, another verdict, another operator: as if a source had changed.
-        changes = {"settings.md": ("| `timing_ms` | 1500 |", "| `timing_ms` | 1501 |"),
-                   "cheats.md": ("rejected: every element", "accepted: every element"),
-                   "operators.md": ("`silu`, ", ""),
-                   "tolerances.md": ("| 8 | 4 |", "| 8 | 5 |")}
+        changes = {
+            "settings.md": ("| `timing_ms` | 1500 |", "| `timing_ms` | 1501 |"),
+            "cheats.md": ("rejected: every element", "accepted: every element"),
+            "operators.md": ("`silu`, ", ""),
+            "tolerances.md": ("| 8 | 4 |", "| 8 | 5 |"),
+        }
         docs = tool("docs")
         with tempfile.TemporaryDirectory() as folder:
             reference = os.path.join(folder, "docs", "reference")
@@ -111,27 +132,45 @@ class Pages(unittest.TestCase):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text.replace(before, after))
             told = io.StringIO()
-            with (mock.patch.object(docs, "REFERENCE", pathlib.Path(reference)),
-                  mock.patch.object(docs, "ROOT", pathlib.Path(folder)),
-                  mock.patch.dict(os.environ, WEFT_BIN=WEFT),
-                  mock.patch.object(docs, "api_page",
-                                    lambda: text_of(os.path.join(reference, "python-api.md"))),
-                  mock.patch.object(sys, "argv", ["docs", "--check"]),
-                  contextlib.redirect_stdout(told)):
+            with (
+                mock.patch.object(docs, "REFERENCE", pathlib.Path(reference)),
+                mock.patch.object(docs, "ROOT", pathlib.Path(folder)),
+                mock.patch.dict(os.environ, WEFT_BIN=WEFT),
+                mock.patch.object(
+                    docs, "api_page", lambda: text_of(os.path.join(reference, "python-api.md"))
+                ),
+                mock.patch.object(sys, "argv", ["docs", "--check"]),
+                contextlib.redirect_stdout(told),
+            ):
                 self.assertEqual(docs.main(), 1)
-            self.assertEqual(told.getvalue().splitlines(), [
-                f"docs: docs/reference/{name} is not up to date"
-                for name in ("operators.md", "settings.md", "cheats.md",
-                             "tolerances.md")])
+            self.assertEqual(
+                told.getvalue().splitlines(),
+                [
+                    f"docs: docs/reference/{name} is not up to date"
+                    for name in ("operators.md", "settings.md", "cheats.md", "tolerances.md")
+                ],
+            )
 
     def test_the_site_builds_without_a_warning(self):
         if importlib.util.find_spec("material") is None:
             self.skipTest("no mkdocs-material")
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
-                [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet",
-                 "--site-dir", folder], cwd=ROOT, capture_output=True, text=True,
-                check=False)
+                [
+                    sys.executable,
+                    "-m",
+                    "mkdocs",
+                    "build",
+                    "--strict",
+                    "--quiet",
+                    "--site-dir",
+                    folder,
+                ],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             self.assertEqual(done.returncode, 0, done.stderr[-4000:])
             self.assertTrue(os.path.exists(os.path.join(folder, "index.html")))
 

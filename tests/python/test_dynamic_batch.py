@@ -22,8 +22,16 @@ from weft.capture import symbolic_sizes as exporter
 BATCHES = (1, 2, 3, 7, 17, 97, 128, 1031)
 #: The problem's: kernels win by far more than a busy machine's noise.
 BATCH = 1536
-QUICK = ("--variants", "1", "--no-compile-baseline", "--timing-ms", "100",
-         "--final-timing-ms", "300", "--dynamic-batch")
+QUICK = (
+    "--variants",
+    "1",
+    "--no-compile-baseline",
+    "--timing-ms",
+    "100",
+    "--final-timing-ms",
+    "300",
+    "--dynamic-batch",
+)
 
 
 class Chain(nn.Module):
@@ -57,8 +65,10 @@ class Block(nn.Module):
     def forward(self, x):
         y = torch.tanh(x * self.scale).abs().sqrt() * 2 - torch.sigmoid(x)
         y = self.norm((y.relu() + x).clamp(-1, 1) * y.exp())
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-                   for part in self.qkv(y).chunk(3, -1))
+        q, k, v = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in self.qkv(y).chunk(3, -1)
+        )
         y = nn.functional.scaled_dot_product_attention(q, k, v)
         return self.out(y.transpose(1, 2).flatten(2)) + x
 
@@ -85,9 +95,17 @@ def problem_text():
 
 class DynamicRun(WeftCase):
     def run_of(self, text, *words, target="cpu", name="run"):
-        return self.weft("run", self.write("problem.py", text), "--out",
-                         self.path(name), "--target", target, *QUICK, *words,
-                         timeout=600)
+        return self.weft(
+            "run",
+            self.write("problem.py", text),
+            "--out",
+            self.path(name),
+            "--target",
+            target,
+            *QUICK,
+            *words,
+            timeout=600,
+        )
 
     def run_that_wins(self):
         """The folder of one with kernels of ours: asked again where the machine
@@ -95,8 +113,7 @@ class DynamicRun(WeftCase):
         for attempt in range(3):
             name = f"run{attempt}"
             self.assert_ends(self.run_of(problem_text(), name=name), 0)
-            with open(self.path(name + "/result.json"),
-                      encoding="utf-8") as file:
+            with open(self.path(name + "/result.json"), encoding="utf-8") as file:
                 result = json.load(file)
             if any(one["ours"] for one in result["subgraphs"]):
                 return self.path(name)
@@ -124,32 +141,46 @@ class DynamicRun(WeftCase):
     @weft_case.long
     def test_every_size_that_is_judged_stands_in_the_journal(self):
         """Of the second input's second dimension, which the first has, too."""
-        self.assert_ends(self.weft(
-            "run", self.write("problem.py", problem_with(
-                "return torch.tanh(x * 2) + y", arguments="self, x, y",
-                inputs="[torch.rand(3, 64, 8), torch.rand(1, 64, 8)]")),
-            "--out", self.path("run"), *QUICK[:-1], "--dynamic-dim", "1:1",
-            timeout=600), 0)
+        self.assert_ends(
+            self.weft(
+                "run",
+                self.write(
+                    "problem.py",
+                    problem_with(
+                        "return torch.tanh(x * 2) + y",
+                        arguments="self, x, y",
+                        inputs="[torch.rand(3, 64, 8), torch.rand(1, 64, 8)]",
+                    ),
+                ),
+                "--out",
+                self.path("run"),
+                *QUICK[:-1],
+                "--dynamic-dim",
+                "1:1",
+                timeout=600,
+            ),
+            0,
+        )
         against = weft_case.held_against(self.path("run"), "target")
         self.assertEqual(len(against["cpu"]), 4)
 
     def test_a_branch_on_the_batch_is_refused(self):
-        done = self.run_of(problem_with(
-            forward="return x * 2 if x.shape[0] > 500 else x + 1"))
-        self.assert_ends(done, 2, "cannot have kernels for any size",
-                         "--dynamic-batch")
+        done = self.run_of(problem_with(forward="return x * 2 if x.shape[0] > 500 else x + 1"))
+        self.assert_ends(done, 2, "cannot have kernels for any size", "--dynamic-batch")
 
     def test_what_cannot_be_is_said_at_once(self):
         text = problem_with()
-        self.assert_ends(self.run_of(text, "--seeds", "inductor"), 2,
-                         "--dynamic-batch takes kernels of")
+        self.assert_ends(
+            self.run_of(text, "--seeds", "inductor"), 2, "--dynamic-batch takes kernels of"
+        )
         self.assert_ends(self.run_of(text, "--train"), 2, "--dynamic-batch")
         one = problem_with(inputs="[torch.rand(1, 16)]")
         self.assert_ends(self.run_of(one), 2, "no dimension 0 of 2 or more")
         for words, said in (
-                (("--dynamic-dim", "2"), "--dynamic-dim 2: the first tensor"),
-                (("--dynamic-dim", "3:1"), "--dynamic-dim 3:1: the input 3"),
-                (("--dynamic-dim", "x"), "'x' is no dimension")):
+            (("--dynamic-dim", "2"), "--dynamic-dim 2: the first tensor"),
+            (("--dynamic-dim", "3:1"), "--dynamic-dim 3:1: the input 3"),
+            (("--dynamic-dim", "x"), "'x' is no dimension"),
+        ):
             self.assert_ends(self.run_of(text, *words), 2, said)
 
 
@@ -159,8 +190,7 @@ class Exported(unittest.TestCase):
             def forward(self, x, factor, bias):
                 return x * factor if bias is None else x * factor + bias
 
-        problem = types.SimpleNamespace(
-            module=types.SimpleNamespace(WEFT_SIZES=(37,)))
+        problem = types.SimpleNamespace(module=types.SimpleNamespace(WEFT_SIZES=(37,)))
         exporter.check(problem, Scaled(), [torch.rand(37, 8), 3, None])
 
 
@@ -181,8 +211,7 @@ class DynamicCalls(RealSearches):
         graphs = self.compiled_graphs()
         self.assertEqual(self.states(), ["ready"] * len(graphs))
         self.assertLessEqual(len(graphs), 2)  # Dynamo's own one for 1
-        calls = sum(kernels.calls for graph in graphs
-                    for kernels in graph.kernels.values())
+        calls = sum(kernels.calls for graph in graphs for kernels in graph.kernels.values())
         # But for the first call of each, which looks at both.
         self.assertGreaterEqual(calls, len(BATCHES))
 
@@ -201,18 +230,25 @@ class DynamicCalls(RealSearches):
 
 class TheSameText(unittest.TestCase):
     def test_numbers_that_grow_are_expressions(self):
-        texts = {(n,): f"view({n}, {n * 8}, {n + 3}, 1e-05, 64, v{7})"
-                 for (n,) in symbolic_graph.SAMPLES[1]}
+        texts = {
+            (n,): f"view({n}, {n * 8}, {n + 3}, 1e-05, 64, v{7})"
+            for (n,) in symbolic_graph.SAMPLES[1]
+        }
         self.assertEqual(
             symbolic_graph.common_text(texts),
-            "view(weft_batch, (8 * weft_batch), (weft_batch + 3), 1e-05, 64, "
-            "v7)")
+            "view(weft_batch, (8 * weft_batch), (weft_batch + 3), 1e-05, 64, v7)",
+        )
 
     def test_what_does_not_grow_evenly_is_refused(self):
-        for text in ("n // 2", "n * n * n", "'x' * n", "n * n // 8 * 8",
-                     "-(n * n) % 24", "n // 48 * 48"):
-            texts = {(n,): str(eval(text, {"n": n}))
-                     for (n,) in symbolic_graph.SAMPLES[1]}
+        for text in (
+            "n // 2",
+            "n * n * n",
+            "'x' * n",
+            "n * n // 8 * 8",
+            "-(n * n) % 24",
+            "n // 48 * 48",
+        ):
+            texts = {(n,): str(eval(text, {"n": n})) for (n,) in symbolic_graph.SAMPLES[1]}
             with self.subTest(text), self.assertRaises(symbolic_graph.Unsupported):
                 symbolic_graph.common_text(texts)
 

@@ -32,7 +32,8 @@ def on_host(folder):
     def launch(name, blocks, addresses):
         how = cuda_on_host.Launch(blocks, error_kernels.THREADS, 1, False, 0)
         getattr(library, f"{prefix}_{name}")(
-            ctypes.byref(how), (ctypes.c_void_p * len(addresses))(*addresses))
+            ctypes.byref(how), (ctypes.c_void_p * len(addresses))(*addresses)
+        )
 
     return error_kernels.Kernels(launch)
 
@@ -47,10 +48,10 @@ class ErrorKernels(unittest.TestCase):
     def both(self, ask):
         """What the framework's steps say, and what the kernels say."""
         steps = ask()
-        with mock.patch.object(error_sums, "kernels_for",
-                               lambda *tensors: self.kernels), \
-                mock.patch.object(slices, "kernels_for",
-                                  error_sums.kernels_for):
+        with (
+            mock.patch.object(error_sums, "kernels_for", lambda *tensors: self.kernels),
+            mock.patch.object(slices, "kernels_for", error_sums.kernels_for),
+        ):
             return steps, ask()
 
     def assert_close(self, ask):
@@ -87,10 +88,13 @@ class ErrorKernels(unittest.TestCase):
 
     def test_a_scale_that_is_no_number_makes_no_output_right(self):
         made = types.SimpleNamespace(
-            truth=numbers(300).double(), framework=numbers(300), tolerance=0.5,
-            scale=float("nan"), lost_scale=float("nan"))
-        steps, kernels = self.both(
-            lambda: error_sums.hold(made.framework, made).place)
+            truth=numbers(300).double(),
+            framework=numbers(300),
+            tolerance=0.5,
+            scale=float("nan"),
+            lost_scale=float("nan"),
+        )
+        steps, kernels = self.both(lambda: error_sums.hold(made.framework, made).place)
         self.assertIsNotNone(steps)
         self.assertIsNotNone(kernels)
 
@@ -99,15 +103,13 @@ class ErrorKernels(unittest.TestCase):
         got = made.framework.clone()
         got[2345] += 1
         with mock.patch.object(error_sums, "KERNEL_CHUNK", 1000):
-            steps, kernels = self.both(
-                lambda: error_sums.hold(got, made).place)
+            steps, kernels = self.both(lambda: error_sums.hold(got, made).place)
         self.assertEqual((steps, kernels), (2345, 2345))
 
     def test_where_float64_is_lost_the_framework_is_summed(self):
         wide, framework = special(20_000).double(), numbers(20_000)
         framework[3] = float("inf")  # lost in both
-        self.assert_close(
-            lambda: error_sums.squares_where_lost(wide, framework))
+        self.assert_close(lambda: error_sums.squares_where_lost(wide, framework))
 
     def test_errors_are_those_of_what_is_finite_in_both(self):
         for dtype in DTYPES:
@@ -115,13 +117,11 @@ class ErrorKernels(unittest.TestCase):
                 with self.subTest(dtype=dtype):
                     result = (truth * (1 + 1e-4 * numbers(9000))).to(dtype)
                     result[5] = float("nan")
-                    self.assert_close(
-                        lambda: error_sums.errors(result, truth, 0.7))
+                    self.assert_close(lambda: error_sums.errors(result, truth, 0.7))
 
     def test_where_nothing_is_finite_there_is_no_error(self):
         lost = torch.full((64,), float("nan"))
-        self.assertEqual(
-            *self.both(lambda: error_sums.errors(lost, lost, 1.0)))
+        self.assertEqual(*self.both(lambda: error_sums.errors(lost, lost, 1.0)))
 
     def test_what_a_kernel_left_is_judged_alike(self):
         inf, nan = float("inf"), float("nan")
@@ -132,52 +132,57 @@ class ErrorKernels(unittest.TestCase):
             truth[100:120], truth[120:140] = inf, nan  # lost to float64
             made = compare.expect("y", framework, truth)
             for name, place, value in (
-                    ("right", 0, right[0].item()), ("off", 4000, 1e3),
-                    ("unwritten", 4999, nan), ("infinite", 17, inf),
-                    ("where float64 is infinite", 110, right[110].item() + 1),
-                    ("where float64 is nan", 130, right[130].item() + 1),
-                    ("right, a nan that is infinite", 130, inf),
-                    ("sign", 10, -inf)):
+                ("right", 0, right[0].item()),
+                ("off", 4000, 1e3),
+                ("unwritten", 4999, nan),
+                ("infinite", 17, inf),
+                ("where float64 is infinite", 110, right[110].item() + 1),
+                ("where float64 is nan", 130, right[130].item() + 1),
+                ("right, a nan that is infinite", 130, inf),
+                ("sign", 10, -inf),
+            ):
                 got = framework.clone()
                 got[place] = value
                 with self.subTest(name, dtype=dtype):
-                    steps, kernels = self.both(
-                        lambda: error_sums.hold(got, made))
+                    steps, kernels = self.both(lambda: error_sums.hold(got, made))
                     self.assertEqual(steps.place, kernels.place)
                     self.assertAlmostEqual(steps.worst, kernels.worst)
                     self.assertEqual(steps.place is None, "right" in name)
                     if steps.place is None:
                         self.assertAlmostEqual(
-                            steps.squares, kernels.squares,
-                            delta=1e-12 * steps.squares)
+                            steps.squares, kernels.squares, delta=1e-12 * steps.squares
+                        )
 
     def test_of_equal_errors_the_first_is_named(self):
         made = types.SimpleNamespace(
-            truth=torch.zeros(3000).double(), framework=torch.zeros(3000),
-            scale=1.0, lost_scale=1.0, tolerance=0.5)
+            truth=torch.zeros(3000).double(),
+            framework=torch.zeros(3000),
+            scale=1.0,
+            lost_scale=1.0,
+            tolerance=0.5,
+        )
         got = torch.zeros(3000)
         got[[1980, 700, 1468]] = 2.0  # of one thread
         self.assertEqual(*self.both(lambda: error_sums.hold(got, made).place))
 
     def test_slices_have_the_same_sums(self):
-        for shape in ((300, 40), (7, 5, 3, 31), (2, 40_000), (900, 16), (60, 1),
-                      (3, 2, 20_000)):
+        for shape in ((300, 40), (7, 5, 3, 31), (2, 40_000), (900, 16), (60, 1), (3, 2, 20_000)):
             for dtype in DTYPES:
                 truth = numbers(math.prod(shape)).double().reshape(shape)
                 framework = truth.to(dtype)
                 got = (truth * (1 + 1e-3 * truth.sin())).to(dtype)
                 got.reshape(-1)[3] = float("inf")
                 truth.reshape(-1)[[5, 17]] = float("nan")
-                for squares in (slices._squares(truth, framework),
-                                slices._differences(got, truth, truth),
-                                slices._differences(got, truth, framework)):
+                for squares in (
+                    slices._squares(truth, framework),
+                    slices._differences(got, truth, truth),
+                    slices._differences(got, truth, framework),
+                ):
                     with self.subTest(shape=shape, dtype=dtype):
-                        steps, kernels = self.both(
-                            lambda: slices._sums(shape, squares))
+                        steps, kernels = self.both(lambda: slices._sums(shape, squares))
                         self.assertEqual(len(steps), len(kernels))
                         for one, other in zip(steps, kernels):
-                            torch.testing.assert_close(
-                                other, one, rtol=1e-12, atol=0)
+                            torch.testing.assert_close(other, one, rtol=1e-12, atol=0)
 
     def test_a_slice_beyond_its_own_size_is_named_alike(self):
         truth = torch.rand(64, 300).double() + 0.5
@@ -200,8 +205,10 @@ class ErrorKernels(unittest.TestCase):
         driver.attribute.return_value = 9
         refused = CudaError("cuModuleLoadData", "CUDA_ERROR_INVALID_IMAGE", "")
         driver.load_module.side_effect = refused
-        with mock.patch.object(error_kernels, "opened", lambda _: driver), \
-                mock.patch.object(error_kernels, "Compiler"):
+        with (
+            mock.patch.object(error_kernels, "opened", lambda _: driver),
+            mock.patch.object(error_kernels, "Compiler"),
+        ):
             self.assertIsNone(error_kernels.of.__wrapped__(0))
             refused.name = "CUDA_ERROR_OUT_OF_MEMORY"
             with self.assertRaises(CudaError):  # there may be room later
@@ -213,8 +220,7 @@ class ErrorKernels(unittest.TestCase):
             current.return_value.cuda_stream = 77
             error_kernels._Launcher(driver, b"")("errors", 3, [1, 2])
         current.assert_called_once_with(1)
-        self.assertEqual(driver.launch.call_args.args[1:],
-                         (3, error_kernels.THREADS, [1, 2], 77))
+        self.assertEqual(driver.launch.call_args.args[1:], (3, error_kernels.THREADS, [1, 2], 77))
 
 
 if __name__ == "__main__":

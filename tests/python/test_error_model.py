@@ -17,9 +17,7 @@ from weft.expect.controls import Controls  # noqa: E402
 
 class ErrorModel(unittest.TestCase):
     def test_either_answer_is_right_where_float64_and_framework_part(self):
-        made = compare.expect(
-            "y", torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]).double()
-        )
+        made = compare.expect("y", torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]).double())
         made.tolerance = 1e-6
         for value in (2.0, 3.0):
             got = torch.tensor([1.0, value])
@@ -44,35 +42,36 @@ class ErrorModel(unittest.TestCase):
     def test_what_the_framework_leaves_alone_must_be_left_alone(self):
         for was in (torch.tensor([1.0, 0.0]), torch.tensor([1.0, float("nan")])):
             made = compare.untouched("weight", was.clone())
-            for value, is_right in ((1.0, True), (1.0 + 2**-22, True),
-                                    (1.001, False), (float("nan"), False)):
+            for value, is_right in (
+                (1.0, True),
+                (1.0 + 2**-22, True),
+                (1.001, False),
+                (float("nan"), False),
+            ):
                 got = was.clone()
                 got[0] = value
-                self.assertEqual(not compare.compare(got, made).reason,
-                                 is_right, (was, value))
+                self.assertEqual(not compare.compare(got, made).reason, is_right, (was, value))
         made = compare.untouched("count", torch.tensor([3]))
         self.assertFalse(compare.compare(torch.tensor([3]), made).reason)
         self.assertTrue(compare.compare(torch.tensor([4]), made).reason)
 
     def test_where_float64_is_lost_the_framework_is_the_measure(self):
         for lost in (float("nan"), float("inf"), float("-inf")):
-            made = compare.expect("y", torch.tensor([2.0, 1.0]),
-                                  torch.tensor([lost, 1.0]).double())
+            made = compare.expect("y", torch.tensor([2.0, 1.0]), torch.tensor([lost, 1.0]).double())
             for value, is_right in ((2.0, True), (2.01, False), (0.0, False)):
                 got = torch.tensor([value, 1.0])
-                self.assertEqual(not compare.compare(got, made).reason,
-                                 is_right, (lost, value))
+                self.assertEqual(not compare.compare(got, made).reason, is_right, (lost, value))
 
     def test_what_is_lost_is_held_against_its_own_size(self):
         for wide in ([float("nan")] * 2, [float("nan"), 1e3]):
-            made = compare.expect("y", torch.tensor([1e-7, wide[1]]).nan_to_num(
-                1e-7), torch.tensor(wide).double())
+            made = compare.expect(
+                "y", torch.tensor([1e-7, wide[1]]).nan_to_num(1e-7), torch.tensor(wide).double()
+            )
             made.tolerance = 1e-5
             for value, is_right in ((1e-7, True), (0.0, False)):
                 got = made.framework.clone()
                 got[0] = value
-                self.assertEqual(not compare.compare(got, made).reason,
-                                 is_right, (wide, value))
+                self.assertEqual(not compare.compare(got, made).reason, is_right, (wide, value))
 
     def test_a_half_format_does_not_hide_a_coarser_one(self):
         truth = torch.randn(4096, generator=torch.Generator().manual_seed(1))
@@ -82,10 +81,8 @@ class ErrorModel(unittest.TestCase):
             self.assertFalse(compare.compare(made.framework, made).reason)
             digits = {torch.bfloat16: 8, torch.float16: 11}[dtype] - less
             mantissa, exponent = torch.frexp(truth)
-            coarse = torch.ldexp((mantissa * 2**digits).round() / 2**digits,
-                                 exponent)
-            self.assertIn("root mean square",
-                          compare.compare(coarse.to(dtype), made).reason)
+            coarse = torch.ldexp((mantissa * 2**digits).round() / 2**digits, exponent)
+            self.assertIn("root mean square", compare.compare(coarse.to(dtype), made).reason)
 
     def test_infinities_must_have_the_right_sign(self):
         truth = torch.tensor([float("inf"), 1.0])
@@ -115,8 +112,7 @@ class ErrorModel(unittest.TestCase):
         self.assertTrue(compare.compare(torch.zeros(6), made).reason)
 
     def test_one_element_beyond_a_threshold_excuses_no_others(self):
-        apart = compare.expect(
-            "y", torch.tensor([1.0, -1.0]), torch.tensor([1.0, 1.0]).double())
+        apart = compare.expect("y", torch.tensor([1.0, -1.0]), torch.tensor([1.0, 1.0]).double())
         self.assertGreater(apart.tolerance, 1)
         made = compare.near(torch.tensor([1.0, 1.0]), apart)
         self.assertTrue(compare.compare(torch.zeros(2), made).reason)
@@ -155,8 +151,7 @@ class Slices(unittest.TestCase):
 
     def fading(self):
         steps = torch.arange(40)
-        return self.made(
-            lambda x: x.tanh() * 0.5 ** steps.to(x.dtype)[:, None])
+        return self.made(lambda x: x.tanh() * 0.5 ** steps.to(x.dtype)[:, None])
 
     def assert_wrong(self, got, made, where):
         self.assertIn(where, compare.compare(got, made).reason)
@@ -197,8 +192,7 @@ class Slices(unittest.TestCase):
 
     def test_what_is_not_finite_leaves_the_rest_of_its_row(self):
         made = self.fading()
-        for place, value in (((2, 38, 1), float("nan")),
-                             ((2, 37, 2), float("inf"))):
+        for place, value in (((2, 38, 1), float("nan")), ((2, 37, 2), float("inf"))):
             made.framework[place] = made.wide[place] = value
         made = compare.expect("y", made.framework, made.wide)
         got = made.framework.clone()
@@ -263,15 +257,18 @@ class LongestSum(unittest.TestCase):
     """By the shapes of a call's operands."""
 
     def length(self, name, *shapes, before=(), after=(), result=(4, 5)):
-        nodes = {f"x{i}": {"name": f"x{i}", "kind": "input",
-                           "values": [{"shape": shape}]}
-                 for i, shape in enumerate(shapes)}
-        call = {"name": "y", "kind": "call", "target": f"aten.{name}.default",
-                "args": [*before, *({"node": name} for name in nodes),
-                         *after],
-                "values": [{"shape": result}]}
-        graph = types.SimpleNamespace(
-            nodes=nodes, graph={"nodes": [*nodes.values(), call]})
+        nodes = {
+            f"x{i}": {"name": f"x{i}", "kind": "input", "values": [{"shape": shape}]}
+            for i, shape in enumerate(shapes)
+        }
+        call = {
+            "name": "y",
+            "kind": "call",
+            "target": f"aten.{name}.default",
+            "args": [*before, *({"node": name} for name in nodes), *after],
+            "values": [{"shape": result}],
+        }
+        graph = types.SimpleNamespace(nodes=nodes, graph={"nodes": [*nodes.values(), call]})
         return expected.reduction_length(graph)
 
     def test_of_products_it_is_what_both_share(self):
@@ -282,30 +279,31 @@ class LongestSum(unittest.TestCase):
         self.assertEqual(self.length("matmul", [4, 96], [3, 96, 5]), 96)
 
     def test_of_a_convolution_it_is_a_filter(self):
-        self.assertEqual(
-            self.length("convolution", [2, 8, 9, 9], [16, 8, 3, 3]), 72)
+        self.assertEqual(self.length("convolution", [2, 8, 9, 9], [16, 8, 3, 3]), 72)
 
     def test_of_a_transposed_convolution_it_is_what_an_element_meets(self):
         transposed = [None, [1, 1], [0, 0], [1, 1], True, [0, 0], 1]
         self.assertEqual(
-            self.length("convolution", [2, 64, 9, 9], [64, 2, 3, 3],
-                        after=transposed), 576)
+            self.length("convolution", [2, 64, 9, 9], [64, 2, 3, 3], after=transposed), 576
+        )
 
     def test_of_a_window_it_is_all_of_it(self):
-        self.assertEqual(self.length("avg_pool2d", [2, 8, 9, 9],
-                                     after=[[3, 3], [1, 1], [1, 1]],
-                                     result=(2, 8, 9, 9)), 9)
+        self.assertEqual(
+            self.length(
+                "avg_pool2d", [2, 8, 9, 9], after=[[3, 3], [1, 1], [1, 1]], result=(2, 8, 9, 9)
+            ),
+            9,
+        )
 
     def test_of_an_einsum_it_is_what_the_result_lacks(self):
         shapes = [2, 4, 96], [2, 96, 5]
         for equation, length in (("bmk,bkn->bmn", 96), ("bmk,bkn->mn", 192)):
-            self.assertEqual(
-                self.length("einsum", *shapes, before=[equation]), length)
+            self.assertEqual(self.length("einsum", *shapes, before=[equation]), length)
 
     def test_of_attention_it_is_the_longer_of_two(self):
         self.assertEqual(
-            self.length("scaled_dot_product_attention", [2, 7, 64],
-                        [2, 300, 64], [2, 300, 64]), 300)
+            self.length("scaled_dot_product_attention", [2, 7, 64], [2, 300, 64], [2, 300, 64]), 300
+        )
 
     def test_of_what_sums_nothing_it_is_one(self):
         self.assertEqual(self.length("relu", [4, 96]), 1)

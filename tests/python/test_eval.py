@@ -27,14 +27,14 @@ class EvalTest(WeftCase):
     def test_an_accepted_kernel_is_timed_and_exits_0(self):
         done = self.timed(RELU, HONEST)
         self.assert_ends(done, 0)
-        for words in ("accepted", "error", "zeros rejected", "speedup",
-                      "aten.maximum.default"):
+        for words in ("accepted", "error", "zeros rejected", "speedup", "aten.maximum.default"):
             self.assertIn(words, done.stdout)
 
     def test_one_that_hangs_is_given_up_after_the_limit_of_one_call(self):
         # Asked again after that, it would say so. One hangs at once, the other
         # in the process after the one that checks it.
-        texts = [f"""import os
+        texts = [
+            f"""import os
 import time
 
 MARKS = os.path.join(os.environ["WEFT_KERNEL_CACHE"], "marks")
@@ -51,23 +51,23 @@ def kernel_function(x):
     while mine > {right}:
         time.sleep(1)
     return x.relu()
-""" for right in (0, 1)]
-        files = [self.write(f"hangs{i}.py", text)
-                 for i, text in enumerate(texts)]
-        done = self.weft("eval", RELU, *files, *QUICK, "--json", "--call-ms",
-                         "5000")
+"""
+            for right in (0, 1)
+        ]
+        files = [self.write(f"hangs{i}.py", text) for i, text in enumerate(texts)]
+        done = self.weft("eval", RELU, *files, *QUICK, "--json", "--call-ms", "5000")
         self.assert_ends(done, 1)
         for line in map(json.loads, done.stdout.splitlines()):
             verdict = line["verdict"]
             self.assertFalse(line["accepted"])
-            self.assertEqual((verdict["kind"], verdict["reason"]),
-                             ("timed_out", "no answer within 5 s"))
+            self.assertEqual(
+                (verdict["kind"], verdict["reason"]), ("timed_out", "no answer within 5 s")
+            )
             self.assertLess(verdict["wall_ms"], 15000)
         self.assertEqual(len(done.stdout.splitlines()), 2)
 
     def test_torch_compile_is_a_baseline_too(self):
-        done = self.timed(RELU, HONEST, "--json", flags=(
-            "--target", "cpu", "--timing-ms", "100"))
+        done = self.timed(RELU, HONEST, "--json", flags=("--target", "cpu", "--timing-ms", "100"))
         self.assert_ends(done, 0)
         timing = json.loads(done.stdout)["timing"]
         told = timing["compile"] or timing["compile_error"]

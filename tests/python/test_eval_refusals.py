@@ -15,25 +15,30 @@ WRONG = os.path.join(CHEATS, "N3_identity.py")
 
 class EvalRefusals(WeftCase):
     def test_rejected_kernels_exit_1_with_the_reason(self):
-        texts = {"off": "def kernel_function(x):\n    return x.relu() * 1.00005\n",
-                 "broken": "def kernel_function(x:\n",
-                 "absent": "import no_such_package\n"
-                           "def kernel_function(x):\n    return x\n",
-                 "three": "def kernel_function(x, y, z):\n    return x\n"}
+        texts = {
+            "off": "def kernel_function(x):\n    return x.relu() * 1.00005\n",
+            "broken": "def kernel_function(x:\n",
+            "absent": "import no_such_package\ndef kernel_function(x):\n    return x\n",
+            "three": "def kernel_function(x, y, z):\n    return x\n",
+        }
         files = [self.write(f"{name}.py", text) for name, text in texts.items()]
         done = self.weft("eval", RELU, WRONG, *files, *QUICK)
         self.assert_ends(done, 1)
-        for path, reason in zip([WRONG, *files], (
-                r"rejected \(wrong\): case", r"rejected \(wrong\): case",
+        for path, reason in zip(
+            [WRONG, *files],
+            (
+                r"rejected \(wrong\): case",
+                r"rejected \(wrong\): case",
                 "rejected .*SyntaxError",
                 "rejected .*No module named 'no_such_package'; it may import what "
                 rf"this Python has: {re.escape(sys.executable)} \(--python",
-                "rejected .*takes neither")):
+                "rejected .*takes neither",
+            ),
+        ):
             self.assertRegex(done.stdout, f"{re.escape(path)}: {reason}")
 
     def test_several_candidates_get_a_line_each_and_the_worst_exit_code(self):
-        done = self.weft("eval", RELU, HONEST, WRONG, "--json", "--no-timing",
-                         "--target", "cpu")
+        done = self.weft("eval", RELU, HONEST, WRONG, "--json", "--no-timing", "--target", "cpu")
         self.assert_ends(done, 1)
         first, second = map(json.loads, done.stdout.splitlines())
         self.assertTrue(first["accepted"])
@@ -59,7 +64,8 @@ class EvalRefusals(WeftCase):
     def test_a_reference_that_sets_its_parameters_exits_2(self):
         text = problem_with(
             "self.loc.data.copy_(x[0])\n        return x + self.loc",
-            init="self.loc = nn.Parameter(torch.zeros(16))")
+            init="self.loc = nn.Parameter(torch.zeros(16))",
+        )
         done = self.weft("eval", self.write("sets.py", text), HONEST)
         self.assert_ends(done, 2, "writes into its parameter loc")
 
@@ -73,11 +79,14 @@ class EvalRefusals(WeftCase):
         parameter = "w = nn.Parameter(torch.ones(16))"
         infinity = "float('inf')"
         files = []
-        for words in ((parameter, infinity),
-                      (parameter, "torch.finfo(torch.float32).max"),
-                      ("register_buffer('w', torch.ones(16))", infinity)):
-            text = problem_with("return torch.minimum(x * self.w, self.m)",
-                                init=makes.format(*words))
+        for words in (
+            (parameter, infinity),
+            (parameter, "torch.finfo(torch.float32).max"),
+            ("register_buffer('w', torch.ones(16))", infinity),
+        ):
+            text = problem_with(
+                "return torch.minimum(x * self.w, self.m)", init=makes.format(*words)
+            )
             text = text if not files else text.replace("Model(", "ModelNew(", 1)
             files.append(self.write(f"made{len(files)}.py", text))
         done = self.weft("eval", *files, *QUICK)
@@ -95,15 +104,14 @@ class EvalRefusals(WeftCase):
 
     @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU")
     def test_a_device_that_there_is_not_exits_2(self):
-        done = self.weft("eval", RELU, HONEST, "--target", "triton",
-                         "--device", "3")
+        done = self.weft("eval", RELU, HONEST, "--target", "triton", "--device", "3")
         self.assert_ends(done, 2, "no GPU '3': there is none")
 
     def test_a_problem_that_cannot_tell_kernels_apart_is_named(self):
-        one = self.write("one.py", problem_with(
-            "return torch.softmax(x, -1)", inputs="[torch.rand(64, 1)]"))
-        kernel = self.write("kernel.py", "def kernel_function(x):\n"
-                            "    return x - x + 1\n")
+        one = self.write(
+            "one.py", problem_with("return torch.softmax(x, -1)", inputs="[torch.rand(64, 1)]")
+        )
+        kernel = self.write("kernel.py", "def kernel_function(x):\n    return x - x + 1\n")
         done = self.weft("eval", one, kernel, "--no-timing")
         self.assertIn("stale NOT rejected", done.stdout + done.stderr)
 

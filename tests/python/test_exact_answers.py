@@ -17,7 +17,7 @@ NEARLY_TENTH = torch.tensor(0.1, dtype=torch.float64)
 
 
 def graph_of(function: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> dict:
-    graph, = captured_cases.graphs_of([("case", function, tensors)])
+    (graph,) = captured_cases.graphs_of([("case", function, tensors)])
     return graph
 
 
@@ -31,7 +31,7 @@ class ExactAnswers(unittest.TestCase):
         graph = graph_of(lambda x, w: (x + w) == 0, TENTHS, NEARLY_TENTH)
         maker = CaseMaker(Reference(graph))
         storages = [TENTHS.clone(), NEARLY_TENTH.reshape(1).clone()]
-        made, = maker.expect(storages)
+        (made,) = maker.expect(storages)
         eager = (TENTHS + NEARLY_TENTH) == 0
         wide = (TENTHS.double() + NEARLY_TENTH) == 0
         self.assertFalse(torch.equal(eager, wide))
@@ -54,13 +54,11 @@ class ExactAnswers(unittest.TestCase):
         graph = graph_of(lambda x, w: (x + w) == 0, TENTHS, NEARLY_TENTH)
         maker = CaseMaker(Reference(graph))
         for distribution, finite in inputs.DISTRIBUTIONS:
-            case = maker.case(distribution, finite,
-                              torch.Generator().manual_seed(1))
+            case = maker.case(distribution, finite, torch.Generator().manual_seed(1))
             views = maker.views(case.storages)
             want = (views[0] + views[1]) == 0
             with self.subTest(distribution=distribution):
-                self.assertEqual(
-                    compare.compare(want, case.outputs[0]).reason, "")
+                self.assertEqual(compare.compare(want, case.outputs[0]).reason, "")
 
 
 if __name__ == "__main__":

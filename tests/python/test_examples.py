@@ -7,8 +7,7 @@ import sys
 import tempfile
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
 from weft.capture import capture
@@ -24,13 +23,11 @@ class ExamplesTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for path in EXAMPLES:
                 with self.subTest(os.path.basename(path)):
-                    reply = capture.reply_of(
-                        path, os.path.join(folder, "graph.json"))
+                    reply = capture.reply_of(path, os.path.join(folder, "graph.json"))
                     self.assertTrue(reply["ok"], reply)
 
     def test_each_says_what_it_shows_and_stands_in_the_table(self):
-        with open(os.path.join(ROOT, "examples", "README.md"),
-                  encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "examples", "README.md"), encoding="utf-8") as file:
             readme = file.read()
         for path in EXAMPLES:
             with self.subTest(os.path.basename(path)):

@@ -16,30 +16,32 @@ BEGIN = "import faulthandler; faulthandler.enable()\n"
 
 def printed_by(text):
     """What a Python prints that runs it and dies."""
-    done = subprocess.run([sys.executable, "-c", BEGIN + text], text=True,
-                          stderr=subprocess.PIPE, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", BEGIN + text], text=True, stderr=subprocess.PIPE, check=False
+    )
     assert done.returncode < 0, done
     return done.stderr
 
 
 class FaultTest(unittest.TestCase):
     def test_a_stack_that_is_full(self):
-        told = fault.told(printed_by(
-            "import functools, sys\n"
-            "sys.setrecursionlimit(10**8)\n"
-            "class Deep:\n"
-            "    def __getattr__(self, name):\n"
-            "        return functools.reduce(lambda a, b: self.more, [1, 2])\n"
-            "Deep().more\n"))
+        told = fault.told(
+            printed_by(
+                "import functools, sys\n"
+                "sys.setrecursionlimit(10**8)\n"
+                "class Deep:\n"
+                "    def __getattr__(self, name):\n"
+                "        return functools.reduce(lambda a, b: self.more, [1, 2])\n"
+                "Deep().more\n"
+            )
+        )
         self.assertIn("deeper than the stack holds", told)
         self.assertIn("<string>:6, in", told)
 
     def test_a_bad_address(self):
-        told = fault.told(printed_by(
-            "import ctypes\n"
-            "def reads():\n"
-            "    return ctypes.string_at(1)\n"
-            "reads()\n"))
+        told = fault.told(
+            printed_by("import ctypes\ndef reads():\n    return ctypes.string_at(1)\nreads()\n")
+        )
         self.assertIn("a fault in native code", told)
 
     def test_what_a_candidate_prints_is_no_fault(self):

@@ -13,8 +13,7 @@ import unittest
 
 from weft_case import WEFT, WeftCase, environment, problem_with
 
-FAST = ("--variants", "1", "--no-compile-baseline", "--timing-ms", "20",
-        "--final-timing-ms", "20")
+FAST = ("--variants", "1", "--no-compile-baseline", "--timing-ms", "20", "--final-timing-ms", "20")
 
 
 class FinishedRun(WeftCase):
@@ -26,9 +25,12 @@ class FinishedRun(WeftCase):
         with open(problem, "w", encoding="utf-8") as file:
             file.write(problem_with())
         done = subprocess.run(
-            [WEFT, "run", problem, "--out", os.path.join(cls.original, "run"),
-             *FAST], capture_output=True, text=True, check=False,
-            env=environment())
+            [WEFT, "run", problem, "--out", os.path.join(cls.original, "run"), *FAST],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+        )
         assert done.returncode == 0, done
         cls.said = done.stdout
 
@@ -46,10 +48,8 @@ class FinishedRun(WeftCase):
 
     def test_the_report_that_is_named_is_there(self):
         self.assertIn("report.md", self.said)
-        with open(os.path.join(self.run_folder, "report.md"),
-                  encoding="utf-8") as file:
-            self.assertIn("* Mode: train, as its constructor leaves it",
-                          file.read())
+        with open(os.path.join(self.run_folder, "report.md"), encoding="utf-8") as file:
+            self.assertIn("* Mode: train, as its constructor leaves it", file.read())
 
     def test_deleted_files_are_written_again(self):
         report = os.path.join(self.run_folder, "report.md")
@@ -61,12 +61,10 @@ class FinishedRun(WeftCase):
         self.assert_ends(done, 0)
         with open(report, encoding="utf-8") as file:
             self.assertEqual(file.read(), before)
-        self.assertTrue(os.path.exists(os.path.join(
-            self.run_folder, "composed", "model_new.py")))
+        self.assertTrue(os.path.exists(os.path.join(self.run_folder, "composed", "model_new.py")))
 
     def test_a_run_on_top_of_it_is_refused(self):
-        done = self.weft("run", self.write("problem.py", problem_with()),
-                         "--out", self.run_folder)
+        done = self.weft("run", self.write("problem.py", problem_with()), "--out", self.run_folder)
         self.assert_ends(done, 2, "holds a run already", "weft resume")
 
     def assert_not_vouched_for(self, *words):
@@ -77,9 +75,10 @@ class FinishedRun(WeftCase):
                 self.assertNotIn("verified", done.stdout + done.stderr)
 
     def test_a_damaged_page_is_told_before_any_verdict(self):
-        page, = self.change("SELECT rootpage FROM sqlite_master "
-                            "WHERE type = 'index' AND tbl_name = 'blob'")[0]
-        size, = self.change("PRAGMA page_size")[0]
+        (page,) = self.change(
+            "SELECT rootpage FROM sqlite_master WHERE type = 'index' AND tbl_name = 'blob'"
+        )[0]
+        (size,) = self.change("PRAGMA page_size")[0]
         self.change("PRAGMA wal_checkpoint(TRUNCATE)")
         with open(self.journal, "r+b") as file:
             file.seek((page - 1) * size + size // 2)
@@ -87,7 +86,7 @@ class FinishedRun(WeftCase):
         self.assert_not_vouched_for("journal.db")
 
     def test_a_deleted_blob_is_named(self):
-        hash_, = self.change("SELECT hash FROM blob ORDER BY size DESC")[0]
+        (hash_,) = self.change("SELECT hash FROM blob ORDER BY size DESC")[0]
         self.change("DELETE FROM blob WHERE hash = ?", (hash_,))
         self.assert_not_vouched_for(f"blob {hash_}", "is gone")
 
@@ -112,9 +111,10 @@ class EndedInWrongInput(WeftCase):
         self.assert_replays(run)
 
     def test_a_fault_names_its_cause(self):
-        file = self.write("problem.py", problem_with(
-            head="import sys\nsys.setrecursionlimit(10**8)",
-            forward="return self(x)"))
+        file = self.write(
+            "problem.py",
+            problem_with(head="import sys\nsys.setrecursionlimit(10**8)", forward="return self(x)"),
+        )
         done = self.weft("run", file, "--out", self.path("run"), *FAST)
         self.assert_ends(done, 2, "problem.py:11", "deeper than the stack")
 
@@ -126,8 +126,10 @@ class KilledRun(WeftCase):
         log = os.path.join(run, "journal.db-wal")
         process = subprocess.Popen(
             [WEFT, "run", file, "--out", run, *FAST],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=environment())
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment(),
+        )
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         until = time.monotonic() + 200
@@ -148,10 +150,8 @@ class KilledRun(WeftCase):
         file = os.path.join(run, "journal.db")
         try:
             # Open, it would keep others from seeing that the log is gone.
-            with contextlib.closing(sqlite3.connect(
-                    f"file:{file}?mode=ro", uri=True)) as database:
-                return database.execute(
-                    "SELECT count(*) FROM event").fetchone()[0] > 2
+            with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+                return database.execute("SELECT count(*) FROM event").fetchone()[0] > 2
         except sqlite3.Error:
             return False
 

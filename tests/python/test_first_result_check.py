@@ -58,8 +58,7 @@ def taken(function, arguments):
         graph = make_fx(function, tracing_mode="fake")(*arguments)
         eager = list(graph(*arguments))
         exact = function(*wider(arguments))
-    return graph, eager, [
-        one.to(a.dtype) for one, a in zip(exact, eager, strict=True)]
+    return graph, eager, [one.to(a.dtype) for one, a in zip(exact, eager, strict=True)]
 
 
 def flat(net):
@@ -67,8 +66,7 @@ def flat(net):
     names = [name for name, _ in net.named_parameters()]
 
     def forward(x, *parameters):
-        return [torch.func.functional_call(
-            net, dict(zip(names, parameters)), (x,))]
+        return [torch.func.functional_call(net, dict(zip(names, parameters)), (x,))]
 
     return forward
 
@@ -84,19 +82,21 @@ def gradients(net):
 
 
 def wider(arguments, dtype=torch.float32):
-    return [one.to(dtype) if isinstance(one, torch.Tensor)
-            and one.is_floating_point() else one for one in arguments]
+    return [
+        one.to(dtype) if isinstance(one, torch.Tensor) and one.is_floating_point() else one
+        for one in arguments
+    ]
 
 
 class Checked(unittest.TestCase):
     def take(self, function, *arguments, state=(), **options):
         """A traced graph, eager's results, and what "kernels" give that compute in
         float32 and round once."""
-        self.arguments = [one.detach() if isinstance(one, torch.Tensor) else one
-                          for one in arguments]
+        self.arguments = [
+            one.detach() if isinstance(one, torch.Tensor) else one for one in arguments
+        ]
         self.graph, self.eager, got = taken(function, self.arguments)
-        self.check = first_result_check.Check(
-            self.graph, self.arguments, state=state, **options)
+        self.check = first_result_check.Check(self.graph, self.arguments, state=state, **options)
         return got
 
     def take_deep(self):
@@ -126,14 +126,15 @@ class HalfPrecision(Checked):
         shifted[-1, :-1] = right[-1, 1:]
         stale = right.clone()
         stale[-8:] = 0
-        for name, wrong in (("off by one in the last row", shifted),
-                            ("a block that is not written", stale),
-                            ("a wrong scale", right * 1.06),
-                            ("a missing term", right - right.mean(0))):
+        for name, wrong in (
+            ("off by one in the last row", shifted),
+            ("a block that is not written", stale),
+            ("a wrong scale", right * 1.06),
+            ("a missing term", right - right.mean(0)),
+        ):
             with self.subTest(name):
                 why = self.check.why_not(self.eager, [wrong])
-                self.assertRegex(why, "result 0: an error of .* eager's are .*"
-                                 "against a reference")
+                self.assertRegex(why, "result 0: an error of .* eager's are .*against a reference")
 
     def test_a_term_that_is_missing_inside_is_rejected(self):
         arguments = [*self.arguments]
@@ -143,12 +144,10 @@ class HalfPrecision(Checked):
 
     def test_float32_is_reference_enough_and_float64_where_it_is_not(self):
         rounding = reference_run.rounding_of(self.graph)
-        self.assertEqual((rounding.halves, rounding.wide),
-                         ([torch.bfloat16], torch.float32))
+        self.assertEqual((rounding.halves, rounding.wide), ([torch.bfloat16], torch.float32))
         self.take(lambda x: [x.float().exp(), x * x], self.x)
         rounding = reference_run.rounding_of(self.graph)
-        self.assertEqual((rounding.halves, rounding.wide),
-                         ([None, torch.bfloat16], torch.float64))
+        self.assertEqual((rounding.halves, rounding.wide), ([None, torch.bfloat16], torch.float64))
 
     def test_a_float32_result_of_half_products_may_err_as_they_do(self):
         def autocast(x, y, z):
@@ -183,11 +182,14 @@ class HalfPrecision(Checked):
         self.assert_wrong([got * 1.2])
 
     def test_other_kinds_of_results(self):
-        for wrong, words in (([], "0 results"), ([1], "no tensor"),
-                             ([self.eager[0].float()], "dtype"),
-                             ([self.eager[0][:-1]], "shape"),
-                             ([self.eager[0].t().contiguous().t()], "strides"),
-                             ([self.eager[0] * math.nan], "")):
+        for wrong, words in (
+            ([], "0 results"),
+            ([1], "no tensor"),
+            ([self.eager[0].float()], "dtype"),
+            ([self.eager[0][:-1]], "shape"),
+            ([self.eager[0].t().contiguous().t()], "strides"),
+            ([self.eager[0] * math.nan], ""),
+        ):
             self.assert_wrong(wrong, words)
             self.assertTrue(self.check.why_not(self.eager, wrong))
 
@@ -243,6 +245,7 @@ class Reference(Checked):
 
     def test_intermediate_values_go(self):
         """A chain of operators has two values alive, however long it is."""
+
         def chain(x):
             for _ in range(40):
                 x = torch.sin(x)
@@ -269,8 +272,12 @@ class Reference(Checked):
     def test_nothing_of_the_program_is_written(self):
         self.take(lambda x: [x.mul_(2)], torch.ones(4))
         with self.assertRaisesRegex(reference_run.NoReference, "writes into"):
-            reference_run.run(self.graph, [x := torch.ones(4)], torch.float64,
-                              reference_run.Limits(1 << 20, time.monotonic() + 60))
+            reference_run.run(
+                self.graph,
+                [x := torch.ones(4)],
+                torch.float64,
+                reference_run.Limits(1 << 20, time.monotonic() + 60),
+            )
         self.assertTrue(torch.equal(x, torch.ones(4)))
 
     def test_views_by_layout_and_bits_are_the_graph_s(self):
@@ -280,8 +287,9 @@ class Reference(Checked):
 
         x = torch.randn(4, 4, dtype=torch.bfloat16)
         self.take(views, x)
-        wide = reference_run.run(self.graph, [x], torch.float64,
-                                 reference_run.Limits(1 << 20, time.monotonic() + 60))
+        wide = reference_run.run(
+            self.graph, [x], torch.float64, reference_run.Limits(1 << 20, time.monotonic() + 60)
+        )
         torch.testing.assert_close(wide[0].to(x.dtype), self.eager[0])
         self.assertTrue(torch.equal(wide[1], self.eager[1]))
 
@@ -291,10 +299,12 @@ class Reference(Checked):
 
         self.take(softmax, x := torch.randn(4, 8, dtype=torch.bfloat16))
         for node in self.graph.graph.find_nodes(
-                op="call_function", target=torch.ops.aten._softmax.default):
+            op="call_function", target=torch.ops.aten._softmax.default
+        ):
             node.args = (*node.args[:2], True)  # as a GPU's autocast has it
-        [found] = reference_run.run(self.graph, [x], torch.float64,
-                                    reference_run.Limits(1 << 20, time.monotonic() + 60))
+        [found] = reference_run.run(
+            self.graph, [x], torch.float64, reference_run.Limits(1 << 20, time.monotonic() + 60)
+        )
         torch.testing.assert_close(found, x.double().softmax(-1))
 
     def test_draws_are_eager_s_and_the_generator_stays(self):
@@ -354,8 +364,11 @@ class Attention(unittest.TestCase):
                 return results
 
         played = Played()
-        kinds = [kind for kind in vars(reference_attention).values()
-                 if isinstance(kind, set) and real in kind]
+        kinds = [
+            kind
+            for kind in vars(reference_attention).values()
+            if isinstance(kind, set) and real in kind
+        ]
         for kind in kinds:
             kind.add(played)
             self.addCleanup(kind.discard, played)
@@ -365,9 +378,11 @@ class Attention(unittest.TestCase):
         torch.manual_seed(0)
         self.q, self.k, self.v = (
             torch.randn(2, heads, 16, 8, dtype=torch.float64, requires_grad=True)
-            for heads in (4, 2, 2))
+            for heads in (4, 2, 2)
+        )
         self.expected = F.scaled_dot_product_attention(
-            self.q, self.k, self.v, is_causal=True, enable_gqa=True)
+            self.q, self.k, self.v, is_causal=True, enable_gqa=True
+        )
 
     def test_forward(self):
         like = torch.empty(2, 16, 4, 8, dtype=torch.bfloat16).transpose(1, 2)
@@ -375,7 +390,12 @@ class Attention(unittest.TestCase):
         output, logsumexp, *_ = self.call(
             "_scaled_dot_product_flash_attention",
             (like, padded, None, None, 16, 16, None, None, None),
-            self.q, self.k, self.v, 0.0, True)
+            self.q,
+            self.k,
+            self.v,
+            0.0,
+            True,
+        )
         self.assertEqual(output.stride(), like.stride())
         torch.testing.assert_close(output, self.expected)
         scores = self.q @ self.k.repeat_interleave(2, 1).mT / math.sqrt(8)
@@ -384,33 +404,55 @@ class Attention(unittest.TestCase):
 
     def test_backward(self):
         outer = torch.randn_like(self.expected)
-        grads = torch.autograd.grad(
-            self.expected, [self.q, self.k, self.v], outer)
+        grads = torch.autograd.grad(self.expected, [self.q, self.k, self.v], outer)
         found = self.call(
             "_scaled_dot_product_flash_attention_backward",
-            [torch.empty_like(one) for one in grads], outer, self.q, self.k,
-            self.v, self.expected, None, None, None, 16, 16, 0.0, True, None, None)
+            [torch.empty_like(one) for one in grads],
+            outer,
+            self.q,
+            self.k,
+            self.v,
+            self.expected,
+            None,
+            None,
+            None,
+            16,
+            16,
+            0.0,
+            True,
+            None,
+            None,
+        )
         for one, other in zip(found, grads, strict=True):
             torch.testing.assert_close(one, other)
 
     def test_backward_of_a_bias(self):
         bias = torch.randn(1, 4, 16, 16, dtype=torch.float64, requires_grad=True)
-        k, v = (one.detach().repeat_interleave(2, 1).requires_grad_()
-                for one in (self.k, self.v))
+        k, v = (one.detach().repeat_interleave(2, 1).requires_grad_() for one in (self.k, self.v))
         output = F.scaled_dot_product_attention(self.q, k, v, bias)
         outer = torch.randn_like(output)
         grads = torch.autograd.grad(output, [self.q, k, v, bias], outer)
         found = self.call(
             "_scaled_dot_product_efficient_attention_backward",
-            [torch.empty_like(one) for one in grads], outer, self.q, k, v, bias,
-            output, None, None, None, 0.0, [True] * 4)
+            [torch.empty_like(one) for one in grads],
+            outer,
+            self.q,
+            k,
+            v,
+            bias,
+            output,
+            None,
+            None,
+            None,
+            0.0,
+            [True] * 4,
+        )
         for one, other in zip(found, grads, strict=True):
             torch.testing.assert_close(one, other)
 
     def test_what_drops_has_no_reference(self):
         with self.assertRaises(reference_attention.Unsupported):
-            self.call("_scaled_dot_product_flash_attention", (), self.q, self.k,
-                      self.v, 0.1, True)
+            self.call("_scaled_dot_product_flash_attention", (), self.q, self.k, self.v, 0.1, True)
 
 
 if __name__ == "__main__":

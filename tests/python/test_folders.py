@@ -16,8 +16,7 @@ import re
 import unittest
 from collections.abc import Iterator
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CPP_FOLDERS = ("messages", "actors", "compiler", "runtime", "config", "tools")
 #: Their folders, not they, are the rooms.
 HOUSES = ("compiler", "runtime", "tools")
@@ -35,8 +34,7 @@ def cpp_uses():
     """{room: {room that it includes: (file, included)}}."""
     uses = {}
     for folder in CPP_FOLDERS:
-        for path in sorted(glob.glob(f"{folder}/**/*.[ch]pp", root_dir=ROOT,
-                                     recursive=True)):
+        for path in sorted(glob.glob(f"{folder}/**/*.[ch]pp", root_dir=ROOT, recursive=True)):
             with open(os.path.join(ROOT, path), encoding="utf-8") as file:
                 named = INCLUDED.findall(file.read())
             for other in named:
@@ -48,8 +46,7 @@ def cpp_uses():
 def python_uses():
     package = os.path.join(ROOT, "python")
     uses = {}
-    for path in sorted(glob.glob("weft/**/*.py", root_dir=package,
-                                 recursive=True)):
+    for path in sorted(glob.glob("weft/**/*.py", root_dir=package, recursive=True)):
         with open(os.path.join(package, path), encoding="utf-8") as file:
             tree = ast.parse(file.read())
         for module in modules_named(tree):
@@ -67,9 +64,10 @@ def python_uses():
 def module_imports() -> dict[str, dict[str, tuple[str, str]]]:
     """{module: {module that it imports, anywhere in its text: (file, module)}}."""
     package = os.path.join(ROOT, "python")
-    paths = {path[:-3].replace("/", ".").removesuffix(".__init__"): path
-             for path in glob.glob("weft/**/*.py", root_dir=package,
-                                   recursive=True)}
+    paths = {
+        path[:-3].replace("/", ".").removesuffix(".__init__"): path
+        for path in glob.glob("weft/**/*.py", root_dir=package, recursive=True)
+    }
     uses: dict[str, dict[str, tuple[str, str]]] = {}
     for module, path in sorted(paths.items()):
         with open(os.path.join(package, path), encoding="utf-8") as file:
@@ -98,8 +96,7 @@ def backend_layer(module: str) -> int | None:
     parts = module.split(".")
     if parts[:2] != ["weft", "backend"] or len(parts) < 3:
         return None
-    return (BACKEND_LAYERS.index(parts[2]) if parts[2] in BACKEND_LAYERS
-            else None)
+    return BACKEND_LAYERS.index(parts[2]) if parts[2] in BACKEND_LAYERS else None
 
 
 def upward_imports(uses: dict[str, dict[str, tuple[str, str]]]) -> list[str]:
@@ -143,7 +140,7 @@ def circle_in(uses):
 
     def visit(room):
         if room in path:
-            return path[path.index(room):] + [room]
+            return path[path.index(room) :] + [room]
         if room in done:
             return []
         path.append(room)
@@ -164,8 +161,10 @@ def circle_in(uses):
 
 def story(uses):
     circle = circle_in(uses)
-    return [f"{one} uses {other}: {' -> '.join(uses[one][other])}"
-            for one, other in zip(circle, circle[1:])]
+    return [
+        f"{one} uses {other}: {' -> '.join(uses[one][other])}"
+        for one, other in zip(circle, circle[1:])
+    ]
 
 
 class FoldersTest(unittest.TestCase):
@@ -190,34 +189,36 @@ class FoldersTest(unittest.TestCase):
     def test_backend_folders_import_only_folders_below(self) -> None:
         uses = module_imports()
         self.assertEqual(upward_imports(uses), [])
-        used = {backend_layer(other) for module, imported in uses.items()
-                if backend_layer(module) == 0 for other in imported}
+        used = {
+            backend_layer(other)
+            for module, imported in uses.items()
+            if backend_layer(module) == 0
+            for other in imported
+        }
         self.assertLessEqual({0, 1, 2, 3}, used)
 
     def test_an_upward_import_in_backend_is_found(self) -> None:
         lower, higher = "weft.backend.graphs.a", "weft.backend.entry.b"
         at = ("", "")
         self.assertEqual(upward_imports({higher: {lower: at}}), [])
-        self.assertEqual(upward_imports({lower: {higher: at}}),
-                         [f"{lower} imports {higher}"])
+        self.assertEqual(upward_imports({lower: {higher: at}}), [f"{lower} imports {higher}"])
         self.assertEqual(upward_imports({lower: {"weft.backend.options": at}}), [])
 
     def test_backend_has_its_folders_and_its_options(self) -> None:
         backend = os.path.join(ROOT, "python", "weft", "backend")
         self.assertEqual(
             sorted(name for name in os.listdir(backend) if name != "__pycache__"),
-            sorted(["__init__.py", "options.py", *BACKEND_LAYERS]))
+            sorted(["__init__.py", "options.py", *BACKEND_LAYERS]),
+        )
 
     def test_file_names_of_the_package_are_unique(self) -> None:
-        paths = glob.glob("weft/**/*.py", root_dir=os.path.join(ROOT, "python"),
-                          recursive=True)
+        paths = glob.glob("weft/**/*.py", root_dir=os.path.join(ROOT, "python"), recursive=True)
         counts = collections.Counter(map(os.path.basename, paths))
         counts.pop("__init__.py")
         self.assertEqual([name for name, n in counts.items() if n > 1], [])
 
     def test_a_circle_is_found(self):
-        uses = {"a": {"b": ("a/1", "b/1")}, "b": {"c": ("b/1", "c/1")},
-                "c": {"b": ("c/1", "b/2")}}
+        uses = {"a": {"b": ("a/1", "b/1")}, "b": {"c": ("b/1", "c/1")}, "c": {"b": ("c/1", "b/2")}}
         self.assertEqual(circle_in(uses), ["b", "c", "b"])
         self.assertEqual(len(story(uses)), 2)
         self.assertEqual(circle_in({"a": {"b": ("a/1", "b/1")}}), [])

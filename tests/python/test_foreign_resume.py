@@ -25,17 +25,27 @@ class ForeignRuns(WeftCase):
 
     def forged(self, options=(), text=None, name="run", finished=False):
         """A run that has only begun, with its problem."""
+
         def start(journal):
-            return {"problem": journal.blob(text or problem_with()), "options": {
-                "target": "cpu", "seeds": ["compiler"], "compile_baseline": False,
-                "variants_max": 1, "timing_ms": 50, "final_timing_ms": 50}
-                | dict(options)}
+            return {
+                "problem": journal.blob(text or problem_with()),
+                "options": {
+                    "target": "cpu",
+                    "seeds": ["compiler"],
+                    "compile_baseline": False,
+                    "variants_max": 1,
+                    "timing_ms": 50,
+                    "final_timing_ms": 50,
+                }
+                | dict(options),
+            }
 
         return forged(self.path(name), start, finished=finished)
 
     def attack(self):
         """A problem that fails if it can reach one of the canaries."""
-        return problem_with(head=f"""
+        return problem_with(
+            head=f"""
 import os
 FOUND = []
 for act in (lambda: open({self.canaries.folder!r} + "/secret").read(),
@@ -47,16 +57,21 @@ for act in (lambda: open({self.canaries.folder!r} + "/secret").read(),
         FOUND.append(1)
     except Exception:
         pass
-""", forward="assert not FOUND\n        return torch.relu(x) * 2")
+""",
+            forward="assert not FOUND\n        return torch.relu(x) * 2",
+        )
 
     def resume(self, run, *more, **variables):
-        return self.weft("resume", run, *more, **variables, OPENAI_API_KEY="sk-canary",
-                         WEFT_TEST_OWN="own")
+        return self.weft(
+            "resume", run, *more, **variables, OPENAI_API_KEY="sk-canary", WEFT_TEST_OWN="own"
+        )
 
     def test_its_problem_and_its_library_reach_nothing(self):
         library = os.path.join(self.canaries.folder, "library.db")
-        run = self.forged({"library": library, "seeds": ["library", "compiler"],
-                           "memory_bytes": 1 << 45}, self.attack())
+        run = self.forged(
+            {"library": library, "seeds": ["library", "compiler"], "memory_bytes": 1 << 45},
+            self.attack(),
+        )
         done = self.resume(run)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn(NOT_OURS, done.stderr)
@@ -65,8 +80,12 @@ for act in (lambda: open({self.canaries.folder!r} + "/secret").read(),
         self.assertEqual(self.canaries.changed(), [])
 
     def test_a_library_that_is_named_is_used(self):
-        run = self.forged({"library": os.path.join(self.canaries.folder, "l.db"),
-                           "seeds": ["library", "compiler"]})
+        run = self.forged(
+            {
+                "library": os.path.join(self.canaries.folder, "l.db"),
+                "seeds": ["library", "compiler"],
+            }
+        )
         mine = self.path("mine.db")
         done = self.resume(run, "--library", mine)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -75,8 +94,7 @@ for act in (lambda: open({self.canaries.folder!r} + "/secret").read(),
         self.assertEqual(self.canaries.changed(), [])
 
     def test_the_lower_budget_holds(self):
-        run = self.forged({"budget_ms": 0}, problem_with(
-            head="import time\ntime.sleep(300)"))
+        run = self.forged({"budget_ms": 0}, problem_with(head="import time\ntime.sleep(300)"))
         begun = time.monotonic()
         done = self.resume(run, WEFT_RUN_BUDGET_S="3")
         self.assertEqual(done.returncode, 130, done.stdout + done.stderr)
@@ -86,9 +104,10 @@ for act in (lambda: open({self.canaries.folder!r} + "/secret").read(),
 
     def test_the_lower_limits_of_time_hold(self):
         year = 365 * 24 * 3600 * 1000
-        run = self.forged({"capture_ms": year, "call_ms": year, "timing_ms": year,
-                           "final_timing_ms": year},
-                          problem_with(head="import time\ntime.sleep(300)"))
+        run = self.forged(
+            {"capture_ms": year, "call_ms": year, "timing_ms": year, "final_timing_ms": year},
+            problem_with(head="import time\ntime.sleep(300)"),
+        )
         begun = time.monotonic()
         done = self.resume(run, WEFT_RUN_CAPTURE_SECONDS="4")
         self.assertLess(time.monotonic() - begun, 60)
@@ -119,36 +138,48 @@ for act in (lambda: open({self.canaries.folder!r} + "/secret").read(),
     def test_a_run_of_one_s_own_is_known(self):
         problem, cache = self.write("problem.py", problem_with()), self.path("cache")
         own = self.path("own")
-        done = self.weft("run", problem, "--out", own, "--seeds", "compiler", *QUICK,
-                         XDG_CACHE_HOME=cache)
+        done = self.weft(
+            "run", problem, "--out", own, "--seeds", "compiler", *QUICK, XDG_CACHE_HOME=cache
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertNotIn(NOT_OURS, self.resume(own, XDG_CACHE_HOME=cache).stderr)
-        self.assertEqual(os.stat(self.path("cache/weft/own-runs.key")).st_mode & 0o777,
-                         0o600)
+        self.assertEqual(os.stat(self.path("cache/weft/own-runs.key")).st_mode & 0o777, 0o600)
         # Another user's cache has another key.
-        self.assertIn(NOT_OURS, self.resume(
-            own, XDG_CACHE_HOME=self.path("other")).stderr)
+        self.assertIn(NOT_OURS, self.resume(own, XDG_CACHE_HOME=self.path("other")).stderr)
         with sqlite3.connect(os.path.join(own, "journal.db")) as database:
             [[mark]] = database.execute(
-                "SELECT value FROM meta WHERE key = 'begun_here'").fetchall()
+                "SELECT value FROM meta WHERE key = 'begun_here'"
+            ).fetchall()
         database.close()
         self.assertEqual(len(mark), 64)
         # A fork of it is known, too.
         fork = self.path("fork")
-        done = self.weft("fork", own, "--at", "1", "--only-make", "--set",
-                         "timing_ms=60", "--out", fork, XDG_CACHE_HOME=cache)
+        done = self.weft(
+            "fork",
+            own,
+            "--at",
+            "1",
+            "--only-make",
+            "--set",
+            "timing_ms=60",
+            "--out",
+            fork,
+            XDG_CACHE_HOME=cache,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertNotIn(NOT_OURS, self.resume(fork, XDG_CACHE_HOME=cache).stderr)
 
     def test_a_mark_of_another_run_is_none(self):
         cache = self.path("cache")
         own = self.path("own")
-        done = self.weft("run", self.write("p.py", "raise SystemError"), "--out", own,
-                         XDG_CACHE_HOME=cache)
+        done = self.weft(
+            "run", self.write("p.py", "raise SystemError"), "--out", own, XDG_CACHE_HOME=cache
+        )
         self.assertNotEqual(done.returncode, 0)
         with sqlite3.connect(os.path.join(own, "journal.db")) as database:
             [[mark]] = database.execute(
-                "SELECT value FROM meta WHERE key = 'begun_here'").fetchall()
+                "SELECT value FROM meta WHERE key = 'begun_here'"
+            ).fetchall()
         database.close()
         run = self.forged(finished=True)
         with sqlite3.connect(os.path.join(run, "journal.db")) as database:
@@ -164,19 +195,43 @@ class ForeignBudgets(LlmCase):
 
     def resume(self, server, **variables):
         def start(journal):
-            return {"problem": journal.blob(problem_with()), "options": {
-                "target": "cpu", "seeds": ["llm"], "compile_baseline": False,
-                "timing_ms": 50, "final_timing_ms": 50, "llm": {
-                    "name": "mini", "rounds": 0, "samples": 3, "edition": 2,
-                    "budget_micro_usd": 10**12, "budget_tokens": -1, "providers": [
-                        {"name": "mini", "dialect": "openai", "model": "m-1",
-                         "max_output_tokens": 4000}]}}}
+            return {
+                "problem": journal.blob(problem_with()),
+                "options": {
+                    "target": "cpu",
+                    "seeds": ["llm"],
+                    "compile_baseline": False,
+                    "timing_ms": 50,
+                    "final_timing_ms": 50,
+                    "llm": {
+                        "name": "mini",
+                        "rounds": 0,
+                        "samples": 3,
+                        "edition": 2,
+                        "budget_micro_usd": 10**12,
+                        "budget_tokens": -1,
+                        "providers": [
+                            {
+                                "name": "mini",
+                                "dialect": "openai",
+                                "model": "m-1",
+                                "max_output_tokens": 4000,
+                            }
+                        ],
+                    },
+                },
+            }
 
         run = forged(os.path.join(self.folder, "run"), start, finished=False)
         self.flags(server)  # writes settings.toml
-        words = [WEFT, "resume",
-                 run, "--config", os.path.join(self.folder, "settings.toml"),
-                 "--no-llm-cache"]
+        words = [
+            WEFT,
+            "resume",
+            run,
+            "--config",
+            os.path.join(self.folder, "settings.toml"),
+            "--no-llm-cache",
+        ]
         own = self.environment
         self.environment = lambda: environment() | own() | variables
         return self.run_weft(words)

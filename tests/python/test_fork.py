@@ -32,8 +32,11 @@ class Program:
         self.x = torch.randn(4, 12)
 
     def compiled(self, wait, **options):
-        return torch.compile(Net(), backend=weft.backend.compile, options={
-            "wait": wait, "budget_s": BUDGET_S, **options})
+        return torch.compile(
+            Net(),
+            backend=weft.backend.compile,
+            options={"wait": wait, "budget_s": BUDGET_S, **options},
+        )
 
     def let_it_end(self):
         """The search that FAKE_WEFT=waits holds up."""
@@ -41,14 +44,17 @@ class Program:
             pass
 
     def states(self):
-        return [kernels.state for graph in compiled_graphs.all_compiled_graphs()
-                for kernels in graph.kernels.values()]
+        return [
+            kernels.state
+            for graph in compiled_graphs.all_compiled_graphs()
+            for kernels in graph.kernels.values()
+        ]
 
     def until_it_runs(self):
         """Waits for the search; who runs it."""
         while not weft_process._running:
             time.sleep(0.05)
-        child, = weft_process._running
+        (child,) = weft_process._running
         return child
 
     def until_settled(self):
@@ -110,10 +116,11 @@ class Program:
             assert self.states() == ["ready"], weft.explain()
             torch.testing.assert_close(mine(self.x), expected)
 
-        graph, = compiled_graphs.all_compiled_graphs()
+        (graph,) = compiled_graphs.all_compiled_graphs()
         # As other threads hold them, which a child does not have.
-        self.in_child(work, weft_process._running_lock, compiled_graphs._searches._lock,
-                      graph._lock)
+        self.in_child(
+            work, weft_process._running_lock, compiled_graphs._searches._lock, graph._lock
+        )
         self.until_settled()
         mine(self.x)
         assert self.states() == ["ready"], weft.explain()
@@ -149,12 +156,25 @@ class Program:
 class Fork(BackendCase):
     def check(self, name, runs):
         done = subprocess.run(
-            [sys.executable, "-B", "-W", "ignore", "-c", "import test_fork\n"
-             f"test_fork.Program().{name}()"],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(
-                os.path.dirname(path) for path in (
-                    os.path.dirname(weft.__file__), __file__))},
-            capture_output=True, text=True, check=False, timeout=WAIT_S)
+            [
+                sys.executable,
+                "-B",
+                "-W",
+                "ignore",
+                "-c",
+                f"import test_fork\ntest_fork.Program().{name}()",
+            ],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(
+                    os.path.dirname(path) for path in (os.path.dirname(weft.__file__), __file__)
+                ),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=WAIT_S,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr, "")
         self.assertEqual(self.runs(), runs)

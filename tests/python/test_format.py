@@ -1,5 +1,5 @@
-"""Every C++ file is as clang-format leaves it; no Python file has a fault that
-ruff sees, those that weft prints or runs from its programs included."""
+"""Every C++ file is as clang-format leaves it and every Python file as ruff leaves it; ruff
+finds no fault in any Python, that which weft prints or runs from its programs included."""
 
 import os
 import shutil
@@ -19,22 +19,34 @@ def sources():
                     yield os.path.join(folder, name)
 
 
+def ruff(*words):
+    """What it prints where it finds something, else ""."""
+    tool = os.path.join(os.path.dirname(sys.executable), "ruff")
+    if not os.path.exists(tool):
+        return "pip install ruff (tools/setup does)"
+    done = subprocess.run(
+        [tool, *words, "."], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout[:4000] + done.stderr[:4000] if done.returncode else ""
+
+
 class Format(unittest.TestCase):
     def test_nothing_would_change(self):
         tool = shutil.which("clang-format-19")
         self.assertIsNotNone(tool, "install clang-format-19 (tools/setup does)")
         done = subprocess.run(
             [tool, "--dry-run", "--Werror", *sorted(sources())],
-            capture_output=True, text=True, check=False,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         self.assertEqual(done.returncode, 0, done.stderr[:4000])
 
     def test_ruff_finds_nothing(self):
-        tool = os.path.join(os.path.dirname(sys.executable), "ruff")
-        self.assertTrue(os.path.exists(tool), "pip install ruff (tools/setup does)")
-        done = subprocess.run([tool, "check", "--no-cache", "."], cwd=ROOT,
-                              capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout[:4000])
+        self.assertEqual(ruff("check", "--no-cache"), "")
+
+    def test_ruff_would_change_nothing(self):
+        self.assertEqual(ruff("format", "--no-cache", "--check"), "")
 
 
 if __name__ == "__main__":

@@ -20,16 +20,17 @@ CALLS = {
     "aten.as_strided.default": [((X, [3, 4], [2, 5], 1), {})],
     "aten.bmm.default": [((X, X.transpose(1, 2)), {})],
     "aten.cat.default": [(([X, X[:, :2]], 1), {}), (([X, X],), {})],
-    "aten.clone.default": [((X.transpose(0, 1),), {
-        "memory_format": torch.contiguous_format}), ((X[:, 1],), {})],
+    "aten.clone.default": [
+        ((X.transpose(0, 1),), {"memory_format": torch.contiguous_format}),
+        ((X[:, 1],), {}),
+    ],
     "aten.contiguous.default": [((X.transpose(0, 1),), {}), ((X,), {})],
-    "aten.convolution.default": [((
-        IMAGE, numbers(4, 3, 3, 3), numbers(4), [2, 1], [1, 1], [1, 1], False,
-        [0, 0], 1), {})],
+    "aten.convolution.default": [
+        ((IMAGE, numbers(4, 3, 3, 3), numbers(4), [2, 1], [1, 1], [1, 1], False, [0, 0], 1), {})
+    ],
     "aten.embedding.default": [((X[0], torch.tensor([[3, 0]]), 0), {})],
     "aten.expand.default": [((X[:, :1], [-1, 7, -1]), {})],
-    "aten.linear.default": [((X, numbers(3, 6), numbers(3)), {}),
-                            ((X, numbers(3, 6)), {})],
+    "aten.linear.default": [((X, numbers(3, 6), numbers(3)), {}), ((X, numbers(3, 6)), {})],
     "aten.matmul.default": [((X, X[0].t()), {})],
     "aten.mm.default": [((X[0], X[1].t()), {})],
     "aten.permute.default": [((X, [2, 0, -2]), {})],
@@ -37,7 +38,8 @@ CALLS = {
         ((HEADS, HEADS, HEADS, None, 0.0, True), {"scale": 0.3}),
         ((HEADS, HEADS, HEADS, numbers(5, 5)), {}),
         ((HEADS, HEADS, HEADS), {"attn_mask": numbers(5, 5), "scale": 0.3}),
-        ((HEADS, HEADS, HEADS), {"is_causal": True, "scale": 1.0})],
+        ((HEADS, HEADS, HEADS), {"is_causal": True, "scale": 1.0}),
+    ],
     "aten.select.int": [((X, 1, -2), {})],
     "aten.split_with_sizes.default": [((X, [2, 3], 1), {}), ((X, [1, 3]), {})],
     "aten.squeeze.dims": [((X[:, :1, :1], [1, 2, 0]), {})],
@@ -49,8 +51,7 @@ CALLS = {
 def table():
     path = os.path.join(ROOT, "compiler", "compose", "forward_source.cpp")
     with open(path, encoding="utf-8") as file:
-        return dict(re.findall(r'\{"(aten\.[^"]+)",\s*"(torch\.[^"]+)"\}',
-                               file.read()))
+        return dict(re.findall(r'\{"(aten\.[^"]+)",\s*"(torch\.[^"]+)"\}', file.read()))
 
 
 def seen(result):
@@ -67,8 +68,7 @@ class ForwardCalls(unittest.TestCase):
             own = operator.attrgetter(function.removeprefix("torch."))(torch)
             for given, named in CALLS[target]:
                 with self.subTest(target=target):
-                    self.assertEqual(seen(own(*given, **named)),
-                                     seen(overload(*given, **named)))
+                    self.assertEqual(seen(own(*given, **named)), seen(overload(*given, **named)))
 
 
 if __name__ == "__main__":

@@ -36,15 +36,18 @@ class StandIn(driver_module.Driver):
 class Clusters(unittest.TestCase):
     def test_as_many_fit_as_the_driver_says(self):
         driver = StandIn(9, [18] * 6 + [16, 8])
-        self.assertEqual(clusters(driver), {
-            "clusters_of_2": 66, "clusters_of_4": 30, "clusters_of_8": 15,
-            "clusters_of_16": 7})
+        self.assertEqual(
+            clusters(driver),
+            {"clusters_of_2": 66, "clusters_of_4": 30, "clusters_of_8": 15, "clusters_of_16": 7},
+        )
         # Clusters of more than eight blocks have to be asked for.
         self.assertIn((14, 1), driver.asked)
 
     def test_a_size_that_the_device_has_not_is_left_out(self):
-        self.assertEqual(list(clusters(StandIn(9, [8] * 10, largest=8))), [
-            "clusters_of_2", "clusters_of_4", "clusters_of_8"])
+        self.assertEqual(
+            list(clusters(StandIn(9, [8] * 10, largest=8))),
+            ["clusters_of_2", "clusters_of_4", "clusters_of_8"],
+        )
 
     def test_a_device_without_clusters_is_not_asked(self):
         driver = StandIn(8, [16])

@@ -107,8 +107,7 @@ class Locks(unittest.TestCase):
 
     def test_a_baseline_that_starts_takes_its_own_share(self):
         memory = types.SimpleNamespace(driver=types.SimpleNamespace())
-        with mock.patch.object(gpu_lock, "lock_of",
-                               lambda _: gpu_lock.DeviceLock(self.path)):
+        with mock.patch.object(gpu_lock, "lock_of", lambda _: gpu_lock.DeviceLock(self.path)):
             with harness.device_for_loading({"kind": "model_reference"}, memory):
                 self.assertFalse(self.is_free(fcntl.LOCK_EX))
             self.assertTrue(self.is_free(fcntl.LOCK_EX))
@@ -122,7 +121,8 @@ class Locks(unittest.TestCase):
         fake = types.SimpleNamespace(synchronize=lambda: None)
         patches = (
             mock.patch.object(gpu_lock, "lock_of", lambda _: self.lock_once()),
-            mock.patch.object(torch, "_TorchCompileInductorWrapper", inductor))
+            mock.patch.object(torch, "_TorchCompileInductorWrapper", inductor),
+        )
         self.lock_once = lambda: gpu_lock.DeviceLock(self.path)
         with patches[0], patches[1]:
             made = {}
@@ -165,8 +165,7 @@ class Locks(unittest.TestCase):
             with second.room(gpu_lock.ROOM_PARTS - 5):
                 self.assertFalse(first.extend_room(6))
             self.assertFalse(first.is_room_sought())
-            waiting = self.begin(
-                self.take_room, second, [], gpu_lock.ROOM_PARTS)
+            waiting = self.begin(self.take_room, second, [], gpu_lock.ROOM_PARTS)
             self.assertTrue(first.is_room_sought())
             self.assertFalse(first.extend_room(5))
         waiting.join()
@@ -178,16 +177,14 @@ class Locks(unittest.TestCase):
         parts = [gpu_lock.parts_of(140 * gib, n * gib) for n in (3, 8, 12, 18)]
         self.assertEqual(parts, [3, 8, 11, 16])
         self.assertEqual(gpu_lock.parts_of(80 * gib, 100 * gib), 16)
-        near = gpu_lock.parts_of(
-            140 * gib, 12 * gib, gpu_lock.ROOM_COPIES_NEAR)
+        near = gpu_lock.parts_of(140 * gib, 12 * gib, gpu_lock.ROOM_COPIES_NEAR)
         self.assertLessEqual(2 * near, gpu_lock.ROOM_PARTS)
 
     def test_all_of_the_memory_is_for_one(self):
         first, second = self.lock(), self.lock()
         order = []
         with first.room(gpu_lock.ROOM_PARTS):
-            waiting = threading.Thread(
-                target=lambda: self.take_room(second, order))
+            waiting = threading.Thread(target=lambda: self.take_room(second, order))
             waiting.start()
             time.sleep(0.2)
             order.append("first")

@@ -108,8 +108,7 @@ class FakeLibrary:
 
 def fake_memory(library):
     made = cuda_driver.Driver(library, 0)
-    return types.SimpleNamespace(driver=made, address=0x700000000000,
-                                 device=torch.device("cpu"))
+    return types.SimpleNamespace(driver=made, address=0x700000000000, device=torch.device("cpu"))
 
 
 def write_package(case, **fields):
@@ -121,16 +120,23 @@ def write_package(case, **fields):
         "scratch": [4096],
         "modules": [{"cubin": base64.b64encode(b"cubin").decode()}],
         "launches": [
-            {"module": 0, "function": "k", "grid": [7, 2, 1], "threads": 128,
-             "shared_bytes": 65536, "arguments": ["in0", "s0", "out0", "null"]},
+            {
+                "module": 0,
+                "function": "k",
+                "grid": [7, 2, 1],
+                "threads": 128,
+                "shared_bytes": 65536,
+                "arguments": ["in0", "s0", "out0", "null"],
+            },
         ],
         **fields,
     }
     path = os.path.join(folder, "kernel.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(package, file)
-    sets = [{"inputs": [{"offset": 256}], "outputs": [{"offset": offset}]}
-            for offset in (1024, 2048)]
+    sets = [
+        {"inputs": [{"offset": 256}], "outputs": [{"offset": offset}]} for offset in (1024, 2048)
+    ]
     return {"kind": "cuda", "library": path, "sets": sets}
 
 
@@ -150,10 +156,21 @@ class Packages(unittest.TestCase):
         self.assertNotIn(values[1], (0, values[0], values[2]))
 
     def test_a_package_for_any_batch_launches_for_the_one_at_hand(self):
-        told = {batch: {"scratch": [], "launches": [
-            {"module": 0, "function": "k", "grid": [blocks, 1, 1],
-             "threads": 32, "arguments": ["in0", int(batch), "null"]}]}
-                for batch, blocks in (("8", 1), ("67", 5))}
+        told = {
+            batch: {
+                "scratch": [],
+                "launches": [
+                    {
+                        "module": 0,
+                        "function": "k",
+                        "grid": [blocks, 1, 1],
+                        "threads": 32,
+                        "arguments": ["in0", int(batch), "null"],
+                    }
+                ],
+            }
+            for batch, blocks in (("8", 1), ("67", 5))
+        }
         library = FakeLibrary()
         job = write_package(self, batches=told)
         runner = gpu_package.load({**job, "sizes": [67]}, fake_memory(library))
@@ -172,20 +189,31 @@ class Packages(unittest.TestCase):
         self.assertEqual(asked[1:], (8, 65536))
 
     def test_clusters_and_whole_grids_are_launched_as_such(self):
-        launches = [{"module": 0, "function": "k", "grid": [32, 1, 1],
-                     "threads": 64, "cluster": 16, "arguments": ["in0"]},
-                    {"module": 0, "function": "k", "grid": [9, 1, 1],
-                     "threads": 64, "cooperative": True,
-                     "arguments": ["out0"]}]
+        launches = [
+            {
+                "module": 0,
+                "function": "k",
+                "grid": [32, 1, 1],
+                "threads": 64,
+                "cluster": 16,
+                "arguments": ["in0"],
+            },
+            {
+                "module": 0,
+                "function": "k",
+                "grid": [9, 1, 1],
+                "threads": 64,
+                "cooperative": True,
+                "arguments": ["out0"],
+            },
+        ]
         library = FakeLibrary()
-        runner = gpu_package.load(write_package(self, launches=launches),
-                                  fake_memory(library))
+        runner = gpu_package.load(write_package(self, launches=launches), fake_memory(library))
         # More blocks than every device has in a cluster have to be allowed.
         (asked,) = library.of("cuFuncSetAttribute")
         self.assertEqual(asked[1:], (14, 1))
         runner.run({"sets": [0]})
-        first, second = (arguments[0]._obj
-                         for arguments in library.of("cuLaunchKernelEx"))
+        first, second = (arguments[0]._obj for arguments in library.of("cuLaunchKernelEx"))
         self.assertEqual(list(first.grid), [32, 1, 1])
         self.assertEqual(list(first.block), [64, 1, 1])
         self.assertEqual(first.attributes[0].id, 4)
@@ -198,8 +226,9 @@ class Packages(unittest.TestCase):
         library = FakeLibrary()
         runner = gpu_package.load(write_package(self), fake_memory(library))
         runner.run({"sets": [0, 1]})
-        self.assertEqual(library.names()[-3:],
-                         ["cuLaunchKernel", "cuLaunchKernel", "cuCtxSynchronize"])
+        self.assertEqual(
+            library.names()[-3:], ["cuLaunchKernel", "cuLaunchKernel", "cuCtxSynchronize"]
+        )
 
     def test_what_the_device_refuses_is_named(self):
         library = FakeLibrary(fails={"cuCtxSynchronize": 700})
@@ -214,8 +243,9 @@ class Packages(unittest.TestCase):
         self.assertEqual(len(answer["each_ns"]), 2)
         names = library.names()
         before = names[: names.index("cuLaunchKernel")]
-        self.assertEqual(before[-3:], ["cuCtxResetPersistingL2Cache",
-                                       "cuMemsetD32Async", "cuEventRecord"])
+        self.assertEqual(
+            before[-3:], ["cuCtxResetPersistingL2Cache", "cuMemsetD32Async", "cuEventRecord"]
+        )
         written = library.of("cuMemsetD32Async")
         self.assertGreaterEqual(4 * written[-1][2], 256 << 20)
 
@@ -230,8 +260,13 @@ class Packages(unittest.TestCase):
         self.assertEqual(freed, poisoned[0].value)
 
     def test_an_unknown_buffer_is_a_bad_package(self):
-        launch = {"module": 0, "function": "k", "grid": [1, 1, 1],
-                  "threads": 32, "arguments": ["in5"]}
+        launch = {
+            "module": 0,
+            "function": "k",
+            "grid": [1, 1, 1],
+            "threads": 32,
+            "arguments": ["in5"],
+        }
         job = write_package(self, launches=[launch])
         with self.assertRaisesRegex(gpu_package.BadPackage, "in5"):
             gpu_package.load(job, fake_memory(FakeLibrary()))
@@ -253,8 +288,9 @@ class SharedMemory(unittest.TestCase):
         made = cuda_driver.Driver(library, 0)
         _, size = made.create_shared(5 << 20)
         self.assertEqual(size, 6 << 20)
-        self.assertEqual(library.names()[-3:], [
-            "cuMemCreate", "cuMemExportToShareableHandle", "cuMemRelease"])
+        self.assertEqual(
+            library.names()[-3:], ["cuMemCreate", "cuMemExportToShareableHandle", "cuMemRelease"]
+        )
 
     def test_it_is_mapped_for_reading_and_writing(self):
         library = FakeLibrary()
@@ -278,15 +314,20 @@ class SharedMemory(unittest.TestCase):
                 cuda_driver.open_driver(0)
 
     def test_a_device_that_others_fill_is_waited_for(self):
-        full = cuda_driver.CudaError("cuDevicePrimaryCtxRetain",
-                                     "CUDA_ERROR_OUT_OF_MEMORY", "out of memory")
-        with (mock.patch.object(cuda_driver.ctypes, "CDLL"),
-              mock.patch.object(cuda_driver, "FULL_POLL_S", 0.0)):
+        full = cuda_driver.CudaError(
+            "cuDevicePrimaryCtxRetain", "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"
+        )
+        with (
+            mock.patch.object(cuda_driver.ctypes, "CDLL"),
+            mock.patch.object(cuda_driver, "FULL_POLL_S", 0.0),
+        ):
             with mock.patch.object(cuda_driver, "Driver", side_effect=[full, "it"]):
                 self.assertEqual(cuda_driver.open_driver(0), "it")
-            with (mock.patch.object(cuda_driver, "Driver", side_effect=full),
-                  mock.patch.object(cuda_driver, "FULL_WAIT_S", 0.0),
-                  self.assertRaisesRegex(cuda_driver.NoDriver, "others hold")):
+            with (
+                mock.patch.object(cuda_driver, "Driver", side_effect=full),
+                mock.patch.object(cuda_driver, "FULL_WAIT_S", 0.0),
+                self.assertRaisesRegex(cuda_driver.NoDriver, "others hold"),
+            ):
                 cuda_driver.open_driver(0)
 
     def test_devices_have_names(self):
@@ -313,15 +354,20 @@ class Interpreter(unittest.TestCase):
 
     def check(self, operator, result="o"):
         source = TRITON_ADD.replace("OPERATOR", operator)
-        package = {"format": 1, "interpret": True,
-                   "source": source.replace("RESULT", result)}
+        package = {"format": 1, "interpret": True, "source": source.replace("RESULT", result)}
         path = os.path.join(self.folder, "kernel.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(package, file)
-        reply = self.oracle.answer({
-            "id": 1, "verb": "check", "subgraph": self.graph, "random_seed": 3,
-            "candidate": {"kind": "triton", "library": path},
-            "limits": {"wall_ms": 60_000, "memory_bytes": 4 << 30}})
+        reply = self.oracle.answer(
+            {
+                "id": 1,
+                "verb": "check",
+                "subgraph": self.graph,
+                "random_seed": 3,
+                "candidate": {"kind": "triton", "library": path},
+                "limits": {"wall_ms": 60_000, "memory_bytes": 4 << 30},
+            }
+        )
         self.assertTrue(reply["ok"], reply)
         return reply["verdict"]
 
@@ -347,10 +393,8 @@ class References(unittest.TestCase):
         self.assertNotIn("del m", text)
 
     def test_a_captured_device_is_replaced_by_ours(self):
-        made = reference.Reference({"nodes": [], "outputs": []},
-                                   torch.device("cuda", 1))
-        self.assertEqual(made._text({"device": "cpu"}, False),
-                         "torch.device('cuda:1')")
+        made = reference.Reference({"nodes": [], "outputs": []}, torch.device("cuda", 1))
+        self.assertEqual(made._text({"device": "cpu"}, False), "torch.device('cuda:1')")
 
 
 class FakeRunner:
@@ -379,8 +423,7 @@ class Resting(unittest.TestCase):
 
     def setUp(self):
         memory = types.SimpleNamespace(driver=None, close=lambda: None)
-        for name, fake in (("load", FakeRunner),
-                           ("share", lambda fd, job: memory)):
+        for name, fake in (("load", FakeRunner), ("share", lambda fd, job: memory)):
             patch = mock.patch.object(harness, name, fake)
             patch.start()
             self.addCleanup(patch.stop)
@@ -398,12 +441,10 @@ class Resting(unittest.TestCase):
         self.zygote = pid
         self.addCleanup(os.waitpid, pid, 0)
         self.slot = slot.Slot([], 1, {}, device="cuda:0")
-        self.slot._process = types.SimpleNamespace(
-            is_alive=lambda: True)
+        self.slot._process = types.SimpleNamespace(is_alive=lambda: True)
         self.slot._link = ours
         self.addCleanup(ours.close)
-        self.arena = types.SimpleNamespace(
-            fd=os.memfd_create("arena"), described={})
+        self.arena = types.SimpleNamespace(fd=os.memfd_create("arena"), described={})
         self.addCleanup(os.close, self.arena.fd)
 
     def pid_of(self, keep=True, kind="cuda", more=True, **job):
@@ -435,8 +476,7 @@ class Resting(unittest.TestCase):
                 self.pid_of(kind="model", more=more)
                 self.slot.settle()
                 until = time.monotonic() + 2
-                while (len(children_of(self.zygote)) != is_there
-                       and time.monotonic() < until):
+                while len(children_of(self.zygote)) != is_there and time.monotonic() < until:
                     time.sleep(0.01)
                 self.assertEqual(len(children_of(self.zygote)), is_there)
         self.assertGreater(self.pid_of(kind="model"), 0)
@@ -464,8 +504,7 @@ class Resting(unittest.TestCase):
 class CompilersLoadedAhead(unittest.TestCase):
     def last_word(self, folder, device="cuda:0"):
         """A warm zygote's last; that folder may hold a libcuda.so.1."""
-        place = slot.Slot([], 1, {**os.environ, "LD_LIBRARY_PATH": folder},
-                          device=device)
+        place = slot.Slot([], 1, {**os.environ, "LD_LIBRARY_PATH": folder}, device=device)
         self.addCleanup(place.kill)
         place.start()
         with open(f"/proc/{place._process.process.pid}/cmdline", "rb") as file:
@@ -482,18 +521,21 @@ class CompilersLoadedAhead(unittest.TestCase):
         self.addCleanup(shutil.rmtree, folder)
         library = os.path.join(folder, "libcuda.so.1")
         text = "int cuDeviceGetCount(int *n) { *n = 1; return 0; }"
-        subprocess.run(["g++", "-xc", "-shared", "-o", library, "-"],
-                       input=text, text=True, check=True)
+        subprocess.run(
+            ["g++", "-xc", "-shared", "-o", library, "-"], input=text, text=True, check=True
+        )
         self.assertEqual(self.last_word(folder), b"")
 
     def test_a_zygote_has_tritons_and_inductors(self):
-        code = ("from weft.candidate import harness; import sys; "
-                "harness.prepare(True); "
-                "print('triton.backends.nvidia.compiler' in sys.modules, "
-                "'torch._inductor.select_algorithm' in sys.modules)")
-        done = subprocess.run([sys.executable, "-c", code], text=True,
-                              cwd=PACKAGES,
-                              capture_output=True, check=True)
+        code = (
+            "from weft.candidate import harness; import sys; "
+            "harness.prepare(True); "
+            "print('triton.backends.nvidia.compiler' in sys.modules, "
+            "'torch._inductor.select_algorithm' in sys.modules)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], text=True, cwd=PACKAGES, capture_output=True, check=True
+        )
         self.assertEqual(done.stdout.strip(), "True True")
 
 
@@ -521,8 +563,7 @@ class ClocksOfACall(unittest.TestCase):
         clock.time([lambda: library.calls.append(("the call", ()))], waits=True)
         names = library.names()
         before = names[: names.index("the call")]
-        self.assertEqual(before[-3:], [
-            "cuMemsetD32Async", "cuCtxSynchronize", "cuEventRecord"])
+        self.assertEqual(before[-3:], ["cuMemsetD32Async", "cuCtxSynchronize", "cuEventRecord"])
 
     def test_the_whole_device_is_waited_for_after_it(self):
         library = FakeLibrary()
@@ -530,8 +571,7 @@ class ClocksOfACall(unittest.TestCase):
         clock.time([lambda: library.calls.append(("the call", ()))], waits=False)
         names = library.names()
         after = names[names.index("the call") + 1 :]
-        self.assertEqual(after[:3], [
-            "cuEventRecord", "cuEventSynchronize", "cuCtxSynchronize"])
+        self.assertEqual(after[:3], ["cuEventRecord", "cuEventSynchronize", "cuCtxSynchronize"])
 
 
 if __name__ == "__main__":

@@ -17,36 +17,44 @@ from capture_case import simple
 import torch
 from torch.utils.checkpoint import checkpoint
 
-LINEAR = simple("return torch.tanh(torch.exp(-x * x) * self.scale + 1.0)",
-                init="self.scale = nn.Parameter(torch.rand(6))")
+LINEAR = simple(
+    "return torch.tanh(torch.exp(-x * x) * self.scale + 1.0)",
+    init="self.scale = nn.Parameter(torch.rand(6))",
+)
 #: Several results: one without a gradient, one of whole numbers, one twice.
 SEVERAL = simple(
     "y = torch.exp(-x * x) * self.scale\n"
     "return {'y': torch.tanh(y), 'n': [(y > 0.5).long(), None]}, "
     "torch.sigmoid(y.detach()), torch.exp(x) * 2",
-    init="self.scale = nn.Parameter(torch.rand(6))")
-DROPS = simple("return torch.tanh(self.drop(x * self.scale) * 2) + 1",
-               init="self.scale = nn.Parameter(torch.rand(6))\n"
-               "self.drop = nn.Dropout(0.5)")
-NORM = simple("return torch.tanh(self.norm(x) * 2) + 1",
-              init="self.norm = nn.BatchNorm1d(6)")
+    init="self.scale = nn.Parameter(torch.rand(6))",
+)
+DROPS = simple(
+    "return torch.tanh(self.drop(x * self.scale) * 2) + 1",
+    init="self.scale = nn.Parameter(torch.rand(6))\nself.drop = nn.Dropout(0.5)",
+)
+NORM = simple("return torch.tanh(self.norm(x) * 2) + 1", init="self.norm = nn.BatchNorm1d(6)")
 #: The buffer is read before it is written.
-COUNTS = simple("y = torch.tanh(x * self.scale + self.seen)\n"
-                "self.seen += 1\nreturn y * 2",
-                init="self.scale = nn.Parameter(torch.rand(6))\n"
-                "self.register_buffer('seen', torch.zeros(6))")
+COUNTS = simple(
+    "y = torch.tanh(x * self.scale + self.seen)\nself.seen += 1\nreturn y * 2",
+    init="self.scale = nn.Parameter(torch.rand(6))\nself.register_buffer('seen', torch.zeros(6))",
+)
 #: What is kept has a gradient of its own.
-HIDDEN = simple("self.hidden = torch.tanh(x * self.scale + self.hidden)\n"
-                "return self.hidden * 2",
-                init="self.scale = nn.Parameter(torch.rand(6))\n"
-                "self.register_buffer('hidden', torch.zeros(4, 6))")
-TIED = simple("return torch.tanh(x * self.a) * torch.exp(self.b * x)",
-              init="self.a = nn.Parameter(torch.rand(6))\nself.b = self.a")
-VIEWS = simple("return torch.tanh(x * self.scale), x.t()",
-               init="self.scale = nn.Parameter(torch.rand(6))")
-ELSEWHERE = simple("return torch.tanh(x * self.held[0]) * self.scale",
-                   init="self.scale = nn.Parameter(torch.rand(6))\n"
-                   "self.held = [torch.linspace(0, 1, 6)]")
+HIDDEN = simple(
+    "self.hidden = torch.tanh(x * self.scale + self.hidden)\nreturn self.hidden * 2",
+    init="self.scale = nn.Parameter(torch.rand(6))\n"
+    "self.register_buffer('hidden', torch.zeros(4, 6))",
+)
+TIED = simple(
+    "return torch.tanh(x * self.a) * torch.exp(self.b * x)",
+    init="self.a = nn.Parameter(torch.rand(6))\nself.b = self.a",
+)
+VIEWS = simple(
+    "return torch.tanh(x * self.scale), x.t()", init="self.scale = nn.Parameter(torch.rand(6))"
+)
+ELSEWHERE = simple(
+    "return torch.tanh(x * self.held[0]) * self.scale",
+    init="self.scale = nn.Parameter(torch.rand(6))\nself.held = [torch.linspace(0, 1, 6)]",
+)
 
 _made = {}
 
@@ -145,8 +153,7 @@ class Gradients(unittest.TestCase):
             for _ in range(2):
                 self.ours(self.x).sum().backward()
         self.assertEqual(len(self.gone), 2)
-        self.assertEqual([1], [1 for one in told
-                               if "backward()" in str(one.message)])
+        self.assertEqual([1], [1 for one in told if "backward()" in str(one.message)])
         with torch.no_grad():
             self.gone.clear()
             self.ours(self.x)
@@ -183,8 +190,7 @@ class Gradients(unittest.TestCase):
         one, other = self.ours(self.x), self.ours(self.x)
         (one.sum() + other.sum()).backward()
         (self.model(self.x).sum() + self.model(self.x).sum()).backward()
-        torch.testing.assert_close(self.ours.scale.grad,
-                                   self.model.scale.grad)
+        torch.testing.assert_close(self.ours.scale.grad, self.model.scale.grad)
         torch.testing.assert_close(self.ours.seen, self.model.seen)
 
     def test_a_parameter_of_two_names_is_one(self):
@@ -198,9 +204,8 @@ class Gradients(unittest.TestCase):
         self.gone.clear()
 
         def call(model):
-            made, = torch.autograd.grad(model(x).sum(), x, create_graph=True)
-            return torch.autograd.grad(made.square().sum(),
-                                       [x, model.scale])
+            (made,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+            return torch.autograd.grad(made.square().sum(), [x, model.scale])
 
         ours, theirs = self.both(call)
         torch.testing.assert_close(ours, theirs)
@@ -226,8 +231,7 @@ class Gradients(unittest.TestCase):
         for name, text in (("hidden", HIDDEN), ("views", VIEWS)):
             with self.subTest(name):
                 self.take(name, text)
-                self.assert_original(lambda: self.ours(self.x),
-                                     "cannot be had beside kernels")
+                self.assert_original(lambda: self.ours(self.x), "cannot be had beside kernels")
 
     def test_so_are_tensors_that_the_model_does_not_know_of(self):
         self.take("elsewhere", ELSEWHERE)
@@ -241,8 +245,7 @@ class Gradients(unittest.TestCase):
         self.take("checkpoint", LINEAR)
         checkpoint(self.ours, self.x, use_reentrant=False).sum().backward()
         self.model(self.x).sum().backward()
-        torch.testing.assert_close(self.ours.scale.grad,
-                                   self.model.scale.grad)
+        torch.testing.assert_close(self.ours.scale.grad, self.model.scale.grad)
 
     def test_a_model_changed_meanwhile_is_refused(self):
         self.take("changed", DROPS)

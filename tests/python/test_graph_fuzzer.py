@@ -46,12 +46,26 @@ def usual_program() -> str:
 def sanitized_program() -> str:
     """The program under the sanitizers, built now."""
     subprocess.run(
-        ["cmake", "-S", ROOT, "-B", SANITIZED, "-G", "Ninja",
-         "-DCMAKE_BUILD_TYPE=Release", "-DWEFT_OPTIMIZE=-O0",
-         "-DWEFT_SANITIZE=address"], check=True,
-        stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", SANITIZED, "--target", "fuzz_graphs"],
-                   check=True, stdout=subprocess.DEVNULL)
+        [
+            "cmake",
+            "-S",
+            ROOT,
+            "-B",
+            SANITIZED,
+            "-G",
+            "Ninja",
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DWEFT_OPTIMIZE=-O0",
+            "-DWEFT_SANITIZE=address",
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    subprocess.run(
+        ["cmake", "--build", SANITIZED, "--target", "fuzz_graphs"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     return os.path.join(SANITIZED, "fuzz_graphs")
 
 
@@ -84,8 +98,7 @@ def shapes() -> list[tuple[int, ...]]:
     found = [(), (1, 1), (1, 1, 1), (1, 1, 1, 1)]
     for rank in range(1, len(SIZES) + 1):
         for at, size in itertools.product(range(rank), (1, 0)):
-            found.append(tuple(size if i == at else SIZES[i]
-                               for i in range(rank)))
+            found.append(tuple(size if i == at else SIZES[i] for i in range(rank)))
     return found
 
 
@@ -101,13 +114,14 @@ class GraphFuzzer(unittest.TestCase):
     def check(self, program: str, graphs: list[tuple[Any, dict]]) -> None:
         """Feeds (label, graph) to the program, which must answer each."""
         lines = "".join(json.dumps(graph) + "\n" for _, graph in graphs)
-        done = subprocess.run([program], input=lines, capture_output=True,
-                              text=True, timeout=1200)
+        done = subprocess.run([program], input=lines, capture_output=True, text=True, timeout=1200)
         answers = [json.loads(line) for line in done.stdout.splitlines()]
         if len(answers) < len(graphs):
             label, graph = graphs[len(answers)]
-            self.fail(f"{label} ended {program} with {done.returncode}: "
-                      f"{done.stderr[-3000:]}\n{json.dumps(graph)}")
+            self.fail(
+                f"{label} ended {program} with {done.returncode}: "
+                f"{done.stderr[-3000:]}\n{json.dumps(graph)}"
+            )
         for (label, _), answer in zip(graphs, answers, strict=True):
             for reason in sentences(answer):
                 self.assertNotIn("captured graph:", reason, label)
@@ -134,25 +148,31 @@ class GraphFuzzer(unittest.TestCase):
         seeds = itertools.chain(FOUND, itertools.count(first))
         for number, group in enumerate(self.random_graphs(seeds), 1):
             self.check(program, group)
-            is_last = (time.monotonic() > end if IS_LONG
-                       else number * GRAPHS_AT_ONCE >= SAMPLE)
+            is_last = time.monotonic() > end if IS_LONG else number * GRAPHS_AT_ONCE >= SAMPLE
             if is_last:
                 break
 
     def test_every_operator_on_every_small_shape(self) -> None:
-        graphs = [(f"{name} of {shape}", graph)
-                  for name in random_graphs.MAKERS for shape in shapes()
-                  if (graph := one_call(name, shape)) is not None]
+        graphs = [
+            (f"{name} of {shape}", graph)
+            for name in random_graphs.MAKERS
+            for shape in shapes()
+            if (graph := one_call(name, shape)) is not None
+        ]
         made = {label.split(" of ")[0] for label, _ in graphs}
-        self.assertGreater(len(made), 0.9 * len(random_graphs.MAKERS),
-                           set(random_graphs.MAKERS) - made)
+        self.assertGreater(
+            len(made), 0.9 * len(random_graphs.MAKERS), set(random_graphs.MAKERS) - made
+        )
         for first in range(0, len(graphs), GRAPHS_AT_ONCE):
-            self.check(usual_program(), graphs[first:first + GRAPHS_AT_ONCE])
+            self.check(usual_program(), graphs[first : first + GRAPHS_AT_ONCE])
 
     def test_kernels_of_single_numbers_give_what_eager_gives(self) -> None:
-        graphs = [(f"{name} of {shape}", graph)
-                  for name in random_graphs.MAKERS for shape in ((), (1, 1, 1))
-                  if (graph := one_call(name, shape)) is not None]
+        graphs = [
+            (f"{name} of {shape}", graph)
+            for name in random_graphs.MAKERS
+            for shape in ((), (1, 1, 1))
+            if (graph := one_call(name, shape)) is not None
+        ]
         variant = triton_kernels.TritonVariant("numbers", 0, 1, 132)
         answers = variant.generate([graph for _, graph in graphs], ())
         with tempfile.TemporaryDirectory() as folder:
@@ -160,8 +180,7 @@ class GraphFuzzer(unittest.TestCase):
                 if "error" in answer:
                     continue
                 with self.subTest(case=label):
-                    function, = variant.build([graph], [answer],
-                                              folder)[0].values()
+                    (function,) = variant.build([graph], [answer], folder)[0].values()
                     self.compare(graph, function)
 
     def compare(self, graph: dict[str, Any], function: Any) -> None:

@@ -21,8 +21,9 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 
 def weft(*words: str) -> str:
-    return subprocess.run([WEFT, *words], capture_output=True, text=True,
-                          check=True, timeout=60).stdout
+    return subprocess.run(
+        [WEFT, *words], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
 
 
 class Help(unittest.TestCase):
@@ -33,9 +34,14 @@ class Help(unittest.TestCase):
 
     def test_help_groups_every_command(self):
         listed = re.findall(r"^  ([a-z]+) ", weft("--help"), re.MULTILINE)
-        known = re.findall(r"-f -a ([a-z]+) -d", "\n".join(
-            line for line in weft("completion", "fish").splitlines()
-            if "__fish_use_subcommand" in line))
+        known = re.findall(
+            r"-f -a ([a-z]+) -d",
+            "\n".join(
+                line
+                for line in weft("completion", "fish").splitlines()
+                if "__fish_use_subcommand" in line
+            ),
+        )
         self.assertEqual(sorted(listed), sorted(known))
 
     def test_without_a_command_it_says_what_to_do_first(self):
@@ -57,9 +63,11 @@ class Completion(unittest.TestCase):
 
     def bash(self, *words: str) -> list[str]:
         code = f"source {self.scripts['bash']}" + ANSWERS.format(
-            words=" ".join(f"'{word}'" for word in words), last=len(words) - 1)
-        return subprocess.run(["bash", "-c", code], capture_output=True, text=True,
-                              check=True).stdout.split()
+            words=" ".join(f"'{word}'" for word in words), last=len(words) - 1
+        )
+        return subprocess.run(
+            ["bash", "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
 
     def test_bash_completes_commands_options_and_values(self):
         self.assertIn("run", self.bash("weft", ""))
@@ -72,8 +80,9 @@ class Completion(unittest.TestCase):
         if not shutil.which("fish"):
             self.skipTest("no fish")
         code = f"source {self.scripts['fish']}; complete -C 'weft run --target '"
-        listed = subprocess.run(["fish", "--no-config", "-c", code], text=True,
-                                capture_output=True, check=True).stdout
+        listed = subprocess.run(
+            ["fish", "--no-config", "-c", code], text=True, capture_output=True, check=True
+        ).stdout
         self.assertIn("triton", listed)
 
     def test_zsh_reads_its_script(self):
@@ -85,9 +94,11 @@ class Completion(unittest.TestCase):
 class Manual(unittest.TestCase):
     def test_the_reference_page_is_the_programs(self):
         with open(REFERENCE, encoding="utf-8") as file:
-            self.assertEqual(file.read(), weft("manual", "markdown"),
-                             "write it again: build/weft manual markdown > "
-                             "docs/reference/command-line.md")
+            self.assertEqual(
+                file.read(),
+                weft("manual", "markdown"),
+                "write it again: build/weft manual markdown > docs/reference/command-line.md",
+            )
 
     def test_the_manual_page_names_every_option(self):
         page = weft("manual", "man").replace("\\-", "-")
@@ -97,9 +108,13 @@ class Manual(unittest.TestCase):
     def test_the_manual_page_is_well_formed(self):
         if not shutil.which("mandoc"):
             self.skipTest("no mandoc")
-        done = subprocess.run(["mandoc", "-T", "lint", "-W", "error"], text=True,
-                              input=weft("manual", "man"), capture_output=True,
-                              check=False)
+        done = subprocess.run(
+            ["mandoc", "-T", "lint", "-W", "error"],
+            text=True,
+            input=weft("manual", "man"),
+            capture_output=True,
+            check=False,
+        )
         self.assertEqual(done.stdout, "")
 
 

@@ -18,8 +18,7 @@ GROUPS = [list(ANSWERS)[start::4] for start in range(4)]
 def abandoned_folders():
     """Scratch folders whose weft has ended."""
     names = [name for name in os.listdir("/dev/shm") if name.startswith("weft-")]
-    return {name for name in names
-            if not os.path.exists(f"/proc/{name.split('-')[1]}")}
+    return {name for name in names if not os.path.exists(f"/proc/{name.split('-')[1]}")}
 
 
 class HostileAnswers(LlmCase):
@@ -34,9 +33,18 @@ class HostileAnswers(LlmCase):
         replies.append(kernel(RIGHT))
         before = abandoned_folders()
         with LlmServer(lambda call: Reply(text=replies)) as server:
-            done = self.run_weft(self.words(
-                server, "--rounds", "0", "--memory-gib", "1", samples=len(replies),
-                out=out, native_samples=True))
+            done = self.run_weft(
+                self.words(
+                    server,
+                    "--rounds",
+                    "0",
+                    "--memory-gib",
+                    "1",
+                    samples=len(replies),
+                    out=out,
+                    native_samples=True,
+                )
+            )
         said = done.stdout + done.stderr
         self.assertEqual(done.returncode, 0, said)
         self.assertNotIn("\x1b[31m", said)
@@ -44,12 +52,12 @@ class HostileAnswers(LlmCase):
         self.assertEqual(self.canaries.changed(), [])
         self.assertEqual(abandoned_folders() - before, set())
         self.assertEqual(weft_case.processes_that_name(self.folder), {})
-        verdicts = {one["seed"]: one for row in self.shown(out=out)
-                    for one in row.get("results", ())}
+        verdicts = {
+            one["seed"]: one for row in self.shown(out=out) for one in row.get("results", ())
+        }
         self.assertEqual(len(verdicts), len(replies), verdicts)
         # The last is honest, whatever the others did before it.
-        self.assertEqual(verdicts[f"llm-{len(replies) - 1}"]["kind"], "correct",
-                         verdicts)
+        self.assertEqual(verdicts[f"llm-{len(replies) - 1}"]["kind"], "correct", verdicts)
         self.it_replays(out)
 
     def test_runs_go_on(self):
@@ -72,13 +80,21 @@ class HostileReference(LlmCase):
         canaries = Canaries(os.path.join(self.folder, "canaries"))
         escaped = os.path.join(canaries.folder, "escaped")
         attack = REFERENCE.replace(
-            "def get_inputs():\n", "def get_inputs():\n"
-            f"    torch.os.system('(id; env) > {escaped}')\n")
+            "def get_inputs():\n",
+            f"def get_inputs():\n    torch.os.system('(id; env) > {escaped}')\n",
+        )
         self.assertIn("torch.os.system", attack)
         with LlmServer(lambda call: reference(2, attack)) as server:
-            done = self.run_weft([
-                weft_case.WEFT, "run", "--describe", "a sum", "--yes",
-                *self.flags(server, "--samples", "1", "--rounds", "0")])
+            done = self.run_weft(
+                [
+                    weft_case.WEFT,
+                    "run",
+                    "--describe",
+                    "a sum",
+                    "--yes",
+                    *self.flags(server, "--samples", "1", "--rounds", "0"),
+                ]
+            )
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("torch.os", done.stderr)
         self.assertEqual(canaries.changed(), [])
@@ -87,7 +103,9 @@ class HostileReference(LlmCase):
         """What no check of its text refuses: the sandbox alone holds it."""
         canaries = Canaries(os.path.join(self.folder, "canaries"))
         marks = os.path.join(canaries.folder, "escaped")
-        problem = self.write("problem.py", f"""
+        problem = self.write(
+            "problem.py",
+            f"""
 import os, subprocess, torch
 seen = [name for name in os.environ if "KEY" in name]
 for path in ({marks!r}, os.path.expanduser("~/escaped"), "/var/tmp/weft-escaped"):
@@ -109,28 +127,47 @@ def get_inputs():
     return [torch.rand(8, 16)]
 def get_init_inputs():
     return []
-""")
-        candidate = self.write("candidate.py", """
+""",
+        )
+        candidate = self.write(
+            "candidate.py",
+            """
 import torch
 class ModelNew(torch.nn.Module):
     def forward(self, x):
         return torch.relu(x) + torch.relu(x)
-""")
-        wrong = self.write("wrong.py", """
+""",
+        )
+        wrong = self.write(
+            "wrong.py",
+            """
 import torch
 class ModelNew(torch.nn.Module):
     def forward(self, x):
         return torch.relu(x)
-""")
-        done = self.run_weft([
-            weft_case.WEFT, "eval", problem, candidate, wrong, candidate,
-            "--untrusted-problem", "--no-timing", "--target", "cpu"])
-        lines = [line for line in done.stdout.splitlines()
-                 if not line.startswith(" ")]
+""",
+        )
+        done = self.run_weft(
+            [
+                weft_case.WEFT,
+                "eval",
+                problem,
+                candidate,
+                wrong,
+                candidate,
+                "--untrusted-problem",
+                "--no-timing",
+                "--target",
+                "cpu",
+            ]
+        )
+        lines = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertEqual(
             [line.partition(": ")[2].split()[0] for line in lines],
-            ["accepted", "rejected", "accepted"], done.stdout + done.stderr)
+            ["accepted", "rejected", "accepted"],
+            done.stdout + done.stderr,
+        )
         self.assertEqual(canaries.changed(), [])
         self.assertFalse(os.path.exists("/var/tmp/weft-escaped"))
 
@@ -144,28 +181,32 @@ class ModelNew(torch.nn.Module):
         return torch.relu(x) + torch.relu(x)
 """
         attacks = {
-            "deep.py": honest.replace("import torch\n", """import os, torch
+            "deep.py": honest.replace(
+                "import torch\n",
+                """import os, torch
 at = os.open(".", os.O_RDONLY)
 for _ in range(3000):
     os.mkdir("d", dir_fd=at)
     inner = os.open("d", os.O_RDONLY, dir_fd=at)
     os.close(at)
     at = inner
-"""),
+""",
+            ),
             "forged.py": honest.replace(
-                "return ", "raise RuntimeError('x\\n/home/u/other.py: accepted: "
-                           "9.87\\x1b[31m')\n        return "),
-            "closed.py": honest.replace(
-                "import torch\n", "import os, torch\nos.chmod('.', 0)\n"),
+                "return ",
+                "raise RuntimeError('x\\n/home/u/other.py: accepted: "
+                "9.87\\x1b[31m')\n        return ",
+            ),
+            "closed.py": honest.replace("import torch\n", "import os, torch\nos.chmod('.', 0)\n"),
         }
         problem = self.write("problem.py", weft_case.problem_with())
         files = [self.write(name, text) for name, text in attacks.items()]
         files.append(self.write("honest.py", honest))
-        done = self.run_weft([weft_case.WEFT, "eval", problem, *files,
-                              "--no-timing", "--target", "cpu"])
+        done = self.run_weft(
+            [weft_case.WEFT, "eval", problem, *files, "--no-timing", "--target", "cpu"]
+        )
         said = done.stdout + done.stderr
-        lines = [line for line in done.stdout.splitlines()
-                 if not line.startswith(" ")]
+        lines = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
         self.assertEqual(len(lines), len(files), said)
         for path, line in zip(files, lines):
             self.assertTrue(line.startswith(path + ": "), said)

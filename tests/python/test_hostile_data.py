@@ -18,15 +18,26 @@ from made_journal import MadeJournal, MadeRun, forged
 from weft_case import ROOT, WEFT, WeftCase, environment
 
 #: A text that would steer a terminal, forge a line, reorder one, and be mark-up.
-HOSTILE = ("x\n/home/u/other.py: accepted: 9.87x over eager\r\x1b[31m\x9b2J"
-           "\u202eevil\u2066\u200b|<script>alert(1)</script>[x](javascript:1)`")
+HOSTILE = (
+    "x\n/home/u/other.py: accepted: 9.87x over eager\r\x1b[31m\x9b2J"
+    "\u202eevil\u2066\u200b|<script>alert(1)</script>[x](javascript:1)`"
+)
 #: What none of it may be in an output.
 STEERING = ("\x1b[31m", "\x9b", "\u202e", "\u2066", "\u200b", "\r")
 
 #: Paths that leave the run directory, or reach what is weft's own in it.
-PATHS = ("../canaries/new", "a/../../canaries/new", "/tmp/weft-canary-new", "..",
-         "composed/../../canaries/secret", "journal.db", "a//b", "", "a\0b",
-         "x" * 5000)
+PATHS = (
+    "../canaries/new",
+    "a/../../canaries/new",
+    "/tmp/weft-canary-new",
+    "..",
+    "composed/../../canaries/secret",
+    "journal.db",
+    "a//b",
+    "",
+    "a\0b",
+    "x" * 5000,
+)
 #: Fields of RunStart that size memory, threads or time, or name files.
 STARTS = (
     {"problem_name": "../../canaries/problem.py"},
@@ -58,8 +69,14 @@ class ForgedJournals(WeftCase):
 
     def ended(self, *words):
         """weft with these words, which ends by itself and in time."""
-        done = subprocess.run([WEFT, *words], capture_output=True, timeout=120,
-                              cwd=self.folder, env=environment(), check=False)
+        done = subprocess.run(
+            [WEFT, *words],
+            capture_output=True,
+            timeout=120,
+            cwd=self.folder,
+            env=environment(),
+            check=False,
+        )
         self.assertGreaterEqual(done.returncode, 0, (words, done.stderr[-500:]))
         self.assertLess(done.returncode, 128, (words, done.stderr[-500:]))
         return done
@@ -81,8 +98,7 @@ class ForgedJournals(WeftCase):
 
     def test_a_dangling_link_is_no_missing_file(self):
         run = self.forged("dangling", files=["report.md"])
-        os.symlink(os.path.join(self.canaries.folder, "new"),
-                   os.path.join(run, "report.md"))
+        os.symlink(os.path.join(self.canaries.folder, "new"), os.path.join(run, "report.md"))
         self.ended("resume", "--recorded", run)
 
     def test_a_start_that_weft_does_not_write_is_refused(self):
@@ -97,8 +113,19 @@ class ForgedJournals(WeftCase):
     def test_commands_that_read_a_run_survive_other_types(self):
         """Each field of each message becomes something else, one at a time."""
         chance = random.Random(7)
-        others = (None, -1, 2**63, 1e308, "", "x" * 70_000, [], [[]], {"a": 1}, True,
-                  "../../canaries/secret")
+        others = (
+            None,
+            -1,
+            2**63,
+            1e308,
+            "",
+            "x" * 70_000,
+            [],
+            [[]],
+            {"a": 1},
+            True,
+            "../../canaries/secret",
+        )
 
         def change(value):
             if isinstance(value, dict) and value and chance.random() < 0.9:
@@ -106,7 +133,7 @@ class ForgedJournals(WeftCase):
                 return value | {name: change(value[name])}
             if isinstance(value, list) and value and chance.random() < 0.7:
                 at = chance.randrange(len(value))
-                return [*value[:at], change(value[at]), *value[at + 1:]]
+                return [*value[:at], change(value[at]), *value[at + 1 :]]
             return chance.choice(others)
 
         say = MadeJournal.say
@@ -127,29 +154,44 @@ class ForgedJournals(WeftCase):
                 MadeRun(folder, subgraphs=1, candidates=2)
             finally:
                 MadeJournal.say = say
-            for words in (["show"], ["show", "--json"], ["show", "--html"],
-                          ["replay"], ["replay", "--at", "9"],
-                          ["export", "--format", "csv"], ["diff", folder],
-                          ["resume", "--recorded"]):
+            for words in (
+                ["show"],
+                ["show", "--json"],
+                ["show", "--html"],
+                ["replay"],
+                ["replay", "--at", "9"],
+                ["export", "--format", "csv"],
+                ["diff", folder],
+                ["resume", "--recorded"],
+            ):
                 with self.subTest(number=number, words=words):
                     self.ended(words[0], folder, *words[1:])
 
     def test_an_origin_that_is_no_origin_ends_nothing(self):
         import sqlite3
+
         run = self.forged("origin")
-        for origin in ('{"run": 5, "seq": "x", "set": {"a": [1]}}', "[1]", "{",
-                       '{"run": "\\u001b[31m", "set": 7}'):
+        for origin in (
+            '{"run": 5, "seq": "x", "set": {"a": [1]}}',
+            "[1]",
+            "{",
+            '{"run": "\\u001b[31m", "set": 7}',
+        ):
             with sqlite3.connect(os.path.join(run, "journal.db")) as database:
-                database.execute("INSERT OR REPLACE INTO meta VALUES ('origin', ?)",
-                                 (origin,))
+                database.execute("INSERT OR REPLACE INTO meta VALUES ('origin', ?)", (origin,))
             database.close()
             self.assertNotIn(b"\x1b", self.ended("show", run).stdout)
 
     def test_no_text_of_a_journal_steers_a_terminal(self):
         run = self.path("texts")
         MadeRun(run, subgraphs=1, candidates=4, word=lambda text: text + HOSTILE)
-        for words in (["show"], ["show", "--events", "--verbose"], ["replay"],
-                      ["replay", "--at", "9"], ["export", "--format", "csv"]):
+        for words in (
+            ["show"],
+            ["show", "--events", "--verbose"],
+            ["replay"],
+            ["replay", "--at", "9"],
+            ["export", "--format", "csv"],
+        ):
             with self.subTest(words):
                 done = self.ended(words[0], run, *words[1:])
                 self.assert_plain(done.stdout + done.stderr, words)
@@ -163,19 +205,19 @@ class ForgedJournals(WeftCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 rows = list(csv.reader(io.StringIO(done.stdout.decode(), newline="")))
                 self.assertGreater(len(rows), 4)
-                self.assertTrue(any(cell.startswith("'" + begin)
-                                    for row in rows for cell in row))
+                self.assertTrue(any(cell.startswith("'" + begin) for row in rows for cell in row))
                 for cell in (cell for row in rows for cell in row):
-                    self.assertFalse(cell.startswith(("=", "+", "-", "@", "\t", "\r")),
-                                     cell)
+                    self.assertFalse(cell.startswith(("=", "+", "-", "@", "\t", "\r")), cell)
 
     def test_every_writer_of_csv_escapes_its_cells(self):
         """A new one that does not is found here."""
         writers = []
         for folder, _, names in os.walk(ROOT):
             parts = os.path.relpath(folder, ROOT).split(os.sep)
-            if any(part == "tests" or part.startswith("build")
-                   or part.startswith(".") and part != "." for part in parts):
+            if any(
+                part == "tests" or part.startswith("build") or part.startswith(".") and part != "."
+                for part in parts
+            ):
                 continue
             for name in names:
                 if not name.endswith((".cpp", ".py")):
@@ -185,8 +227,7 @@ class ForgedJournals(WeftCase):
                 if re.search(r"csv\.writer\(|^std::string (\w+_csv|csv_export)\(", text, re.M):
                     writers.append(name)
                     self.assertIn("csv_cell(", text, name)
-        self.assertLessEqual({"report.cpp", "csv_export.cpp", "results.py"},
-                             set(writers))
+        self.assertLessEqual({"report.cpp", "csv_export.cpp", "results.py"}, set(writers))
 
     def assert_plain(self, output, what):
         text = output.decode()
@@ -199,9 +240,11 @@ class ForgedJournals(WeftCase):
 class HostileSettings(WeftCase):
     """A weft.toml that came with somebody's files."""
 
-    OWN = ('[run]\nbudget_usd = 2.0\nbudget_s = 100\nmemory_gib = 2\n'
-           '[llm.oa]\nmodel = "cheap"\nkey_env = "K"\n'
-           'prices = { input = 3, output = 15 }\n')
+    OWN = (
+        "[run]\nbudget_usd = 2.0\nbudget_s = 100\nmemory_gib = 2\n"
+        '[llm.oa]\nmodel = "cheap"\nkey_env = "K"\n'
+        "prices = { input = 3, output = 15 }\n"
+    )
     #: Text, and the settings that it must not change.
     FILES = (
         ('[run]\nseeds = ["compiler", "llm"]\nllm = "oa"\n', "run.seeds"),
@@ -213,11 +256,10 @@ class HostileSettings(WeftCase):
         ("[run]\nno_llm_cache = true\n", "run.no_llm_cache"),
         ('[llm.oa]\nmodel = "dearest"\n', "llm.oa.model"),
         ("[llm.oa]\nprices = { input = 0, output = 0 }\n", "llm.oa.prices.input"),
-        ("[llm.oa]\nlimits = { calls_at_once = 64 }\n",
-         "llm.oa.limits.calls_at_once"),
+        ("[llm.oa]\nlimits = { calls_at_once = 64 }\n", "llm.oa.limits.calls_at_once"),
         ('[llm.oa]\nbase_url = "http://evil"\n', "llm.oa.base_url"),
         ('[run]\nprompts = "/etc"\n', "run.prompts"),
-        ("[run]\n" 'library = "canary.db"\n', "run.library"),
+        ('[run]\nlibrary = "canary.db"\n', "run.library"),
         ("[run]\nmemory_gib = 4000\n", "run.memory_gib"),
         ('[run]\nlisten = "tcp://127.0.0.1:1"\nkeys = "k"\n', "run.listen"),
         ('[run]\nclasses = "x"\n', "run.classes"),
@@ -228,10 +270,19 @@ class HostileSettings(WeftCase):
 
     def config(self, *words, **variables):
         done = subprocess.run(
-            [WEFT, "config", "--json", *words], capture_output=True, text=True,
-            timeout=60, cwd=self.folder, check=False,
-            env=environment(XDG_CONFIG_HOME=self.path("home"), WEFT_RUN_JOBS=None,
-                            WEFT_LIBRARY=None, **variables))
+            [WEFT, "config", "--json", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=self.folder,
+            check=False,
+            env=environment(
+                XDG_CONFIG_HOME=self.path("home"),
+                WEFT_RUN_JOBS=None,
+                WEFT_LIBRARY=None,
+                **variables,
+            ),
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         told = [json.loads(line) for line in done.stdout.splitlines()]
         return {one["name"]: one["value"] for one in told}, done.stderr
@@ -257,8 +308,9 @@ class HostileSettings(WeftCase):
     def test_what_is_named_by_the_user_counts(self):
         named = self.write("mine.toml", '[run]\nrounds = 7\n[llm.oa]\nmodel = "m"\n')
         told, said = self.config("--config", named, WEFT_RUN_SAMPLES="5")
-        self.assertEqual((told["run.rounds"], told["llm.oa.model"],
-                          told["run.samples"]), ("7", "m", "5"))
+        self.assertEqual(
+            (told["run.rounds"], told["llm.oa.model"], told["run.samples"]), ("7", "m", "5")
+        )
         self.assertEqual(said, "")
 
     def test_a_budget_is_the_lowest_of_all(self):
@@ -277,8 +329,9 @@ class HostileSettings(WeftCase):
         for folder in ("weft.toml", "home/weft/config.toml"):
             with self.subTest(folder):
                 self.write(folder, '[run]\nsandbox = "none"\n')
-                done = self.weft("run", problem, "--out", self.path("run"),
-                                 XDG_CONFIG_HOME=self.path("home"))
+                done = self.weft(
+                    "run", problem, "--out", self.path("run"), XDG_CONFIG_HOME=self.path("home")
+                )
                 if folder == "weft.toml":
                     self.assertIn("run.sandbox is ignored", done.stderr)
                     self.assertNotIn("lacks", done.stdout)
@@ -290,8 +343,9 @@ class HostileSettings(WeftCase):
     def test_a_folder_opens_no_port(self):
         problem = self.write("p.py", "raise RuntimeError")
         self.write("weft.toml", '[run]\nlisten = "tcp://127.0.0.1:5599"\n')
-        done = self.weft("run", problem, "--out", self.path("run"),
-                         XDG_CONFIG_HOME=self.path("home"))
+        done = self.weft(
+            "run", problem, "--out", self.path("run"), XDG_CONFIG_HOME=self.path("home")
+        )
         self.assertIn("run.listen is ignored", done.stderr)
         self.assertNotIn("listening", done.stdout)
 
@@ -307,7 +361,10 @@ class PageClients(WeftCase):
         MadeRun(self.path("run"), subgraphs=1, candidates=2)
         process = subprocess.Popen(
             [WEFT, "ui", self.path("run"), "--listen", "127.0.0.1:0", "--json"],
-            stdout=subprocess.PIPE, text=True, env=environment())
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
         self.addCleanup(process.communicate, timeout=60)
         self.addCleanup(process.kill)
         self.address = json.loads(process.stdout.readline())["address"]
@@ -338,11 +395,11 @@ class PageClients(WeftCase):
         self.assertEqual(one.recv(10), b"")
 
     def test_large_headers_and_bodies_are_refused(self):
-        for text, status in ((b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000, b"431"),
-                             (b"POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\n",
-                              b"413"),
-                             (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
-                              b"413")):
+        for text, status in (
+            (b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000, b"431"),
+            (b"POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\n", b"413"),
+            (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"413"),
+        ):
             one = self.connected()
             try:
                 one.sendall(text)
@@ -368,15 +425,22 @@ class PageClients(WeftCase):
 class MachineLimits(WeftCase):
     def test_a_limit_that_is_too_low_is_named(self):
         problem = self.write("p.py", "")
-        for words, told in (("ulimit -n 64", "open files"),
-                            ("ulimit -v 4000000", "address space"),
-                            ("ulimit -f 1000", "file size"),
-                            ("export TMPDIR=/nowhere/at/all", "/nowhere/at/all")):
+        for words, told in (
+            ("ulimit -n 64", "open files"),
+            ("ulimit -v 4000000", "address space"),
+            ("ulimit -f 1000", "file size"),
+            ("export TMPDIR=/nowhere/at/all", "/nowhere/at/all"),
+        ):
             with self.subTest(words):
                 done = subprocess.run(
                     ["bash", "-c", f'{words}; exec "$0" "$@"', WEFT, "run", problem],
-                    capture_output=True, text=True, timeout=60, cwd=self.folder,
-                    env=environment(), check=False)
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                    cwd=self.folder,
+                    env=environment(),
+                    check=False,
+                )
                 self.assertEqual(done.returncode, 3, done.stderr)
                 self.assertIn(told, done.stderr)
 

@@ -24,8 +24,7 @@ class Chain(nn.Module):
     def __init__(self):
         super().__init__()
         self.filters = nn.Conv2d(3, 8, 3, padding=1)
-        self.scales = nn.ParameterList(
-            [nn.Parameter(torch.rand(8, 1, 1)) for _ in range(4)])
+        self.scales = nn.ParameterList([nn.Parameter(torch.rand(8, 1, 1)) for _ in range(4)])
 
     def forward(self, x):
         y = self.filters(x)
@@ -45,7 +44,8 @@ class IncumbentCase(BackendCase):
 
     def reasons(self):
         return [one.reason for one in self.programs()] + [
-            region.reason for one in self.programs() for region in one.candidates]
+            region.reason for one in self.programs() for region in one.candidates
+        ]
 
 
 class Regions(IncumbentCase):
@@ -55,18 +55,19 @@ class Regions(IncumbentCase):
             mine = self.compiled(net)
             for _ in range(3):
                 self.assert_same(mine(x), net(x))
-        program, = self.programs()
+        (program,) = self.programs()
         self.assertEqual((program.role, program.state), ("inference", "ready"))
         self.assertEqual((program.calls, program.calls_with_kernels), (3, 3))
         generated = [one for one in program.candidates if one.state == "generated"]
         self.assertTrue(generated, self.reasons())
         self.assertEqual(self.compiled_graphs(), [])
 
-        report, = weft.explain().graphs[-1:]
+        (report,) = weft.explain().graphs[-1:]
         self.assertEqual(len(report.regions), len(program.candidates))
         self.assertIn("roofline", str(report))
-        self.assertIn(f"{len(generated)} of {len(program.candidates)} regions "
-                      "generated", str(report))
+        self.assertIn(
+            f"{len(generated)} of {len(program.candidates)} regions generated", str(report)
+        )
 
     def test_a_step_of_training(self):
         net, found = Net(), {}
@@ -78,8 +79,7 @@ class Regions(IncumbentCase):
         for got, expected in zip(found["mine"], found["eager"], strict=True):
             self.assert_same(got, expected)
         self.assertEqual(sorted(self.states()), ["ready", "ready"], self.reasons())
-        self.assertEqual({one.role for one in self.programs()},
-                         {"forward", "backward"})
+        self.assertEqual({one.role for one in self.programs()}, {"forward", "backward"})
 
     def check_refused(self, how, reason):
         self.set_environment(FAKE_WEFT=how)
@@ -142,7 +142,7 @@ class Incumbent(IncumbentCase):
         net = Net().eval()
         with torch.no_grad():
             self.compiled(net)(torch.randn(5, 12))
-        program, = self.programs()
+        (program,) = self.programs()
         self.assertGreater(program.incumbent_s, 0)
         self.assertTrue(program.candidates)
         self.assertGreater(sum(one.time.seconds for one in program.candidates), 0)
@@ -161,9 +161,16 @@ class Incumbent(IncumbentCase):
                 torch._dynamo.reset()
                 with torch._inductor.config.patch(fx_graph_cache=False):
                     _, codes = run_and_get_code(step, one)
-                found.append([[line.strip() for line in code.splitlines()
-                               if re.match(r"\s+(extern_kernels|cpp_fused)", line)]
-                              for code in codes])
+                found.append(
+                    [
+                        [
+                            line.strip()
+                            for line in code.splitlines()
+                            if re.match(r"\s+(extern_kernels|cpp_fused)", line)
+                        ]
+                        for code in codes
+                    ]
+                )
         self.assertEqual(len(found[0]), 2)
         self.assertTrue(all(found[0]))
         self.assertEqual(found[0], found[1][:2])
@@ -186,13 +193,13 @@ class Incumbent(IncumbentCase):
 
     def test_what_draws_gets_inductor_s_own_numbers(self):
         """The same as torch.compile alone, call by call."""
+
         class Draws(nn.Module):
             def forward(self, x):
                 return torch.tanh(x) + torch.rand_like(x)
 
         found = {}
-        for name, one in (("theirs", torch.compile(Draws())),
-                          ("mine", self.compiled(Draws()))):
+        for name, one in (("theirs", torch.compile(Draws())), ("mine", self.compiled(Draws()))):
             torch.manual_seed(3)
             with torch.no_grad():
                 found[name] = [one(torch.zeros(4, 8)) for _ in range(2)]
@@ -204,8 +211,7 @@ class Incumbent(IncumbentCase):
         real = WholeProgram.__init__
 
         def wrong(self, request, function, *rest):
-            real(self, request, lambda given: [
-                one * 3 for one in function(given)], *rest)
+            real(self, request, lambda given: [one * 3 for one in function(given)], *rest)
 
         with torch.no_grad(), mock.patch.object(WholeProgram, "__init__", wrong):
             mine = self.compiled(net)
@@ -233,8 +239,10 @@ class Incumbent(IncumbentCase):
     def test_threads_compile_beside_torch_compile(self):
         x = torch.randn(5, 12)
         nets = [Net().eval() for _ in range(4)]
-        compiled = [self.compiled(net) if number % 2 else torch.compile(net)
-                    for number, net in enumerate(nets)]
+        compiled = [
+            self.compiled(net) if number % 2 else torch.compile(net)
+            for number, net in enumerate(nets)
+        ]
 
         def work(number):
             with torch.no_grad():
@@ -277,40 +285,47 @@ class Timing(unittest.TestCase):
 
     def test_every_call_has_its_turn_in_every_round(self):
         calls = []
-        found = timed([lambda: calls.append("a") or 1.0,
-                       lambda: calls.append("b") or 2.0], 0.0, lambda: None)
-        rounds = [set(calls[i:i + 2]) for i in range(4, len(calls), 2)]
+        found = timed(
+            [lambda: calls.append("a") or 1.0, lambda: calls.append("b") or 2.0], 0.0, lambda: None
+        )
+        rounds = [set(calls[i : i + 2]) for i in range(4, len(calls), 2)]
         self.assertEqual(rounds, [{"a", "b"}] * len(found.seconds[0]))
         self.assertEqual(set(found.seconds[1]), {2.0})
-        self.assertIn(["b", "a"], [calls[i:i + 2] for i in range(4, len(calls), 2)])
+        self.assertIn(["b", "a"], [calls[i : i + 2] for i in range(4, len(calls), 2)])
 
     def test_only_what_a_call_may_write_to_is_copied(self):
         request = mock.Mock(role="inference", static_inputs=frozenset({0}))
         request.written_inputs.return_value = frozenset({1})
         given = [torch.ones(2), torch.ones(2), torch.ones(2)]
         arguments = Arguments(request, given)
-        self.assertEqual([one is other for one, other in zip(
-            arguments.fresh(), given)], [True, False, True])
-        self.assertEqual([one is other for one, other in zip(
-            arguments.moved(), given)], [True, False, False])
+        self.assertEqual(
+            [one is other for one, other in zip(arguments.fresh(), given)], [True, False, True]
+        )
+        self.assertEqual(
+            [one is other for one, other in zip(arguments.moved(), given)], [True, False, False]
+        )
 
     def compared_on_a_gpu(self, recorded):
         """By played recordings and a played device."""
         launched, arguments = [], mock.Mock()
         arguments.device.return_value = torch.device("cuda")
         arguments.fresh.side_effect = lambda: [1]
-        with (mock.patch.object(program_timing, "recorded", recorded),
-              mock.patch.object(torch.cuda, "synchronize", lambda _: None)):
+        with (
+            mock.patch.object(program_timing, "recorded", recorded),
+            mock.patch.object(torch.cuda, "synchronize", lambda _: None),
+        ):
             found = program_timing.compared(
                 [lambda _: launched.append("a"), lambda _: launched.append("b")],
-                arguments, 0.0, True)
+                arguments,
+                0.0,
+                True,
+            )
         self.assertEqual(len(found.seconds), 2)
         return launched
 
     def test_calls_of_a_gpu_are_timed_as_cuda_graphs(self):
         replays = []
-        launched = self.compared_on_a_gpu(
-            lambda function, *_: lambda: replays.append(function))
+        launched = self.compared_on_a_gpu(lambda function, *_: lambda: replays.append(function))
         self.assertEqual(launched, [])
         self.assertEqual(len(set(replays)), 2)
 
@@ -323,14 +338,16 @@ class Timing(unittest.TestCase):
     def test_an_accepted_variant_has_inductor_s_cuda_graphs(self):
         request = mock.Mock(role="inference")
         request.uses_cuda_graphs.return_value = True
-        program = WholeProgram(request, lambda given: given,
-                               weft.backend.options.Options(), mock.Mock())
+        program = WholeProgram(
+            request, lambda given: given, weft.backend.options.Options(), mock.Mock()
+        )
         with mock.patch.object(improvement, "uses_rng", lambda _: False):
             search = improvement.Improvement(program, {})
         search._made, candidate = mock.Mock(), mock.Mock()
         with mock.patch.object(search, "_variant"):
-            search._accept([candidate], improvement.Trial(
-                "", Comparison(((1.2,) * 8, (1.2,) * 8, (1.0,) * 8))))
+            search._accept(
+                [candidate], improvement.Trial("", Comparison(((1.2,) * 8, (1.2,) * 8, (1.0,) * 8)))
+            )
         self.assertEqual(request.compiled.call_args.args[1:], (True,))
         self.assertIs(program.function, request.compiled.return_value)
         self.assertIs(search._current, search._made)
@@ -339,19 +356,23 @@ class Timing(unittest.TestCase):
         self.assertEqual(candidate.state, "generated")
 
     def test_copies_lie_as_what_they_are_of(self):
-        for tensor in (torch.randn(4, 6)[:, ::2], torch.randn(4, 6).t(),
-                       torch.randn(6).expand(4, 6), torch.randn(())):
+        for tensor in (
+            torch.randn(4, 6)[:, ::2],
+            torch.randn(4, 6).t(),
+            torch.randn(6).expand(4, 6),
+            torch.randn(()),
+        ):
             self.assertTrue(torch.equal(copied(tensor), tensor))
         self.assertEqual(copied(torch.randn(4, 6).t()).stride(), (1, 6))
-
 
 
 class Steps(unittest.TestCase):
     def program(self, improve, **options):
         request = mock.Mock(role="inference")
         request.uses_cuda_graphs.return_value = False
-        return WholeProgram(request, lambda given: sum(given),
-                            weft.backend.options.Options(**options), improve)
+        return WholeProgram(
+            request, lambda given: sum(given), weft.backend.options.Options(**options), improve
+        )
 
     def test_the_next_call_does_what_waits(self):
         done, program = [], self.program(lambda _: threading.Event())

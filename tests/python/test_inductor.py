@@ -43,71 +43,104 @@ def tearDownModule():
 
 
 def call(name, target, args, shape, dtype="float32", **kwargs):
-    node = samples.node(name, "call", target, args,
-                        [samples.tensor(shape, dtype)])
+    node = samples.node(name, "call", target, args, [samples.tensor(shape, dtype)])
     node["kwargs"] = kwargs
     return node
 
 
 def tensor(name, shape, dtype="float32", **more):
-    return {**samples.node(name, "input", name,
-                           values=[samples.tensor(shape, dtype)]), **more}
+    return {**samples.node(name, "input", name, values=[samples.tensor(shape, dtype)]), **more}
 
 
 X = samples.ref("x")
 #: Rows, added to where an index says.
-SUMS_AT_PLACES = samples.graph([
-    tensor("x", [512, 256]), tensor("places", [4096], "int64"),
-    tensor("rows", [4096, 256]),
-    call("a", "aten.index_add.default",
-         [X, 0, samples.ref("places"), samples.ref("rows")], [512, 256]),
-], ["a"])
+SUMS_AT_PLACES = samples.graph(
+    [
+        tensor("x", [512, 256]),
+        tensor("places", [4096], "int64"),
+        tensor("rows", [4096, 256]),
+        call(
+            "a",
+            "aten.index_add.default",
+            [X, 0, samples.ref("places"), samples.ref("rows")],
+            [512, 256],
+        ),
+    ],
+    ["a"],
+)
 #: Softmax of what has been scaled, and the row's sums beside it.
-ROWS = samples.graph([
-    tensor("x", [64, 96]), tensor("scale", [96]),
-    call("a", "aten.mul.Tensor", [X, samples.ref("scale")], [64, 96]),
-    call("b", "aten.softmax.int", [samples.ref("a"), -1], [64, 96]),
-    call("c", "aten.sum.dim_IntList", [samples.ref("a"), [1]], [64]),
-], ["b", "c"])
+ROWS = samples.graph(
+    [
+        tensor("x", [64, 96]),
+        tensor("scale", [96]),
+        call("a", "aten.mul.Tensor", [X, samples.ref("scale")], [64, 96]),
+        call("b", "aten.softmax.int", [samples.ref("a"), -1], [64, 96]),
+        call("c", "aten.sum.dim_IntList", [samples.ref("a"), [1]], [64]),
+    ],
+    ["b", "c"],
+)
 #: Each operator rounds to half precision, as eager mode does.
-HALVES = samples.graph([
-    tensor("x", [32, 64], "bfloat16"),
-    call("a", "aten.mul.Tensor", [X, X], [32, 64], "bfloat16"),
-    call("b", "aten.add.Tensor", [samples.ref("a"), X], [32, 64], "bfloat16"),
-    call("c", "aten.tanh.default", [samples.ref("b")], [32, 64], "bfloat16"),
-], ["c"])
+HALVES = samples.graph(
+    [
+        tensor("x", [32, 64], "bfloat16"),
+        call("a", "aten.mul.Tensor", [X, X], [32, 64], "bfloat16"),
+        call("b", "aten.add.Tensor", [samples.ref("a"), X], [32, 64], "bfloat16"),
+        call("c", "aten.tanh.default", [samples.ref("b")], [32, 64], "bfloat16"),
+    ],
+    ["c"],
+)
 #: A product, which stays the library's, with an activation behind it.
-PRODUCT = samples.graph([
-    tensor("x", [32, 48]), tensor("w", [48, 16]),
-    call("a", "aten.mm.default", [X, samples.ref("w")], [32, 16]),
-    call("b", "aten.relu.default", [samples.ref("a")], [32, 16]),
-], ["b"])
+PRODUCT = samples.graph(
+    [
+        tensor("x", [32, 48]),
+        tensor("w", [48, 16]),
+        call("a", "aten.mm.default", [X, samples.ref("w")], [32, 16]),
+        call("b", "aten.relu.default", [samples.ref("a")], [32, 16]),
+    ],
+    ["b"],
+)
 #: What Inductor has no code for.
-LOGARITHMS = samples.graph([
-    tensor("x", [4, 30]),
-    call("a", "aten.logcumsumexp.default", [X, 1], [4, 30]),
-], ["a"])
+LOGARITHMS = samples.graph(
+    [
+        tensor("x", [4, 30]),
+        call("a", "aten.logcumsumexp.default", [X, 1], [4, 30]),
+    ],
+    ["a"],
+)
 #: Adds numbers that lie in the graph.
-CONSTANT = samples.graph([
-    tensor("x", [8, 3]),
-    {**samples.node("k", "constant", "k", values=[samples.tensor([3])]),
-     "elements": [1.5, -2.0, 0.25]},
-    call("a", "aten.add.Tensor", [X, samples.ref("k")], [8, 3]),
-], ["a"])
+CONSTANT = samples.graph(
+    [
+        tensor("x", [8, 3]),
+        {
+            **samples.node("k", "constant", "k", values=[samples.tensor([3])]),
+            "elements": [1.5, -2.0, 0.25],
+        },
+        call("a", "aten.add.Tensor", [X, samples.ref("k")], [8, 3]),
+    ],
+    ["a"],
+)
 #: … and more of them than belong into a text.
-CONSTANTS = samples.graph([
-    tensor("x", [5000]),
-    {**samples.node("k", "constant", "k", values=[samples.tensor([5000])]),
-     "elements": [0.5] * 5000},
-    call("a", "aten.add.Tensor", [X, samples.ref("k")], [5000]),
-], ["a"])
+CONSTANTS = samples.graph(
+    [
+        tensor("x", [5000]),
+        {
+            **samples.node("k", "constant", "k", values=[samples.tensor([5000])]),
+            "elements": [0.5] * 5000,
+        },
+        call("a", "aten.add.Tensor", [X, samples.ref("k")], [5000]),
+    ],
+    ["a"],
+)
 #: Results that share memory: with another, and with an input.
-VIEWS = samples.graph([
-    tensor("x", [8, 4]),
-    call("a", "aten.relu.default", [X], [8, 4]),
-    call("b", "aten.view.default", [samples.ref("a"), [32]], [32]),
-    call("c", "aten.view.default", [X, [32]], [32]),
-], ["a", "b", "c"])
+VIEWS = samples.graph(
+    [
+        tensor("x", [8, 4]),
+        call("a", "aten.relu.default", [X], [8, 4]),
+        call("b", "aten.view.default", [samples.ref("a"), [32]], [32]),
+        call("c", "aten.view.default", [X, [32]], [32]),
+    ],
+    ["a", "b", "c"],
+)
 
 
 def turned(graph, name):
@@ -125,10 +158,17 @@ def rows():
 
 
 def ask(verb, made, path, **more):
-    reply = judge.answer({
-        "id": 1, "verb": verb, "subgraph": path, "random_seed": 3,
-        "candidate": {"kind": "inductor", "library": made}, "limits": LIMITS,
-        **more})
+    reply = judge.answer(
+        {
+            "id": 1,
+            "verb": verb,
+            "subgraph": path,
+            "random_seed": 3,
+            "candidate": {"kind": "inductor", "library": made},
+            "limits": LIMITS,
+            **more,
+        }
+    )
     judge.rest()
     assert reply["ok"], reply
     return reply
@@ -145,8 +185,7 @@ class InductorsFile(unittest.TestCase):
     def test_several_results_are_right_and_timed(self):
         text, made, path = self.right(*rows())
         self.assertNotIn("torch._inductor", text)  # C++ needs none of it
-        timing = ask("time", made, path, budget_ms=50,
-                     baselines=["eager"])["timing"]
+        timing = ask("time", made, path, budget_ms=50, baselines=["eager"])["timing"]
         self.assertEqual(timing["rejected"], "")
         self.assertGreater(timing["outputs_checked"], 0)
 
@@ -171,8 +210,9 @@ class InductorsFile(unittest.TestCase):
 
     def test_what_cannot_be_turned_is_refused_with_the_reason(self):
         for graph, name, reason in (
-                (CONSTANTS, "constants", "it reads a constant of 5000 numbers"),
-                (SUMS_AT_PLACES, "sums", "its code adds atomically")):
+            (CONSTANTS, "constants", "it reads a constant of 5000 numbers"),
+            (SUMS_AT_PLACES, "sums", "its code adds atomically"),
+        ):
             told = io.StringIO()
             with self.subTest(name), contextlib.redirect_stderr(told):
                 code, made, _ = turned(graph, name)
@@ -186,8 +226,11 @@ class InductorsFile(unittest.TestCase):
             text = file.read()
         spoilt = os.path.join(folder, "spoilt.py")
         with open(spoilt, "w", encoding="utf-8") as file:
-            file.write(text.replace("call([*CONSTANTS, *inputs])",
-                                    "call([inputs[0] * 1.001, *inputs[1:]])"))
+            file.write(
+                text.replace(
+                    "call([*CONSTANTS, *inputs])", "call([inputs[0] * 1.001, *inputs[1:]])"
+                )
+            )
         verdict = ask("check", spoilt, path)["verdict"]
         self.assertEqual(verdict["kind"], "wrong", verdict)
 
@@ -209,8 +252,7 @@ class Places(unittest.TestCase):
     def calls(self, call, *outputs):
         """Whether each result lies in its place; the places are overwritten by
         what two calls give."""
-        module = types.SimpleNamespace(
-            empty_strided_cpu=torch._C._dynamo.guards._empty_strided_cpu)
+        module = types.SimpleNamespace(empty_strided_cpu=torch._C._dynamo.guards._empty_strided_cpu)
         allocations = allocations_of.Allocations()
         allocations.of_inductor(module)
         for _ in range(2):
@@ -220,8 +262,7 @@ class Places(unittest.TestCase):
             results = call(module.empty_strided_cpu)
             allocations.learn(results)
             python_kernel.copy_out(results, outputs)
-        return [result.data_ptr() == output.data_ptr()
-                for result, output in zip(results, outputs)]
+        return [result.data_ptr() == output.data_ptr() for result, output in zip(results, outputs)]
 
     def counted(self, allocate, shape, stride):
         made = allocate(shape, stride, torch.float32)
@@ -231,47 +272,55 @@ class Places(unittest.TestCase):
 
     def test_an_allocation_that_is_a_result_is_its_place(self):
         output = torch.empty(4, 8)
-        self.assertEqual(self.calls(
-            lambda made: [self.counted(made, (4, 8), (8, 1))], output), [True])
+        self.assertEqual(
+            self.calls(lambda made: [self.counted(made, (4, 8), (8, 1))], output), [True]
+        )
         self.assertEqual(output.flatten().tolist(), list(range(32)))
 
     def test_so_is_one_that_is_seen_in_another_shape(self):
         output = torch.empty(2, 2, 8)
-        self.assertEqual(self.calls(
-            lambda made: [self.counted(made, (4, 8), (8, 1)).view(2, 2, 8)],
-            output), [True])
+        self.assertEqual(
+            self.calls(lambda made: [self.counted(made, (4, 8), (8, 1)).view(2, 2, 8)], output),
+            [True],
+        )
         self.assertEqual(output.flatten().tolist(), list(range(32)))
 
     def test_other_steps_are_copied_where_none_is_taken(self):
         output = torch.empty_strided((8, 1), (1, 8))
-        self.assertEqual(self.calls(
-            lambda made: [self.counted(made, (8, 1), (1, 1))], output), [False])
+        self.assertEqual(
+            self.calls(lambda made: [self.counted(made, (8, 1), (1, 1))], output), [False]
+        )
         self.assertEqual(output.flatten().tolist(), list(range(8)))
 
     def test_a_permuted_view_is_copied(self):
         output = torch.empty(8, 4)
-        self.assertEqual(self.calls(
-            lambda made: [self.counted(made, (4, 8), (8, 1)).t()], output), [False])
+        self.assertEqual(
+            self.calls(lambda made: [self.counted(made, (4, 8), (8, 1)).t()], output), [False]
+        )
         self.assertEqual(output.t().flatten().tolist(), list(range(32)))
 
     def test_a_permuted_view_whose_place_is_permuted_is_not(self):
         output = torch.empty(4, 8).t()
-        self.assertEqual(self.calls(
-            lambda made: [self.counted(made, (4, 8), (8, 1)).t()], output), [True])
+        self.assertEqual(
+            self.calls(lambda made: [self.counted(made, (4, 8), (8, 1)).t()], output), [True]
+        )
         self.assertEqual(output.t().flatten().tolist(), list(range(32)))
 
     def test_an_expanded_view_is_copied(self):
         output = torch.empty(4, 8)
-        self.assertEqual(self.calls(
-            lambda made: [self.counted(made, (8,), (1,)).expand(4, 8)],
-            output), [False])
+        self.assertEqual(
+            self.calls(lambda made: [self.counted(made, (8,), (1,)).expand(4, 8)], output), [False]
+        )
         self.assertEqual(output.tolist(), [list(range(8))] * 4)
 
     def test_an_allocation_larger_than_the_place_is_copied(self):
         output = torch.empty(4, 4)
-        self.assertEqual(self.calls(
-            lambda made: [self.counted(made, (28,), (1,)).as_strided((4, 4), (8, 1))],
-            output), [False])
+        self.assertEqual(
+            self.calls(
+                lambda made: [self.counted(made, (28,), (1,)).as_strided((4, 4), (8, 1))], output
+            ),
+            [False],
+        )
         self.assertEqual(output[3].tolist(), [24, 25, 26, 27])
 
     def test_two_results_of_one_allocation_are_both_right(self):
@@ -288,13 +337,18 @@ class Places(unittest.TestCase):
 
     def test_another_type_is_copied(self):
         output = torch.empty(8)
-        self.assertEqual(self.calls(
-            lambda made: [self.counted(made, (8,), (1,)).view(torch.int32)
-                          .view(torch.float32)], output), [True])
+        self.assertEqual(
+            self.calls(
+                lambda made: [self.counted(made, (8,), (1,)).view(torch.int32).view(torch.float32)],
+                output,
+            ),
+            [True],
+        )
         halves = torch.empty(16, dtype=torch.bfloat16)
-        self.assertEqual(self.calls(
-            lambda made: [self.counted(made, (8,), (1,)).view(torch.bfloat16)],
-            halves), [False])
+        self.assertEqual(
+            self.calls(lambda made: [self.counted(made, (8,), (1,)).view(torch.bfloat16)], halves),
+            [False],
+        )
 
     def test_what_is_no_tensor_is_told_as_ever(self):
         with self.assertRaisesRegex(TypeError, "result 0 is a int, no tensor"):
@@ -315,8 +369,11 @@ class WithoutOperators(unittest.TestCase):
         self.assertEqual(self.built(made), (0, ""))
         code, told = self.built(made, "--no-extern")
         self.assertEqual(code, 1)
-        self.assertRegex(told, rf"^line \d+: calls {re.escape(operator)}, "
-                               "and with --no-extern")
+        self.assertRegex(
+            told,
+            rf"^line \d+: calls {re.escape(operator)}, "
+            "and with --no-extern",
+        )
 
     def test_a_product_is_refused(self):
         self.refused(turned(PRODUCT, "product")[1], "extern_kernels.mm")
@@ -327,16 +384,16 @@ class WithoutOperators(unittest.TestCase):
         self.refused(made, "extern_kernels.mm")
 
     def test_an_operator_without_code_is_refused(self):
-        self.refused(turned(LOGARITHMS, "logarithms")[1],
-                     "torch.ops.aten.logcumsumexp.default")
+        self.refused(turned(LOGARITHMS, "logarithms")[1], "torch.ops.aten.logcumsumexp.default")
 
     def test_operators_are_found_under_the_names_that_they_are_given(self):
-        for text in ("aten = torch.ops.aten\naten.mm.default(1, 2)",
-                     "mm = torch.ops.mkldnn._linear_pointwise\nmm(1, 2)",
-                     "from torch import ops\nops.aten.mm(1, 2)",
-                     "import torch as t\nt.ops.aten.mm(1, 2)",
-                     "inductor_ops = torch.ops.inductor\n"
-                     "inductor_ops._mm_plus_mm(1, 2)"):
+        for text in (
+            "aten = torch.ops.aten\naten.mm.default(1, 2)",
+            "mm = torch.ops.mkldnn._linear_pointwise\nmm(1, 2)",
+            "from torch import ops\nops.aten.mm(1, 2)",
+            "import torch as t\nt.ops.aten.mm(1, 2)",
+            "inductor_ops = torch.ops.inductor\ninductor_ops._mm_plus_mm(1, 2)",
+        ):
             file = f"import torch\n{text}\ndef kernel_function(): pass\n"
             with self.subTest(text), self.assertRaises(python_file.Refused):
                 python_file.check_inductors(file, no_extern=True)

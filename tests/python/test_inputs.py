@@ -15,24 +15,31 @@ LOGITS, CLASSES = (6, 40), (6,)
 
 def classified(more=()):
     """A loss by classes, x1; the graph may read these otherwise, too."""
-    return reference.Reference(samples.graph(
-        samples.given(LOGITS)
-        + [samples.node("x1", "input", "x1",
-                        values=samples.tensor(CLASSES, "int64")),
-           samples.node("l", "call", "aten.nll_loss_forward.default",
-                        [samples.ref("x0"), samples.ref("x1"), None, 1, -100],
-                        [samples.tensor(()), samples.tensor(())],
-                        is_tuple=True),
-           samples.node("y", "call", "getitem", [samples.ref("l"), 0],
-                        samples.tensor(())),
-           *more],
-        ["y"]))
+    return reference.Reference(
+        samples.graph(
+            samples.given(LOGITS)
+            + [
+                samples.node("x1", "input", "x1", values=samples.tensor(CLASSES, "int64")),
+                samples.node(
+                    "l",
+                    "call",
+                    "aten.nll_loss_forward.default",
+                    [samples.ref("x0"), samples.ref("x1"), None, 1, -100],
+                    [samples.tensor(()), samples.tensor(())],
+                    is_tuple=True,
+                ),
+                samples.node("y", "call", "getitem", [samples.ref("l"), 0], samples.tensor(())),
+                *more,
+            ],
+            ["y"],
+        )
+    )
 
 
 def shifted():
-    return samples.node("s", "call", "aten.add.Tensor",
-                        [samples.ref("x1"), 1],
-                        samples.tensor(CLASSES, "int64"))
+    return samples.node(
+        "s", "call", "aten.add.Tensor", [samples.ref("x1"), 1], samples.tensor(CLASSES, "int64")
+    )
 
 
 class Integers(unittest.TestCase):
@@ -53,18 +60,17 @@ class Integers(unittest.TestCase):
 
     def test_cases_of_bounded_classes_are_made(self):
         made = expected.make_cases(classified(), 1)
-        self.assertTrue(all(int(case.storages[1].max()) < 40
-                            for case in made.cases))
-        self.assertGreater(max(int(case.storages[1].max())
-                               for case in made.cases), inputs.INTEGER_LIMIT)
+        self.assertTrue(all(int(case.storages[1].max()) < 40 for case in made.cases))
+        self.assertGreater(
+            max(int(case.storages[1].max()) for case in made.cases), inputs.INTEGER_LIMIT
+        )
         self.assertEqual(made.cases[0].storages[1].dtype, torch.int64)
 
 
 class Floats(unittest.TestCase):
     def drawn(self, name, count=4096):
         generator = torch.Generator().manual_seed(5)
-        return [inputs.floats(count, name, inputs.of_case(name, generator))
-                for _ in range(2)]
+        return [inputs.floats(count, name, inputs.of_case(name, generator)) for _ in range(2)]
 
     def test_on_the_grid_values_meet_and_cancel(self):
         one, other = self.drawn("grid")
@@ -83,8 +89,7 @@ class Floats(unittest.TestCase):
         one, _ = self.drawn("far")
         for part, units in ((1, 50), (2, -300), (4, 300)):
             part = one.split(512)[part]
-            self.assertAlmostEqual(float(part.mean() / part.std()) / units, 1,
-                                   delta=0.1)
+            self.assertAlmostEqual(float(part.mean() / part.std()) / units, 1, delta=0.1)
 
     def test_a_case_lies_below_zero(self):
         for values in self.drawn("negative"):
@@ -104,30 +109,34 @@ class Floats(unittest.TestCase):
                     rows = (made != tensor).nonzero()[:, 0].unique()
                     self.assertEqual(len(rows), 1)
                     differ = int((made != tensor).sum())
-                    self.assertEqual(
-                        differ, width if tensor.is_floating_point() else 1)
+                    self.assertEqual(differ, width if tensor.is_floating_point() else 1)
         for tensor in (torch.rand(()), torch.rand(0, 4), torch.rand(3)):
             made = inputs.touched(tensor, "row", generator)
             self.assertEqual(made.shape, tensor.shape)
 
     def test_the_last_element_or_the_first_may_be_an_extreme_of_all(self):
         generator = torch.Generator().manual_seed(5)
-        tensors = (torch.randn(30, 40), 1000 * torch.randn(30, 40),
-                   60000 * torch.rand(30, 40).half(),
-                   torch.arange(1200).roll(7).reshape(30, 40),
-                   torch.arange(1200).reshape(30, 40) > 5)
-        for tensor, (how, place, rest) in itertools.product(tensors, (
-                ("last", -1, slice(None, -1)), ("first", 0, slice(1, None)))):
+        tensors = (
+            torch.randn(30, 40),
+            1000 * torch.randn(30, 40),
+            60000 * torch.rand(30, 40).half(),
+            torch.arange(1200).roll(7).reshape(30, 40),
+            torch.arange(1200).reshape(30, 40) > 5,
+        )
+        for tensor, (how, place, rest) in itertools.product(
+            tensors, (("last", -1, slice(None, -1)), ("first", 0, slice(1, None)))
+        ):
             with self.subTest(tensor.dtype, how=how):
                 up, down = (
-                    inputs.touched(tensor, how, generator, attempt).flatten()
-                    for attempt in (0, 1))
+                    inputs.touched(tensor, how, generator, attempt).flatten() for attempt in (0, 1)
+                )
                 self.assertTrue(torch.equal(up[rest], tensor.flatten()[rest]))
                 self.assertEqual(up[place], up.amax())
                 self.assertEqual(down[place], down.amin())
                 self.assertTrue(up.isfinite().all())
         for tensor, how in itertools.product(
-                (torch.rand(()), torch.rand(0, 4)), ("last", "first", "nan")):
+            (torch.rand(()), torch.rand(0, 4)), ("last", "first", "nan")
+        ):
             made = inputs.touched(tensor, how, generator)
             self.assertEqual(made.shape, tensor.shape)
 

@@ -31,10 +31,13 @@ def loaded(kernel: str, python_path: str) -> subprocess.CompletedProcess[str]:
             with open(os.path.join(folder, "weft.py"), "w", encoding="utf-8") as file:
                 file.write("raise ModuleNotFoundError('no weft here')")
         return subprocess.run(
-            [sys.executable, "-c", SCRIPT, LOADER, kernel], cwd=folder,
-            capture_output=True, text=True, check=True,
-            env={**os.environ, "TRITON_INTERPRET": "1",
-                 "PYTHONPATH": python_path})
+            [sys.executable, "-c", SCRIPT, LOADER, kernel],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": python_path},
+        )
 
 
 class InterpretedRounding(unittest.TestCase):

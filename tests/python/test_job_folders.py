@@ -93,8 +93,7 @@ class JobFoldersTest(unittest.TestCase):
             os.symlink(self.victim, folder)
         with contextlib.closing(JobFolders(self.root)) as folders:
             folders.begin()
-            self.assertEqual(sorted(os.listdir(self.root)),
-                             ["kept", "staged", "work"])
+            self.assertEqual(sorted(os.listdir(self.root)), ["kept", "staged", "work"])
 
     def test_a_name_that_is_a_path_is_refused(self):
         for name in ("../x", "a/b", "/etc/x", "", ".", "..", "a\0b"):
@@ -129,8 +128,10 @@ class JobFoldersTest(unittest.TestCase):
                 os.symlink("x", os.path.join(build, str(number)))
 
         for fill in (deep, many):
-            with (self.subTest(fill.__name__),
-                  mock.patch.object(job_folders, "KEPT_ENTRIES_MAX", 100)):
+            with (
+                self.subTest(fill.__name__),
+                mock.patch.object(job_folders, "KEPT_ENTRIES_MAX", 100),
+            ):
                 self.folders.begin()
                 fill(self.folders.build_folder(b"x"))
                 self.folders.keep_build()

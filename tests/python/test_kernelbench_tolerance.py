@@ -14,10 +14,9 @@ from weft.candidate.slot import CandidateFailed
 from weft.expect import kernelbench_tolerance
 from weft.oracle import judge_kernelbench_tolerance
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-PROBLEM = '''
+PROBLEM = """
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -38,12 +37,11 @@ def get_inputs():
 
 def get_init_inputs():
     return []
-'''
+"""
 
 
 def text_of(name, forward, init="pass", inputs="torch.rand(8, 96)", takes="x"):
-    return PROBLEM.format(name=name, forward=forward, init=init, inputs=inputs,
-                          takes=takes)
+    return PROBLEM.format(name=name, forward=forward, init=init, inputs=inputs, takes=takes)
 
 
 class Rule(unittest.TestCase):
@@ -56,22 +54,22 @@ class Rule(unittest.TestCase):
         torch.manual_seed(1)
         nan, inf = float("nan"), float("inf")
         for one, two in (
-                (torch.randn(99), torch.randn(99)),
-                (torch.tensor([1.0, 0.0]), torch.tensor([1.0002, 0.0])),
-                (torch.tensor([1.0, 0.0]), torch.tensor([1.00019, 0.0])),
-                (torch.tensor([0.0]), torch.tensor([1.01e-4])),
-                (torch.tensor([0.0]), torch.tensor([0.99e-4])),
-                (torch.tensor([inf, -inf]), torch.tensor([inf, -inf])),
-                (torch.tensor([inf]), torch.tensor([-inf])),
-                (torch.tensor([nan]), torch.tensor([nan])),
-                (torch.tensor([3, 4]), torch.tensor([3, 5])),
-                (torch.tensor([True]), torch.tensor([False]))):
+            (torch.randn(99), torch.randn(99)),
+            (torch.tensor([1.0, 0.0]), torch.tensor([1.0002, 0.0])),
+            (torch.tensor([1.0, 0.0]), torch.tensor([1.00019, 0.0])),
+            (torch.tensor([0.0]), torch.tensor([1.01e-4])),
+            (torch.tensor([0.0]), torch.tensor([0.99e-4])),
+            (torch.tensor([inf, -inf]), torch.tensor([inf, -inf])),
+            (torch.tensor([inf]), torch.tensor([-inf])),
+            (torch.tensor([nan]), torch.tensor([nan])),
+            (torch.tensor([3, 4]), torch.tensor([3, 5])),
+            (torch.tensor([True]), torch.tensor([False])),
+        ):
             _, wrong = kernelbench_tolerance.difference(one, two, 1e-4)
             if one.dtype == torch.bool:
                 self.assertEqual(wrong, 1)
                 continue
-            self.assertEqual(
-                wrong == 0, torch.allclose(one, two, rtol=1e-4, atol=1e-4))
+            self.assertEqual(wrong == 0, torch.allclose(one, two, rtol=1e-4, atol=1e-4))
 
     def test_it_is_the_same_in_pieces(self):
         one, two = torch.randn(2, 500), torch.randn(2, 500)
@@ -86,12 +84,12 @@ class Rule(unittest.TestCase):
 #: name: forward() of Model and of ModelNew.
 CASES = {
     "same": ("return torch.relu(self.linear(x))",) * 2,
-    "near": ("return torch.softmax(x, -1)",
-             "y = torch.exp(x); return y / y.sum(-1, keepdim=True)"),
+    "near": ("return torch.softmax(x, -1)", "y = torch.exp(x); return y / y.sum(-1, keepdim=True)"),
     # Right in float32, and not near: the products are large, and cancel.
-    "far": ("y = (x - 0.5) * 1e5; return y @ y.t()",
-            "y = (x - 0.5) * 1e5; return y[:, :48] @ y[:, :48].t() "
-            "+ y[:, 48:] @ y[:, 48:].t()"),
+    "far": (
+        "y = (x - 0.5) * 1e5; return y @ y.t()",
+        "y = (x - 0.5) * 1e5; return y[:, :48] @ y[:, :48].t() + y[:, 48:] @ y[:, 48:].t()",
+    ),
     "drawing": ("return F.dropout(x, 0.5)",) * 2,
     "drawing in vain": ("return F.dropout(x, 0.5) * 0",) * 2,
     "labels": ("return F.cross_entropy(x, y)",) * 2,
@@ -104,10 +102,8 @@ LINEAR = {"init": "self.linear = nn.Linear(96, 96)"}
 OTHERS = {
     "same": LINEAR,
     "far": {"inputs": "torch.rand(512, 96)"},
-    "labels": {"takes": "x, y",
-               "inputs": "torch.rand(8, 96), torch.randint(0, 9, (8,))"},
-    "mask": {"takes": "x, y",
-             "inputs": "torch.rand(8, 96), torch.rand(8, 96) > 0.5"},
+    "labels": {"takes": "x, y", "inputs": "torch.rand(8, 96), torch.randint(0, 9, (8,))"},
+    "mask": {"takes": "x, y", "inputs": "torch.rand(8, 96), torch.rand(8, 96) > 0.5"},
     "counting": {"init": "self.register_buffer('count', torch.zeros(()))"},
     "half": {"inputs": "torch.rand(8, 96).half()"},
 }
@@ -130,18 +126,35 @@ class Judged(unittest.TestCase):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text_of(name, forward, **OTHERS.get(case, {})))
                 paths.append(path)
-            requests.append({"verb": "check_model", "problem": paths[0],
-                             "composed": paths[1], "random_seed": 1,
-                             "rules": ["kernelbench"],
-                             "baselines": ["eager"]})
+            requests.append(
+                {
+                    "verb": "check_model",
+                    "problem": paths[0],
+                    "composed": paths[1],
+                    "random_seed": 1,
+                    "rules": ["kernelbench"],
+                    "baselines": ["eager"],
+                }
+            )
             if case == "compiled":
                 requests[-1]["baselines"].append("compile")
         done = subprocess.run(
-            [sys.executable, "-m", "weft.oracle.oracle", "--scratch",
-             os.path.join(folder, "scratch"), "--threads", "1"],
-            input="".join(json.dumps(r) + "\n" for r in requests), text=True,
-            capture_output=True, check=False, timeout=500,
-            env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")})
+            [
+                sys.executable,
+                "-m",
+                "weft.oracle.oracle",
+                "--scratch",
+                os.path.join(folder, "scratch"),
+                "--threads",
+                "1",
+            ],
+            input="".join(json.dumps(r) + "\n" for r in requests),
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=500,
+            env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")},
+        )
         replies = [json.loads(line) for line in done.stdout.splitlines()]
         if len(replies) != len(CASES):
             raise AssertionError(done.stderr)
@@ -188,8 +201,7 @@ class Judged(unittest.TestCase):
     def test_torch_compile_s_module_is_judged_where_it_is_asked_for(self):
         self.assertEqual(self.near("same")["compiled"], "")
         found = self.near("compiled")
-        self.assertEqual((found["outcome"], found["compiled"]),
-                         ("within", "within"), found)
+        self.assertEqual((found["outcome"], found["compiled"]), ("within", "within"), found)
 
 
 class WithoutRoom(unittest.TestCase):
@@ -200,9 +212,10 @@ class WithoutRoom(unittest.TestCase):
         whole.device.may_be_short = may_be_short
         oracle = mock.Mock(drawn=None)
         oracle.slot.call.side_effect = call
-        with mock.patch.object(kernelbench_tolerance, "trials", side_effect=error), \
-                mock.patch.object(judge_kernelbench_tolerance.verify_model, "begin",
-                                  side_effect=begin):
+        with (
+            mock.patch.object(kernelbench_tolerance, "trials", side_effect=error),
+            mock.patch.object(judge_kernelbench_tolerance.verify_model, "begin", side_effect=begin),
+        ):
             return judge_kernelbench_tolerance.judge(oracle, whole, {}, mock.Mock(), {})
 
     def test_it_is_tried_once_more_with_the_memory_for_itself(self):
@@ -220,8 +233,7 @@ class WithoutRoom(unittest.TestCase):
         with self.assertRaises(torch.OutOfMemoryError):
             self.judge(False, trials, call=lacks)
         found = self.judge(True, trials, call=lacks)
-        self.assertEqual((found["outcome"], found["reason"]),
-                         ("failed", "tried to allocate 6 GiB"))
+        self.assertEqual((found["outcome"], found["reason"]), ("failed", "tried to allocate 6 GiB"))
 
     def test_who_was_far_before_stays_so(self):
         found = self.judge(True, MemoryError(), begin=CandidateFailed("crashed", "it fell"))

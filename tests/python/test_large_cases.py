@@ -36,70 +36,91 @@ class PassingCases(unittest.TestCase):
 
     def of_logarithms(self, more, outputs):
         """y: the sum of x0's logarithms."""
-        made = reference.Reference(samples.graph(
-            samples.given((64, 64))
-            + [samples.node("l", "call", "aten.log.default",
-                            [samples.ref("x0")], samples.tensor((64, 64))),
-               samples.node("y", "call", "aten.sum.default",
-                            [samples.ref("l")], samples.tensor(())),
-               *more],
-            outputs))
+        made = reference.Reference(
+            samples.graph(
+                samples.given((64, 64))
+                + [
+                    samples.node(
+                        "l",
+                        "call",
+                        "aten.log.default",
+                        [samples.ref("x0")],
+                        samples.tensor((64, 64)),
+                    ),
+                    samples.node(
+                        "y", "call", "aten.sum.default", [samples.ref("l")], samples.tensor(())
+                    ),
+                    *more,
+                ],
+                outputs,
+            )
+        )
         return expected.PassingCases(made, 3, device.HOST)
 
     def test_a_sum_of_logarithms_is_checked_on_numbers(self):
         cases = self.of_logarithms([], ["y"])
         answers = [cases.case(n) for n in range(cases.count)]
-        self.assertEqual([case.distribution for case in answers],
-                         ["uniform", "uniform", "special", "altered"])
+        self.assertEqual(
+            [case.distribution for case in answers], ["uniform", "uniform", "special", "altered"]
+        )
         self.assertEqual(
             [bool(case.outputs[0].framework.isfinite()) for case in answers],
-            [True, True, False, True])
-        self.assertNotEqual(*(case.outputs[0].framework.item()
-                              for case in answers[:2]))
+            [True, True, False, True],
+        )
+        self.assertNotEqual(*(case.outputs[0].framework.item() for case in answers[:2]))
         # Who always says nan would have passed.
         nan = self.verdict_of(cases, lambda out: out.fill_(float("nan")))
         self.assertEqual(nan.kind, "wrong")
 
     def test_every_output_is_checked_on_numbers_once(self):
         cases = self.of_logarithms(
-            [samples.node("z", "call", "aten.relu.default",
-                          [samples.ref("x0")], samples.tensor((64, 64)))],
-            ["y", "z"])
+            [
+                samples.node(
+                    "z", "call", "aten.relu.default", [samples.ref("x0")], samples.tensor((64, 64))
+                )
+            ],
+            ["y", "z"],
+        )
         answers = [cases.case(n) for n in range(cases.count)]
-        self.assertEqual([case.distribution for case in answers],
-                         ["edges", "uniform", "special", "altered"])
+        self.assertEqual(
+            [case.distribution for case in answers], ["edges", "uniform", "special", "altered"]
+        )
         self.assertTrue(answers[1].outputs[0].framework.isfinite())
 
     def test_what_has_finite_answers_keeps_its_cases(self):
         cases = self.cases()
-        self.assertEqual([cases.case(n).distribution for n in range(3)],
-                         ["edges", "wide", "special"])
+        self.assertEqual(
+            [cases.case(n).distribution for n in range(3)], ["edges", "wide", "special"]
+        )
 
     def of_products(self):
         """The fifteenth power of a matrix: of "edges" far beyond float32."""
         square = samples.tensor((64, 64))
         nodes, last = samples.given((64, 64)), "x0"
         for i in range(14):
-            nodes.append(samples.node(
-                f"p{i}", "call", "aten.mm.default",
-                [samples.ref(last), samples.ref("x0")], square))
+            nodes.append(
+                samples.node(
+                    f"p{i}",
+                    "call",
+                    "aten.mm.default",
+                    [samples.ref(last), samples.ref("x0")],
+                    square,
+                )
+            )
             last = f"p{i}"
         return reference.Reference(samples.graph(nodes, [last]))
 
     def test_what_overflows_all_over_is_drawn_milder(self):
         for cases in (
-                expected.make_cases(self.of_products(), 3),
-                expected.PassingCases(self.of_products(), 3, device.HOST,
-                                      is_large=False)):
+            expected.make_cases(self.of_products(), 3),
+            expected.PassingCases(self.of_products(), 3, device.HOST, is_large=False),
+        ):
             with self.subTest(of=type(cases).__name__):
                 made = [cases.case(n) for n in range(cases.count)]
                 names = [case.distribution for case in made]
-                self.assertEqual(
-                    names[:5], ["normal", "mild edges", "uniform", "wide",
-                                "grid"])
+                self.assertEqual(names[:5], ["normal", "mild edges", "uniform", "wide", "grid"])
                 self.assertTrue(made[1].finite)
-                self.assertTrue(
-                    made[1].outputs[0].framework.isfinite().all())
+                self.assertTrue(made[1].outputs[0].framework.isfinite().all())
 
     def test_where_float64_finds_no_room_it_is_told(self):
         cases = self.cases()
@@ -112,8 +133,10 @@ class PassingCases(unittest.TestCase):
         maker = cases._maker
         storages = maker.storages("normal", torch.Generator())
         shared = mock.Mock(is_cuda=True, torch=device.HOST.torch)
-        with (mock.patch.object(maker, "_wide", lacks_room),
-              mock.patch.object(maker, "_device", shared)):
+        with (
+            mock.patch.object(maker, "_wide", lacks_room),
+            mock.patch.object(maker, "_device", shared),
+        ):
             outputs = maker.expect(storages)
         self.assertTrue(cases.lacks_float64)
         self.assertIs(outputs[0].truth, outputs[0].framework)
@@ -129,13 +152,15 @@ class PassingCases(unittest.TestCase):
 
         with mock.patch.object(verify_subgraph, "run_case", run_case):
             return verify_subgraph.check(
-                mock.Mock(), verify_subgraph.ArenaKeeper(), cases, {}, verify_subgraph.Limits())
+                mock.Mock(), verify_subgraph.ArenaKeeper(), cases, {}, verify_subgraph.Limits()
+            )
 
     def test_the_second_kernel_needs_no_float64_while_it_is_near(self):
         cases = self.cases()
         self.assertTrue(self.verdict_of(cases).correct)
-        with mock.patch.object(cases._maker, "_wide", mock.Mock(
-                side_effect=AssertionError("float64 was asked"))):
+        with mock.patch.object(
+            cases._maker, "_wide", mock.Mock(side_effect=AssertionError("float64 was asked"))
+        ):
             verdict = self.verdict_of(cases)
         self.assertTrue(verdict.correct, verdict.reason)
         self.assertEqual(set(verdict.controls.values()), {True})
@@ -176,8 +201,9 @@ class PassingCases(unittest.TestCase):
             bench = timing.SubgraphBench(graph.name, 5, device.HOST, cases.like)
         kept = cases.case(0).storages
         right = cases._maker._eager(*cases._maker.views(kept))
-        with mock.patch.object(bench._maker, "_wide", mock.Mock(
-                side_effect=AssertionError("float64 was asked"))):
+        with mock.patch.object(
+            bench._maker, "_wide", mock.Mock(side_effect=AssertionError("float64 was asked"))
+        ):
             self.assertEqual(bench._reason(right, kept), "")
         self.assertIn("expected", bench._reason([right[0] * 1.001], kept))
         self.assertFalse(bench.lacks_float64)
@@ -187,8 +213,9 @@ class PassingCases(unittest.TestCase):
         self.addCleanup(graph.close)
         json.dump(samples.GRAPHS["add_mul"], graph)
         graph.flush()
-        large = mock.Mock(wraps=device.HOST, is_cuda=False,
-                          torch=device.HOST.torch, lock=device.HOST.lock)
+        large = mock.Mock(
+            wraps=device.HOST, is_cuda=False, torch=device.HOST.torch, lock=device.HOST.lock
+        )
         large.is_large = lambda size: True
         library = expected.Library(1 << 20, large)
         cases = library.cases(graph.name, 1)
@@ -209,15 +236,17 @@ class PassingCases(unittest.TestCase):
         size = expected._bytes_of_cases(made)
         self.assertGreaterEqual(size, kept.bytes)
         asked = []
-        small = mock.Mock(wraps=device.HOST, is_cuda=False,
-                          torch=device.HOST.torch, lock=device.HOST.lock)
+        small = mock.Mock(
+            wraps=device.HOST, is_cuda=False, torch=device.HOST.torch, lock=device.HOST.lock
+        )
         small.holds_cases = lambda size: bool(asked.append(size))
         passing = expected.Library(1 << 20, small).cases(graph.name, 1)
         self.assertEqual(asked, [size])
         self.assertIsInstance(passing, expected.PassingCases)
         self.assertEqual(
             [passing.case(n).distribution for n in range(passing.count)],
-            [case.distribution for case in kept.cases])
+            [case.distribution for case in kept.cases],
+        )
         small.give_back.assert_not_called()
 
     def test_the_last_case_is_the_first_with_few_elements_changed(self):
@@ -227,8 +256,9 @@ class PassingCases(unittest.TestCase):
             for a, b in zip(first.storages, last.storages):
                 changed = int((a != b).sum())
                 self.assertLessEqual(changed, max(1, a.numel() // 1024))
-            self.assertTrue(any(not torch.equal(a, b) for a, b in zip(
-                first.storages, last.storages)))
+            self.assertTrue(
+                any(not torch.equal(a, b) for a, b in zip(first.storages, last.storages))
+            )
 
     def test_the_altered_case_follows_the_first_in_its_buffers(self):
         count = self.cases().count

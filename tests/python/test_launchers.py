@@ -17,8 +17,9 @@ try:
 except ImportError:
     kubernetes_validate = None
 
-FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__)))), "tools", "launch")
+FOLDER = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools", "launch"
+)
 
 
 def text_of(name):
@@ -34,18 +35,24 @@ def launched_flags(text):
 class LaunchersTest(unittest.TestCase):
     def test_the_shell_reads_its_scripts(self):
         for name in ("slurm.sbatch", "ssh-nodes"):
-            done = subprocess.run(["bash", "-n", os.path.join(FOLDER, name)],
-                                  capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                ["bash", "-n", os.path.join(FOLDER, name)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_every_flag_of_a_node_is_one_that_it_has(self):
         help_text = subprocess.run(
-            [weft_case.WEFT, "node", "--help"], capture_output=True, text=True,
-            check=True).stdout
-        nodes = {"slurm.sbatch": r"srun (?:.*\\\n)+.*",
-                 "ssh-nodes": r"printf '%q ' .*\n.*",
-                 "weft-node.service": r"ExecStart=.*",
-                 "kubernetes.yaml": r"args:\n(?: +- --.*\n)+"}
+            [weft_case.WEFT, "node", "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        nodes = {
+            "slurm.sbatch": r"srun (?:.*\\\n)+.*",
+            "ssh-nodes": r"printf '%q ' .*\n.*",
+            "weft-node.service": r"ExecStart=.*",
+            "kubernetes.yaml": r"args:\n(?: +- --.*\n)+",
+        }
         for name, pattern in nodes.items():
             found = re.search(pattern, text_of(name))
             self.assertTrue(found, name)
@@ -54,8 +61,7 @@ class LaunchersTest(unittest.TestCase):
             for flag in flags - {"--ntasks"}:  # srun's own
                 self.assertIn(flag, help_text, name)
 
-    @unittest.skipUnless(kubernetes_validate,
-                         "pip install kubernetes-validate")
+    @unittest.skipUnless(kubernetes_validate, "pip install kubernetes-validate")
     def test_kubernetes_takes_its_job_by_the_schema_of_its_api(self):
         job = yaml.safe_load(text_of("kubernetes.yaml"))
         # podReplacementPolicy and backoffLimitPerIndex: since 1.29 for all.
@@ -69,8 +75,7 @@ class LaunchersTest(unittest.TestCase):
             kubernetes_validate.validate(job, "1.37", strict=True)
 
     def test_kubernetes_probe_tells_one_that_hangs_from_one_that_lives(self):
-        probe = re.search(r'command: \[sh, -c, "(.*)"\]',
-                          text_of("kubernetes.yaml")).group(1)
+        probe = re.search(r'command: \[sh, -c, "(.*)"\]', text_of("kubernetes.yaml")).group(1)
         with tempfile.TemporaryDirectory() as folder:
             alive = os.path.join(folder, "alive")
             command = ["sh", "-c", probe.replace("/scratch/alive", alive)]
@@ -87,13 +92,18 @@ class LaunchersTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             unit = os.path.join(folder, "weft-node.service")
             with open(unit, "w", encoding="utf-8") as file:
-                file.write(text_of("weft-node.service").replace(
-                    "/usr/local/bin/weft", os.path.abspath(weft_case.WEFT)))
-            done = subprocess.run(["systemd-analyze", "verify", "--man=no",
-                                   unit], capture_output=True, text=True,
-                                  check=False)
-            complaints = [line for line in done.stderr.splitlines()
-                          if "weft-node" in line]
+                file.write(
+                    text_of("weft-node.service").replace(
+                        "/usr/local/bin/weft", os.path.abspath(weft_case.WEFT)
+                    )
+                )
+            done = subprocess.run(
+                ["systemd-analyze", "verify", "--man=no", unit],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            complaints = [line for line in done.stderr.splitlines() if "weft-node" in line]
             self.assertEqual(complaints, [])
             self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -105,8 +115,20 @@ class LaunchersTest(unittest.TestCase):
         args = module.parse(["--join", "tcp://h:1", "--cpus", "2"])
         self.assertEqual(
             module.node_command(args, 3),
-            ["weft", "node", "--join", "tcp://h:1", "--name", "ray-3",
-             "--slots", "cpu=2", "--devices", "none", "--once"])
+            [
+                "weft",
+                "node",
+                "--join",
+                "tcp://h:1",
+                "--name",
+                "ray-3",
+                "--slots",
+                "cpu=2",
+                "--devices",
+                "none",
+                "--once",
+            ],
+        )
         self.assertEqual(module.serve(["true"]), 0)
         with self.assertRaises(RuntimeError):
             module.serve(["false"])

@@ -8,10 +8,16 @@ import unittest
 import weft_case
 from weft_case import WeftCase, problem_with
 
-PROBLEM = problem_with("return torch.relu(x) * 1.75",
-                       inputs="[torch.rand(256, 512)]")
-SHORT = ("--variants", "2", "--no-compile-baseline", "--timing-ms", "100",
-         "--final-timing-ms", "300")
+PROBLEM = problem_with("return torch.relu(x) * 1.75", inputs="[torch.rand(256, 512)]")
+SHORT = (
+    "--variants",
+    "2",
+    "--no-compile-baseline",
+    "--timing-ms",
+    "100",
+    "--final-timing-ms",
+    "300",
+)
 
 
 class LibraryTest(WeftCase):
@@ -21,8 +27,16 @@ class LibraryTest(WeftCase):
         self.kept_kernels = self.path("library.db")
 
     def run_weft(self, name, *words):
-        done = self.weft("run", self.problem, "--out", self.path(name), *SHORT,
-                         "--library", self.kept_kernels, *words)
+        done = self.weft(
+            "run",
+            self.problem,
+            "--out",
+            self.path(name),
+            *SHORT,
+            "--library",
+            self.kept_kernels,
+            *words,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assert_replays(self.path(name))
         self.events = weft_case.events_of(self.path(name))
@@ -78,8 +92,9 @@ class LibraryTest(WeftCase):
         self.assertEqual(told.count("is damaged, or was never one"), 1)
 
     def test_only_the_library_and_no_library_is_refused(self):
-        done = self.weft("run", self.problem, "--out", self.path("run"),
-                         "--seeds", "library", "--no-library")
+        done = self.weft(
+            "run", self.problem, "--out", self.path("run"), "--seeds", "library", "--no-library"
+        )
         self.assert_ends(done, 2, "--seeds")
         self.assertFalse(os.path.exists(self.path("run")))
 

@@ -46,20 +46,36 @@ class LiteLlm(unittest.TestCase):
     def start_proxy(self):
         config = os.path.join(self.folder, "litellm.yaml")
         with open(config, "w", encoding="utf-8") as file:
-            json.dump({
-                "model_list": [{"model_name": "mini", "litellm_params": {
-                    "model": "openai/scripted", "api_base": self.server.openai_url,
-                    "api_key": "upstream", "max_retries": 0}}],
-                "router_settings": {"num_retries": 0},
-                "general_settings": {"master_key": KEY}}, file)
+            json.dump(
+                {
+                    "model_list": [
+                        {
+                            "model_name": "mini",
+                            "litellm_params": {
+                                "model": "openai/scripted",
+                                "api_base": self.server.openai_url,
+                                "api_key": "upstream",
+                                "max_retries": 0,
+                            },
+                        }
+                    ],
+                    "router_settings": {"num_retries": 0},
+                    "general_settings": {"master_key": KEY},
+                },
+                file,
+            )
         port = free_port()
-        environment = {name: value for name, value in os.environ.items()
-                       if not name.upper().endswith("_PROXY")}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.upper().endswith("_PROXY")
+        }
         # Its own directory: it writes and reads files in the current one.
         self.proxy = subprocess.Popen(
             [LITELLM, "--config", config, "--host", "127.0.0.1", "--port", str(port)],
-            cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=environment | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"})
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        )
         self.addCleanup(self.stop_proxy)
         self.url = f"http://127.0.0.1:{port}"
         until = time.monotonic() + START_S
@@ -79,13 +95,17 @@ class LiteLlm(unittest.TestCase):
     def check(self):
         settings = os.path.join(self.folder, "settings.toml")
         with open(settings, "w", encoding="utf-8") as file:
-            file.write(f'[llm.mini]\nbase_url = "{self.url}/v1"\nmodel = "mini"\n'
-                       'key_env = "PROXY_KEY"\n')
+            file.write(
+                f'[llm.mini]\nbase_url = "{self.url}/v1"\nmodel = "mini"\nkey_env = "PROXY_KEY"\n'
+            )
         done = subprocess.run(
-            [os.environ["WEFT_BIN"], "llm", "check", "mini", "--json",
-             "--config", settings], capture_output=True, text=True, check=False,
-            timeout=120, env=os.environ | {"PROXY_KEY": KEY,
-                                           "XDG_CONFIG_HOME": self.folder})
+            [os.environ["WEFT_BIN"], "llm", "check", "mini", "--json", "--config", settings],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            env=os.environ | {"PROXY_KEY": KEY, "XDG_CONFIG_HOME": self.folder},
+        )
         self.assertNotIn(KEY, done.stdout + done.stderr)
         return json.loads(done.stdout.split("\n")[0]), done
 

@@ -38,23 +38,26 @@ def as_kernel(path):
 def hostile(old, new):
     """A kernel that the parsed file says nothing against."""
     assert old in KERNEL
-    return fenced(KERNEL.replace(old, new).replace(
-        "BODY", RIGHT.replace(" * 2.0f", "")))
+    return fenced(KERNEL.replace(old, new).replace("BODY", RIGHT.replace(" * 2.0f", "")))
 
 
 RUN = "    run(x.data_ptr(), y.data_ptr(), x.numel())\n"
 #: What rows of the catalogue look like with a kernel around them.
 HOSTILE = {
-    "O2_input": hostile(RUN, "    run(x.data_ptr(), x.data_ptr(), x.numel())\n"
-                             "    run(x.data_ptr(), y.data_ptr(), x.numel())\n"),
+    "O2_input": hostile(
+        RUN,
+        "    run(x.data_ptr(), x.data_ptr(), x.numel())\n"
+        "    run(x.data_ptr(), y.data_ptr(), x.numel())\n",
+    ),
     "O7_partial": hostile("x.numel())", "x.numel() - 1)"),
     "O11_constant": hostile(RUN, ""),
     "N3_identity": hostile(RUN, "    return x.view(x.shape)\n"),
-    "T7_by_pointer": hostile(RUN, "    k = x.data_ptr()\n    if k not in KEPT:"
-                             "\n        run(k, y.data_ptr(), x.numel())\n"
-                             "        KEPT[k] = y\n    return KEPT[k]\n"
-                             ).replace("run = build()", "run = build()\n"
-                                                        "KEPT = {}"),
+    "T7_by_pointer": hostile(
+        RUN,
+        "    k = x.data_ptr()\n    if k not in KEPT:"
+        "\n        run(k, y.data_ptr(), x.numel())\n"
+        "        KEPT[k] = y\n    return KEPT[k]\n",
+    ).replace("run = build()", "run = build()\nKEPT = {}"),
     "S2_decoy": hostile(RUN, "    return x * (x > 0)\n"),
 }
 
@@ -62,19 +65,27 @@ HOSTILE = {
 class LlmCheats(LlmCase):
     def judged(self, reference, replies):
         """{answer's number: what became of it}."""
-        with open(os.path.join(test_cheats.CHEATS, "references",
-                               reference + ".py"), encoding="utf-8") as file:
+        with open(
+            os.path.join(test_cheats.CHEATS, "references", reference + ".py"), encoding="utf-8"
+        ) as file:
             problem = file.read()
         with LlmServer(lambda call: Reply(text=replies)) as server:
-            done = self.run_weft(self.words(
-                server, "--rounds", "0", samples=len(replies),
-                problem=problem, out=reference, native_samples=True))
+            done = self.run_weft(
+                self.words(
+                    server,
+                    "--rounds",
+                    "0",
+                    samples=len(replies),
+                    problem=problem,
+                    out=reference,
+                    native_samples=True,
+                )
+            )
         # The framework's own forward is what is left.
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         told = self.shown(out=reference)
         self.assertIn("keeps the framework's forward", told[-1]["summary"])
-        return {one["seed"]: one for row in told[:-1] if "results" in row
-                for one in row["results"]}
+        return {one["seed"]: one for row in told[:-1] if "results" in row for one in row["results"]}
 
     def test_none_becomes_a_kernel(self):
         groups = collections.defaultdict(list)
@@ -93,11 +104,9 @@ class LlmCheats(LlmCase):
                 found = self.judged(reference, replies)
                 self.assertGreater(len(found), 0)
                 for seed, one in found.items():
-                    self.assertNotIn(one["kind"], ("correct", ""),
-                                     f"{seed} of {names}: {one}")
+                    self.assertNotIn(one["kind"], ("correct", ""), f"{seed} of {names}: {one}")
                 if reference == "relu":
-                    judged = [one for one in found.values()
-                              if one["kind"] != "not_built"]
+                    judged = [one for one in found.values() if one["kind"] != "not_built"]
                     self.assertGreaterEqual(len(judged), len(HOSTILE))
 
 

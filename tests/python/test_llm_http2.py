@@ -29,8 +29,7 @@ class Http2(Wire):
         return said
 
     def test_answers(self):
-        said = self.ask(Reply(text="ready " * 5000, headers={
-            "x-ratelimit-limit-requests": "500"}))
+        said = self.ask(Reply(text="ready " * 5000, headers={"x-ratelimit-limit-requests": "500"}))
         self.assert_answer(said, "ready " * 5000)
         self.assertEqual(said["limits"]["requests"], 500)
 
@@ -54,8 +53,9 @@ class Http2Runs(LlmCase):
             return kernel(bodies[(call.number - 1) % len(bodies)])
 
         with Http2Server(answer, certificate, gather=4) as server:
-            done = self.run_weft(self.words(
-                server, "--rounds", "0", samples=4, ca_file=certificate[0]))
+            done = self.run_weft(
+                self.words(server, "--rounds", "0", samples=4, ca_file=certificate[0])
+            )
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertEqual(len(server.calls), 4)
             self.assertEqual(server.at_once_max, 4)

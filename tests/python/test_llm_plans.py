@@ -11,7 +11,7 @@ from weft_case import WEFT
 
 RELU = "tl.where(v != v, v, tl.where(v > 0, v, 0.0))"
 
-REFERENCE = '''
+REFERENCE = """
 import torch
 import torch.nn as nn
 
@@ -27,7 +27,7 @@ def get_inputs():
 
 def get_init_inputs():
     return []
-'''
+"""
 
 
 def reference(factor, text=REFERENCE):
@@ -40,8 +40,10 @@ class LlmPlans(LlmCase):
             import triton  # noqa: F401
         except ImportError:
             self.skipTest("no triton here")
-        cuts = ['{"groups": [["relu", "nobody"]]}',
-                'So:\n```json\n{"groups": [["relu"], ["mul"]]}\n```\n']
+        cuts = [
+            '{"groups": [["relu", "nobody"]]}',
+            'So:\n```json\n{"groups": [["relu"], ["mul"]]}\n```\n',
+        ]
         prompts = []
 
         def answer(call):
@@ -55,9 +57,11 @@ class LlmPlans(LlmCase):
             return kernel(body, TRITON)
 
         with LlmServer(answer) as server:
-            done = self.run_weft(self.words(
-                server, "--target", "triton", "--rounds", "1", "--llm-groups",
-                "--llm-fuses"))
+            done = self.run_weft(
+                self.words(
+                    server, "--target", "triton", "--rounds", "1", "--llm-groups", "--llm-fuses"
+                )
+            )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("names 'nobody'", prompts[1])
         self.assertIn('{"groups": [["relu", "nobody"]]}', prompts[1])
@@ -72,9 +76,13 @@ class LlmPlans(LlmCase):
         self.it_replays()
 
     def describe(self, server, *more):
-        return [WEFT, "run", "--describe", "twice the positive part of an "
-                "8 by 16 matrix", *self.flags(
-                    server, "--samples", "1", "--rounds", "0", *more)]
+        return [
+            WEFT,
+            "run",
+            "--describe",
+            "twice the positive part of an 8 by 16 matrix",
+            *self.flags(server, "--samples", "1", "--rounds", "0", *more),
+        ]
 
     def test_a_model_in_plain_words(self):
         texts = [reference(2), reference(3), reference(2), reference(2)]
@@ -104,16 +112,15 @@ class LlmPlans(LlmCase):
             return texts.pop() if texts else reference(2)
 
         with LlmServer(answer) as server:
-            done = self.run_weft(self.describe(server),
-                                 stdin=subprocess.DEVNULL)
+            done = self.run_weft(self.describe(server), stdin=subprocess.DEVNULL)
             self.assertEqual(len(server.calls), 4)
             self.assertIn("imports os", server.calls[2].prompt)
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertIn("say --yes", done.stderr)
-        self.assertTrue(os.path.exists(os.path.join(
-            self.folder, "run", "describe-2", "problem.py")))
-        self.assertFalse(os.path.exists(os.path.join(
-            self.folder, "run", "journal.db")))
+        self.assertTrue(
+            os.path.exists(os.path.join(self.folder, "run", "describe-2", "problem.py"))
+        )
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "run", "journal.db")))
 
 
 if __name__ == "__main__":

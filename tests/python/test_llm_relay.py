@@ -26,8 +26,8 @@ class Relay(LlmCase):
 
     def start(self):
         process = subprocess.Popen(
-            [sys.executable, RELAY, self.prompts, "--port", "0"],
-            stdout=subprocess.PIPE, text=True)
+            [sys.executable, RELAY, self.prompts, "--port", "0"], stdout=subprocess.PIPE, text=True
+        )
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -44,8 +44,9 @@ class Relay(LlmCase):
         until = time.monotonic() + WAIT_S
         while not os.path.exists(prompt) and time.monotonic() < until:
             time.sleep(0.05)
-        with open(os.path.join(self.prompts, f"{number:04}.answer.md"), "w",
-                  encoding="utf-8") as file:
+        with open(
+            os.path.join(self.prompts, f"{number:04}.answer.md"), "w", encoding="utf-8"
+        ) as file:
             file.write(text[:10])
             file.flush()
             file.write(text[10:])
@@ -55,15 +56,14 @@ class Relay(LlmCase):
     def ask(self, prompt, **more):
         request = urllib.request.Request(
             self.openai_url + "/chat/completions",
-            data=json.dumps({"messages": [{"role": "user", "content": prompt}],
-                             **more}).encode(),
-            headers={"Content-Type": "application/json"})
+            data=json.dumps({"messages": [{"role": "user", "content": prompt}], **more}).encode(),
+            headers={"Content-Type": "application/json"},
+        )
         with urllib.request.urlopen(request, timeout=WAIT_S) as reply:
             return json.load(reply)["choices"][0]["message"]["content"]
 
     def test_a_run_is_answered_by_files(self):
-        writer = threading.Thread(
-            target=lambda: self.answer(1, kernel(RIGHT)), daemon=True)
+        writer = threading.Thread(target=lambda: self.answer(1, kernel(RIGHT)), daemon=True)
         writer.start()
         done = self.run_weft(self.words(self, "--rounds", "0", model="relay"))
         writer.join()
@@ -88,8 +88,7 @@ class Relay(LlmCase):
 
     def test_two_that_ask_the_same_at_once_get_an_answer_each(self):
         got = []
-        asking = [threading.Thread(target=lambda: got.append(self.ask("which?")))
-                  for _ in range(2)]
+        asking = [threading.Thread(target=lambda: got.append(self.ask("which?"))) for _ in range(2)]
         for thread in asking:
             thread.start()
         self.answer(1, "the first")
@@ -107,9 +106,20 @@ class Relay(LlmCase):
             refused.exception.close()
 
     def test_check_names_the_relay(self):
-        done = self.run_weft([WEFT, "llm", "models", "relay", "--config", self.write(
-            "settings.toml", f'[llm.relay]\ndialect = "openai"\nmodel = "relay"\n'
-            f'base_url = "{self.openai_url}"\n')])
+        done = self.run_weft(
+            [
+                WEFT,
+                "llm",
+                "models",
+                "relay",
+                "--config",
+                self.write(
+                    "settings.toml",
+                    f'[llm.relay]\ndialect = "openai"\nmodel = "relay"\n'
+                    f'base_url = "{self.openai_url}"\n',
+                ),
+            ]
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("relay", done.stdout)
 

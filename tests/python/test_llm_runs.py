@@ -33,15 +33,18 @@ WRONG_WAYS = [
     ("I would rather talk about kernels.", "no code block"),
     (fenced("import torch\n"), "defines kernel_function"),
     (fenced("def kernel_function(x:\n    return x\n"), "SyntaxError"),
-    (fenced("import torch\n\n\ndef kernel_function(x):\n"
-            "    return torch.relu(x) * 2\n"), "computes by the framework"),
+    (
+        fenced("import torch\n\n\ndef kernel_function(x):\n    return torch.relu(x) * 2\n"),
+        "computes by the framework",
+    ),
     (kernel("undeclared(v)"), "undeclared"),
     (kernel("v * 2.0f"), "wrong"),
     (kernel("(v > 0 ? v : 0.0f) * 2.0f"), "nan"),
     (kernel(RIGHT).replace("return y", "return y[:1]"), "result 0 is"),
-    (kernel(RIGHT).replace("torch.empty_like(x)",
-                           "torch.empty(x.shape, dtype=torch.float64)"),
-     "torch.float64"),
+    (
+        kernel(RIGHT).replace("torch.empty_like(x)", "torch.empty(x.shape, dtype=torch.float64)"),
+        "torch.float64",
+    ),
     (kernel("*(volatile float*)8"), "SIGSEGV"),
     (kernel("((float*)x)[i] = 0.0f, " + RIGHT), "input"),
     (fenced(NOSY), "has environ({"),
@@ -56,8 +59,7 @@ FAILURES = [
     Reply(status=500),
     Reply(status=502, raw=b"<html>", content_type="text/html"),
     Reply(text="x" * 5000, cut=True),
-    Reply(text="x", edit=lambda events: [
-        events[0], b'data: {"choices": [\n\n', *events[1:]]),
+    Reply(text="x", edit=lambda events: [events[0], b'data: {"choices": [\n\n', *events[1:]]),
     Reply(text="x" * 2000, error={"type": "server_error", "message": "no"}),
     Reply(raw=b""),
     Reply(raw="data: x\n\n".encode("utf-16")),
@@ -66,9 +68,12 @@ FAILURES = [
     Reply(text="x" * 9000, chunk_chars=1, event_delay_s=0.1),
 ]
 #: Answers that are no kernel, but whole.
-NO_KERNELS = [Reply(text=""), Reply(text="I won't", finish="refusal"),
-              Reply(text="```python\nimport torch\n", finish="length"),
-              kernel("v * 7.0f")]
+NO_KERNELS = [
+    Reply(text=""),
+    Reply(text="I won't", finish="refusal"),
+    Reply(text="```python\nimport torch\n", finish="length"),
+    kernel("v * 7.0f"),
+]
 #: Calls with one prompt before it is given up.
 TRIES = 4
 
@@ -86,8 +91,7 @@ class LlmRuns(LlmCase):
         # A right one is asked for more, unless it is at the floor already.
         if len(prompts) > len(script):
             self.assertIn("is correct. Make it faster", prompts[len(script)])
-        self.assertIn("kernel_function", self.only_file(
-            "kernels/*/kernel.py"))
+        self.assertIn("kernel_function", self.only_file("kernels/*/kernel.py"))
         self.it_replays()
         self.no_secret_lies_in(os.path.join(self.folder, "run"))
         self.evidence_is_measured(prompts, len(script))
@@ -96,64 +100,77 @@ class LlmRuns(LlmCase):
 
     def evidence_is_measured(self, prompts, first_right):
         """Elements of a wrong one, and what a right one was built into."""
-        results = [event["body"] for event in self.shown("--events")
-                   if event["type"] == "SeedResult"]
-        wrong = next(one for one in results
-                     if one["verdict"]["kind"] == "wrong")
+        results = [
+            event["body"] for event in self.shown("--events") if event["type"] == "SeedResult"
+        ]
+        wrong = next(one for one in results if one["verdict"]["kind"] == "wrong")
         for one in wrong["verdict"]["mismatches"]:
             index = ", ".join(map(str, one["index"]))
-            self.assertTrue(any(
-                f"\n- {one['output']}[{index}] is {one['got']}, expected "
-                f"{one['expected']}, error {one['error']}\n" in prompt
-                for prompt in prompts))
+            self.assertTrue(
+                any(
+                    f"\n- {one['output']}[{index}] is {one['got']}, expected "
+                    f"{one['expected']}, error {one['error']}\n" in prompt
+                    for prompt in prompts
+                )
+            )
         self.assertLessEqual(1, len(wrong["verdict"]["mismatches"]))
-        self.assertFalse(any(one["verdict"]["mismatches"] for one in results
-                             if one["verdict"]["correct"]))
+        self.assertFalse(
+            any(one["verdict"]["mismatches"] for one in results if one["verdict"]["correct"])
+        )
         if len(prompts) > first_right and shutil.which("objdump"):
-            self.assertRegex(prompts[first_right],
-                             r"The built code:\n- `run`: ")
+            self.assertRegex(prompts[first_right], r"The built code:\n- `run`: ")
 
     def calls_are_told(self, calls):
-        with open(os.path.join(self.folder, "run", "results.csv"),
-                  newline="", encoding="utf-8") as file:
+        with open(
+            os.path.join(self.folder, "run", "results.csv"), newline="", encoding="utf-8"
+        ) as file:
             rows = list(csv.DictReader(file))
         self.assertEqual([row["llm_calls"] for row in rows], [str(calls)] * 2)
         self.assertEqual(rows[0]["origin"], "llm")
         self.assertEqual(rows[1]["llm_tokens"], str(120 * calls))
-        shown = self.run_weft([WEFT, "show", os.path.join(
-            self.folder, "run")]).stdout
+        shown = self.run_weft([WEFT, "show", os.path.join(self.folder, "run")]).stdout
         self.assertIn(f"language model mini: {calls} calls\n", shown)
         self.assertIn(f"tokens in {100 * calls}, cached 0", shown)
         self.assertIn("What came of what", self.report())
 
     def session_is_written(self, files):
-        [folder] = glob.glob(os.path.join(
-            self.folder, "run", "kernels", "*", "session"))
+        [folder] = glob.glob(os.path.join(self.folder, "run", "kernels", "*", "session"))
         names = set(os.listdir(folder))
         self.assertLessEqual(
-            {"problem.txt", "reference.py", "test.py", "final_kernel.py",
-             "result.json", "seed_0.py"}, names)
-        with open(os.path.join(folder, "result.json"),
-                  encoding="utf-8") as file:
+            {
+                "problem.txt",
+                "reference.py",
+                "test.py",
+                "final_kernel.py",
+                "result.json",
+                "seed_0.py",
+            },
+            names,
+        )
+        with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
             result = json.load(file)
         self.assertTrue(result["success"])
         self.assertGreaterEqual(result["rounds"], len(result["history"]))
         self.assertTrue(result["history"][-1]["success"])
         self.assertIn("kernel_function", result["kernel_code"])
-        with open(os.path.join(os.path.dirname(folder), "..", "summary.json"),
-                  encoding="utf-8") as file:
+        with open(
+            os.path.join(os.path.dirname(folder), "..", "summary.json"), encoding="utf-8"
+        ) as file:
             [summary] = json.load(file)
         self.assertTrue(summary["success"])
         # The session's own test, as a person would run it.
-        os.replace(os.path.join(folder, "final_kernel.py"),
-                   os.path.join(folder, "kernel.py"))
+        os.replace(os.path.join(folder, "final_kernel.py"), os.path.join(folder, "kernel.py"))
         done = subprocess.run(
-            [sys.executable, "test.py"], cwd=folder, capture_output=True,
-            text=True, timeout=PATIENCE_S, check=False,
-            env=self.environment())
+            [sys.executable, "test.py"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+            env=self.environment(),
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertLessEqual(sum(name.startswith("seed_") for name in names),
-                             files + 1)
+        self.assertLessEqual(sum(name.startswith("seed_") for name in names), files + 1)
 
     def no_secret_lies_in(self, folder):
         for place, _, names in os.walk(folder):
@@ -165,14 +182,20 @@ class LlmRuns(LlmCase):
         """The run ends well, no limit is exceeded, the journal replays."""
         failures, script = list(FAILURES), []
         for answer in [*NO_KERNELS, kernel(RIGHT)]:
-            script += [failures.pop(0) for _ in range(
-                min(TRIES - 1, len(failures)))]
+            script += [failures.pop(0) for _ in range(min(TRIES - 1, len(failures)))]
             script.append(answer)
         self.assertEqual(failures, [])
         with LlmServer(answers(script)) as server:
-            done = self.run_weft(self.words(
-                server, "--rounds", str(len(NO_KERNELS)), idle_ms=700,
-                wall_ms=2000, **{"limits.calls_at_once": 2}))
+            done = self.run_weft(
+                self.words(
+                    server,
+                    "--rounds",
+                    str(len(NO_KERNELS)),
+                    idle_ms=700,
+                    wall_ms=2000,
+                    **{"limits.calls_at_once": 2},
+                )
+            )
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertEqual(len(server.calls), len(script))
             self.assertLessEqual(server.at_once_max, 2)
@@ -184,12 +207,12 @@ class LlmRuns(LlmCase):
             import triton  # noqa: F401
         except ImportError:
             self.skipTest("no triton here")
-        script = [kernel("v * 2", TRITON),
-                  kernel("tl.where(v != v, v, tl.where(v > 0, v, 0.0)) * 2",
-                         TRITON)]
+        script = [
+            kernel("v * 2", TRITON),
+            kernel("tl.where(v != v, v, tl.where(v > 0, v, 0.0)) * 2", TRITON),
+        ]
         with LlmServer(answers(script)) as server:
-            done = self.run_weft(self.words(
-                server, "--target", "triton", "--rounds", "3"))
+            done = self.run_weft(self.words(server, "--target", "triton", "--rounds", "3"))
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertEqual(len(server.calls), 2)
         self.assertIn("none can be timed", self.report())
@@ -202,8 +225,7 @@ class LlmRuns(LlmCase):
             if name not in ("rules.md", "first.md"):
                 os.unlink(os.path.join(prompts, name))
         self.write("prompts/rules.md", "Rules of the house.\n")
-        with open(os.path.join(prompts, "first.md"), "a",
-                  encoding="utf-8") as file:
+        with open(os.path.join(prompts, "first.md"), "a", encoding="utf-8") as file:
             file.write("Begin with {{bset}}.\n")
         with LlmServer(lambda call: kernel(RIGHT)) as server:
             words = self.words(server, "--rounds", "0", "--prompts", prompts)
@@ -219,8 +241,7 @@ class LlmRuns(LlmCase):
             done = self.run_weft(words)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             [prompt] = [call.prompt for call in server.calls]
-        self.assertTrue(prompt.lstrip().startswith("Rules of the house."),
-                        prompt[:99])
+        self.assertTrue(prompt.lstrip().startswith("Rules of the house."), prompt[:99])
         self.assertTrue(prompt.rstrip().endswith("Begin."), prompt[-99:])
         self.assertNotIn("Answer with exactly one Python file", prompt)
         self.assertIn("Prompts of the user's own", self.report())
@@ -230,13 +251,14 @@ class LlmRuns(LlmCase):
 
     def test_no_call_that_could_exceed_the_budget(self):
         for flag, value, prices in (
-                ("--budget-tokens", "4000", ""),
-                ("--budget-usd", "0", "prices = { output = 1.0 }\n")):
-            with self.subTest(flag), LlmServer(
-                    lambda call: kernel(RIGHT)) as server:
+            ("--budget-tokens", "4000", ""),
+            ("--budget-usd", "0", "prices = { output = 1.0 }\n"),
+        ):
+            with self.subTest(flag), LlmServer(lambda call: kernel(RIGHT)) as server:
                 words = self.words(server, flag, value, out=flag)
-                with open(os.path.join(self.folder, "settings.toml"), "a",
-                          encoding="utf-8") as file:
+                with open(
+                    os.path.join(self.folder, "settings.toml"), "a", encoding="utf-8"
+                ) as file:
                     file.write(prices)
                 done = self.run_weft(words)
                 self.assertEqual(len(server.calls), 0)
@@ -244,8 +266,7 @@ class LlmRuns(LlmCase):
                 self.assertIn("budget", self.report(flag))
 
     def test_no_paid_call_twice_after_a_kill(self):
-        script = answers([kernel("v * 3.0f"), WRONG_WAYS[0][0],
-                          kernel(RIGHT)])
+        script = answers([kernel("v * 3.0f"), WRONG_WAYS[0][0], kernel(RIGHT)])
         processes = []
 
         def answer(call):
@@ -257,9 +278,12 @@ class LlmRuns(LlmCase):
         run = os.path.join(self.folder, "run")
         with LlmServer(answer) as server:
             first = subprocess.Popen(
-                self.words(server, "--rounds", "3"), cwd=self.folder,
-                env=self.environment(), stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL)
+                self.words(server, "--rounds", "3"),
+                cwd=self.folder,
+                env=self.environment(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
             processes.append(first)
             first.wait(PATIENCE_S)
             self.assertEqual(first.returncode, -signal.SIGKILL)
@@ -280,14 +304,16 @@ class LlmRuns(LlmCase):
         """Of a run that stopped; which does not go on without its key."""
         shown = self.run_weft([WEFT, "show", run]).stdout
         self.assertIn("a call of mini is under way: ", shown)
-        self.assertIn("no verdict yet  1 seeds judged so far\n    llm-0 ",
-                      shown)
+        self.assertIn("no verdict yet  1 seeds judged so far\n    llm-0 ", shown)
         before = self.shown()[-1]["events"]
         done = subprocess.run(
-            [WEFT, "resume", run, "--config",
-             os.path.join(self.folder, "settings.toml")], check=False,
-            capture_output=True, text=True, timeout=PATIENCE_S,
-            env=self.environment() | {"TEST_KEY": ""})
+            [WEFT, "resume", run, "--config", os.path.join(self.folder, "settings.toml")],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            env=self.environment() | {"TEST_KEY": ""},
+        )
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertIn("TEST_KEY is not set", done.stderr)
         self.assertEqual(self.shown()[-1]["events"], before)
@@ -295,10 +321,12 @@ class LlmRuns(LlmCase):
     def the_lost_call_is_counted_once(self, again):
         """At what was reserved for it; all others at what they cost."""
         events = self.shown("--events")
-        asked = {event["body"]["ticket"]: event["body"]["tokens"]
-                 for event in events if event["type"] == "LlmCallRequest"}
-        settled = [event["body"] for event in events
-                   if event["type"] == "LlmCallSettled"]
+        asked = {
+            event["body"]["ticket"]: event["body"]["tokens"]
+            for event in events
+            if event["type"] == "LlmCallRequest"
+        }
+        settled = [event["body"] for event in events if event["type"] == "LlmCallSettled"]
         lost = [one for one in settled if one["failure"] == "node_lost"]
         self.assertEqual(len(lost), again)
         for one in settled:

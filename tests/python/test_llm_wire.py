@@ -22,10 +22,10 @@ PATIENCE_S = 60
 
 
 def environment(folder, **more):
-    kept = {name: value for name, value in os.environ.items()
-            if not name.upper().endswith("_PROXY")}
-    return kept | {"HOME": folder, "XDG_CONFIG_HOME": folder,
-                   "TEST_KEY": KEY} | more
+    kept = {
+        name: value for name, value in os.environ.items() if not name.upper().endswith("_PROXY")
+    }
+    return kept | {"HOME": folder, "XDG_CONFIG_HOME": folder, "TEST_KEY": KEY} | more
 
 
 class Wire(unittest.TestCase):
@@ -36,8 +36,7 @@ class Wire(unittest.TestCase):
 
     def settings(self, url, dialect="openai", **more):
         """Writes the settings of a provider "mini"; returns their file."""
-        values = {"dialect": dialect, "base_url": url, "model": "m-1",
-                  "key_env": "TEST_KEY"} | more
+        values = {"dialect": dialect, "base_url": url, "model": "m-1", "key_env": "TEST_KEY"} | more
         path = os.path.join(self.folder, "settings.toml")
         with open(path, "w", encoding="utf-8") as file:
             file.write("[llm.mini]\n")
@@ -47,17 +46,21 @@ class Wire(unittest.TestCase):
 
     def weft(self, *words, **variables):
         done = subprocess.run(
-            [os.environ["WEFT_BIN"], *words], capture_output=True, text=True,
-            timeout=PATIENCE_S, cwd=self.folder, check=False,
-            env=environment(self.folder, **variables))
+            [os.environ["WEFT_BIN"], *words],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            cwd=self.folder,
+            check=False,
+            env=environment(self.folder, **variables),
+        )
         self.assertNotIn(KEY, done.stdout + done.stderr)
         return done
 
     def check(self, url, variables=None, **settings):
         """The check's JSON line and exit code."""
         path = self.settings(url, **settings)
-        done = self.weft("llm", "check", "mini", "--json", "--config", path,
-                         **(variables or {}))
+        done = self.weft("llm", "check", "mini", "--json", "--config", path, **(variables or {}))
         # By this byte alone: an answer may hold U+2028.
         line = json.loads(done.stdout.split("\n")[0]) if done.stdout else {}
         return line | {"exit_code": done.returncode, "stderr": done.stderr}
@@ -65,8 +68,7 @@ class Wire(unittest.TestCase):
     def ask(self, reply, dialect="openai", **settings):
         """What weft makes of that reply, in that dialect."""
         with LlmServer(lambda call: reply) as server:
-            url = server.anthropic_url if dialect == "anthropic" else (
-                server.openai_url)
+            url = server.anthropic_url if dialect == "anthropic" else (server.openai_url)
             said = self.check(url, dialect=dialect, **settings)
             self.assertEqual(len(server.calls), 1)
         return said
@@ -86,15 +88,13 @@ class Wire(unittest.TestCase):
 
 class Answers(Wire):
     def test_each_dialect_answers(self):
-        usage = {"input": 100, "cached": 40, "written": 0, "output": 20,
-                 "reasoning": 5}
+        usage = {"input": 100, "cached": 40, "written": 0, "output": 20, "reasoning": 5}
         for dialect in ("openai", "anthropic", "responses"):
             with self.subTest(dialect):
-                said = self.ask(Reply(text="ready", usage=usage, model="m-1-x"),
-                                dialect)
-                self.assert_answer(said, "ready", model="m-1-x",
-                                   finish_reason="stop",
-                                   request_id="req_scripted")
+                said = self.ask(Reply(text="ready", usage=usage, model="m-1-x"), dialect)
+                self.assert_answer(
+                    said, "ready", model="m-1-x", finish_reason="stop", request_id="req_scripted"
+                )
                 self.assertEqual(said["usage"]["input"], 60)
                 self.assertEqual(said["usage"]["cached"], 40)
                 reasoning = 0 if dialect == "anthropic" else 5
@@ -102,30 +102,37 @@ class Answers(Wire):
 
     def test_key_and_prompt_are_sent(self):
         for dialect, header, value in (
-                ("openai", "authorization", "Bearer " + KEY),
-                ("anthropic", "x-api-key", KEY),
-                ("responses", "authorization", "Bearer " + KEY)):
+            ("openai", "authorization", "Bearer " + KEY),
+            ("anthropic", "x-api-key", KEY),
+            ("responses", "authorization", "Bearer " + KEY),
+        ):
             with self.subTest(dialect), LlmServer(lambda call: "ready") as server:
-                url = server.anthropic_url if dialect == "anthropic" else (
-                    server.openai_url)
+                url = server.anthropic_url if dialect == "anthropic" else (server.openai_url)
                 self.check(url, dialect=dialect)
                 self.assertEqual(server.calls[0].headers[header], value)
                 self.assertIn("ready", server.calls[0].prompt)
                 self.assertTrue(server.calls[0].body["stream"])
 
     def test_a_server_that_does_not_stream(self):
-        body = {"model": "m", "choices": [{"index": 0, "finish_reason": "stop",
-                                           "message": {"content": "whole"}}]}
-        said = self.ask(Reply(raw=json.dumps(body).encode(),
-                              content_type="application/json"))
+        body = {
+            "model": "m",
+            "choices": [{"index": 0, "finish_reason": "stop", "message": {"content": "whole"}}],
+        }
+        said = self.ask(Reply(raw=json.dumps(body).encode(), content_type="application/json"))
         self.assert_answer(said, "whole")
         self.assertFalse(said["usage"]["known"])
 
     def test_limits_of_headers(self):
-        said = self.ask(Reply(text="x", headers={
-            "x-ratelimit-limit-requests": "500",
-            "x-ratelimit-remaining-requests": "499",
-            "x-ratelimit-reset-requests": "6m0s"}))
+        said = self.ask(
+            Reply(
+                text="x",
+                headers={
+                    "x-ratelimit-limit-requests": "500",
+                    "x-ratelimit-remaining-requests": "499",
+                    "x-ratelimit-reset-requests": "6m0s",
+                },
+            )
+        )
         self.assertEqual(said["limits"]["requests"], 500)
         self.assertEqual(said["limits"]["requests_reset_ms"], 360_000)
         self.assertEqual(said["limits"]["tokens"], -1)
@@ -159,8 +166,7 @@ class Answers(Wire):
 class Streams(Wire):
     """The traps of SSE, each as a whole reply."""
 
-    def edited(self, edit, text="ab\u2028cd\u0085 \U0001f9f5", dialect="openai",
-               **more):
+    def edited(self, edit, text="ab\u2028cd\u0085 \U0001f9f5", dialect="openai", **more):
         return self.ask(Reply(text=text, chunk_chars=3, edit=edit, **more), dialect)
 
     def assert_same(self, edit, **more):
@@ -174,45 +180,55 @@ class Streams(Wire):
 
     def test_raw_characters_of_several_bytes(self):
         def raw(events):
-            return [e.decode().encode().decode("unicode_escape").encode(
-                "utf-16", "surrogatepass").decode("utf-16").encode()
-                if b"\\u" in e else e for e in events]
+            return [
+                e.decode()
+                .encode()
+                .decode("unicode_escape")
+                .encode("utf-16", "surrogatepass")
+                .decode("utf-16")
+                .encode()
+                if b"\\u" in e
+                else e
+                for e in events
+            ]
 
-        split = self.edited(lambda events: [bytes([b]) for e in raw(events)
-                                            for b in e])
+        split = self.edited(lambda events: [bytes([b]) for e in raw(events) for b in e])
         self.assert_answer(split, "ab\u2028cd\u0085 \U0001f9f5")
 
     def test_line_ends(self):
         for end in (b"\r\n", b"\r"):
             with self.subTest(end):
-                self.assert_same(
-                    lambda events, end=end: [e.replace(b"\n", end) for e in events])
+                self.assert_same(lambda events, end=end: [e.replace(b"\n", end) for e in events])
 
     def test_a_line_end_that_is_split(self):
         def split(events):
-            return [part for e in events for part in
-                    (e[:-1].replace(b"\n", b"\r\n") + b"\r", b"\n")]
+            return [
+                part for e in events for part in (e[:-1].replace(b"\n", b"\r\n") + b"\r", b"\n")
+            ]
+
         self.assert_same(split)
 
     def test_comments_and_keep_alives(self):
-        self.assert_same(lambda events: [
-            b": ping\n\n", *(b":\n: OPENROUTER PROCESSING\n\nid: 3\n\n" + e
-                             for e in events)])
+        self.assert_same(
+            lambda events: [
+                b": ping\n\n",
+                *(b":\n: OPENROUTER PROCESSING\n\nid: 3\n\n" + e for e in events),
+            ]
+        )
 
     def test_no_blank_after_the_colon(self):
-        self.assert_same(lambda events: [e.replace(b"data: ", b"data:")
-                                         for e in events])
+        self.assert_same(lambda events: [e.replace(b"data: ", b"data:") for e in events])
 
     def test_a_byte_order_mark(self):
         self.assert_same(lambda events: [b"\xef\xbb\xbf", *events])
 
     def test_unknown_events(self):
-        self.assert_same(lambda events: [
-            events[0], event({"type": "news", "new": True}, "news"), *events[1:]])
+        self.assert_same(
+            lambda events: [events[0], event({"type": "news", "new": True}, "news"), *events[1:]]
+        )
 
     def test_missing_done(self):
-        self.assert_answer(
-            self.edited(lambda events: events[:-1]), "ab\u2028cd\u0085 \U0001f9f5")
+        self.assert_answer(self.edited(lambda events: events[:-1]), "ab\u2028cd\u0085 \U0001f9f5")
 
     def test_done_within_the_answer(self):
         self.assert_answer(self.ask(Reply(text="x [DONE] y")), "x [DONE] y")
@@ -225,8 +241,12 @@ class Streams(Wire):
 
     def test_usage_is_glued_to_the_last_piece(self):
         usage = {"prompt_tokens": 5, "completion_tokens": 2}
-        events = event({"choices": [{"index": 0, "delta": {"content": "x"},
-                                     "finish_reason": "stop"}], "usage": usage})
+        events = event(
+            {
+                "choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}],
+                "usage": usage,
+            }
+        )
         said = self.ask(Reply(raw=events + event("[DONE]")))
         self.assert_answer(said, "x")
         self.assertEqual(said["usage"]["input"], 5)
@@ -239,10 +259,10 @@ class Streams(Wire):
                 self.assertFalse(said["usage"]["known"])
 
     def test_gzip_that_nobody_asked_for(self):
-        stream = event({"choices": [{"index": 0, "delta": {"content": "zip"},
-                                     "finish_reason": "stop"}]}) + event("[DONE]")
-        said = self.ask(Reply(raw=gzip.compress(stream),
-                              headers={"Content-Encoding": "gzip"}))
+        stream = event(
+            {"choices": [{"index": 0, "delta": {"content": "zip"}, "finish_reason": "stop"}]}
+        ) + event("[DONE]")
+        said = self.ask(Reply(raw=gzip.compress(stream), headers={"Content-Encoding": "gzip"}))
         self.assert_answer(said, "zip")
 
     def test_a_long_answer(self):
@@ -251,15 +271,19 @@ class Streams(Wire):
             self.assert_answer(self.check(server.openai_url), text)
 
     def test_one_wrong_byte_costs_one_character(self):
-        stream = (b'data: {"choices":[{"index":0,"delta":{"content":"a\xe4z"},'
-                  b'"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
+        stream = (
+            b'data: {"choices":[{"index":0,"delta":{"content":"a\xe4z"},'
+            b'"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+        )
         self.assert_answer(self.ask(Reply(raw=stream)), "a\ufffdz")
 
     def test_a_connection_that_stays_open_after_the_end(self):
         # The end of the answer counts, not that of the connection.
         def hang(call):
-            return Reply(text="x", hang="within",
-                         edit=lambda events: [*events, *[b":\n"] * len(events)])
+            return Reply(
+                text="x", hang="within", edit=lambda events: [*events, *[b":\n"] * len(events)]
+            )
+
         with LlmServer(hang) as server:
             self.assert_answer(self.check(server.openai_url), "x")
 
@@ -274,15 +298,19 @@ class Failures(Wire):
     def test_a_stream_that_ends_early_without_breaking(self):
         for dialect in ("openai", "anthropic", "responses"):
             with self.subTest(dialect):
-                said = self.ask(Reply(text="x", edit=lambda events: events[:2]),
-                                dialect)
+                said = self.ask(Reply(text="x", edit=lambda events: events[:2]), dialect)
                 self.assert_failure(said, "failed", billed=True)
 
     def test_a_malformed_event(self):
         for dialect in ("openai", "anthropic", "responses"):
             with self.subTest(dialect):
-                said = self.ask(Reply(text="x", edit=lambda events: [
-                    *events[:2], b'data: {"choices": [\n\n', *events[2:]]), dialect)
+                said = self.ask(
+                    Reply(
+                        text="x",
+                        edit=lambda events: [*events[:2], b'data: {"choices": [\n\n', *events[2:]],
+                    ),
+                    dialect,
+                )
                 self.assert_failure(said, "failed", True, "not to be understood")
 
     def test_the_wrong_encoding(self):
@@ -294,22 +322,27 @@ class Failures(Wire):
 
     def test_an_error_event_within_a_good_status(self):
         for dialect, kind, code in (
-                ("anthropic", "overloaded_error", "overloaded"),
-                ("anthropic", "rate_limit_error", "rate_limited"),
-                ("openai", "server_error", "overloaded"),
-                ("openai", "insufficient_quota", "quota"),
-                ("responses", "rate_limit_error", "rate_limited")):
+            ("anthropic", "overloaded_error", "overloaded"),
+            ("anthropic", "rate_limit_error", "rate_limited"),
+            ("openai", "server_error", "overloaded"),
+            ("openai", "insufficient_quota", "quota"),
+            ("responses", "rate_limit_error", "rate_limited"),
+        ):
             with self.subTest(dialect + " " + kind):
                 error = {"type": kind, "message": "the reason"}
                 said = self.ask(Reply(text="x" * 2000, error=error), dialect)
                 self.assert_failure(said, code, True, "the reason")
 
     def test_rate_limits(self):
-        for headers, wait in (({}, -1), ({"retry-after": "3"}, 3000),
-                              ({"retry-after-ms": "250"}, 250)):
+        for headers, wait in (
+            ({}, -1),
+            ({"retry-after": "3"}, 3000),
+            ({"retry-after-ms": "250"}, 250),
+        ):
             with self.subTest(str(headers)):
-                said = self.ask(Reply(status=429, headers=headers,
-                                      error={"type": "rate_limit_error"}))
+                said = self.ask(
+                    Reply(status=429, headers=headers, error={"type": "rate_limit_error"})
+                )
                 self.assert_failure(said, "rate_limited")
                 self.assertEqual(said["retry_after_ms"], wait)
 
@@ -325,12 +358,13 @@ class Failures(Wire):
     def test_no_money(self):
         self.assert_failure(self.ask(Reply(status=402)), "quota")
         self.assert_failure(
-            self.ask(Reply(status=429, error={"message": "Budget has been exceeded!"})),
-            "quota")
+            self.ask(Reply(status=429, error={"message": "Budget has been exceeded!"})), "quota"
+        )
 
     def test_an_error_that_is_no_json(self):
-        said = self.ask(Reply(status=502, raw=b"<html>Bad gateway</html>",
-                              content_type="text/html"))
+        said = self.ask(
+            Reply(status=502, raw=b"<html>Bad gateway</html>", content_type="text/html")
+        )
         self.assert_failure(said, "overloaded", billed=True)
 
     def test_a_web_page(self):
@@ -344,15 +378,16 @@ class Failures(Wire):
         self.assertEqual(said["exit_code"], 2)
 
     def test_a_key_in_an_answer_is_taken_out(self):
-        self.assert_answer(self.ask(Reply(text=f"your key is {KEY}")),
-                           "your key is [key]")
+        self.assert_answer(self.ask(Reply(text=f"your key is {KEY}")), "your key is [key]")
 
     def test_no_part_of_a_key_stays_where_a_text_is_cut(self):
         told = "x" * 490 + KEY
-        for reply in (Reply(status=400, error={"message": told}),
-                      Reply(error={"message": told}),
-                      Reply(raw=b"data: " + told[400:].encode() + b"\n\n"),
-                      Reply(raw=b"data: " + told[385:].encode() + b"\n\n")):
+        for reply in (
+            Reply(status=400, error={"message": told}),
+            Reply(error={"message": told}),
+            Reply(raw=b"data: " + told[400:].encode() + b"\n\n"),
+            Reply(raw=b"data: " + told[385:].encode() + b"\n\n"),
+        ):
             said = self.ask(reply)
             self.assertNotEqual(said["exit_code"], 0)
             self.assertNotIn(KEY[:4], json.dumps(said))
@@ -362,9 +397,12 @@ class Failures(Wire):
         said = self.ask(Reply(text="x", model="m" * 1_000_000))
         self.assert_answer(said, "x")
         self.assertLess(len(said["model"]), 300)
-        stream = (b'data: {"model": "' + b"\xff" * 1_000_000 + b'", "choices": '
-                  b'[{"index": 0, "delta": {"content": "x"}, "finish_reason": "'
-                  + b"s" * 1_000_000 + b'"}]}\n\ndata: [DONE]\n\n')
+        stream = (
+            b'data: {"model": "' + b"\xff" * 1_000_000 + b'", "choices": '
+            b'[{"index": 0, "delta": {"content": "x"}, "finish_reason": "'
+            + b"s" * 1_000_000
+            + b'"}]}\n\ndata: [DONE]\n\n'
+        )
         said = self.ask(Reply(raw=stream))
         self.assert_answer(said, "x")
         self.assertLess(len(json.dumps(said)), 4_000)
@@ -375,8 +413,9 @@ class Failures(Wire):
 
     def test_a_redirect_does_not_get_the_key(self):
         with LlmServer(lambda call: "stolen") as thief:
-            said = self.ask(Reply(status=307, headers={
-                "location": thief.openai_url + "/chat/completions"}))
+            said = self.ask(
+                Reply(status=307, headers={"location": thief.openai_url + "/chat/completions"})
+            )
             self.assertEqual(thief.connections, 0)
         self.assert_failure(said, "wrong_input", words=thief.url)
 
@@ -425,19 +464,17 @@ class Tls(Wire):
 
     def test_one_that_the_settings_name_is(self):
         with LlmServer(lambda call: "x", certificate=self.certificate) as server:
-            self.assert_answer(
-                self.check(server.openai_url, ca_file=self.certificate[0]), "x")
+            self.assert_answer(self.check(server.openai_url, ca_file=self.certificate[0]), "x")
 
     def test_one_that_the_environment_names_is(self):
         with LlmServer(lambda call: "x", certificate=self.certificate) as server:
             self.assert_answer(
-                self.check(server.openai_url,
-                           {"SSL_CERT_FILE": self.certificate[0]}), "x")
+                self.check(server.openai_url, {"SSL_CERT_FILE": self.certificate[0]}), "x"
+            )
 
     def test_a_server_that_speaks_no_tls(self):
         with LlmServer(lambda call: "x") as server:
-            said = self.check(server.openai_url.replace("http:", "https:"),
-                              connect_ms=300)
+            said = self.check(server.openai_url.replace("http:", "https:"), connect_ms=300)
             self.assertEqual(server.calls, [])
         self.assert_failure(said, "failed", words="base_url")
 
@@ -461,8 +498,7 @@ class Settings(Wire):
                 file.write(text)
             done = self.weft("llm", "check", "mini", "--config", path)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(server.calls[0].headers["authorization"],
-                             "Bearer " + KEY)
+            self.assertEqual(server.calls[0].headers["authorization"], "Bearer " + KEY)
 
     def test_an_unknown_provider_names_those_there_are(self):
         path = self.settings("http://127.0.0.1:1/v1")

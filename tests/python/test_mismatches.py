@@ -34,23 +34,19 @@ class Mismatches(unittest.TestCase):
         made = expectation()
         got = changed(made, _30=9.0, _5=7.0, _6=math.nan)
         told = first(got, made)
-        self.assertEqual([one["index"] for one in told],
-                         [[1, 1], [1, 2], [7, 2]])
+        self.assertEqual([one["index"] for one in told], [[1, 1], [1, 2], [7, 2]])
         self.assertEqual([one["got"] for one in told], ["7", "nan", "9"])
         self.assertEqual(told[1]["error"], "inf")
-        self.assertAlmostEqual(float(told[0]["expected"]),
-                               float(made.wide[1, 1]), places=6)
+        self.assertAlmostEqual(float(told[0]["expected"]), float(made.wide[1, 1]), places=6)
         self.assertGreater(float(told[0]["error"]), 1)
         self.assertEqual({one["output"] for one in told}, {"y"})
 
     def test_no_more_than_a_few_of_a_large_result(self):
         made = expectation((600, 1000))
         told = first(torch.zeros_like(made.framework), made)
-        self.assertEqual([one["index"] for one in told],
-                         [[0, column] for column in range(MOST)])
+        self.assertEqual([one["index"] for one in told], [[0, column] for column in range(MOST)])
         last = changed(made, _599999=0.0)
-        self.assertEqual([one["index"] for one in first(last, made)],
-                         [[599, 999]])
+        self.assertEqual([one["index"] for one in first(last, made)], [[599, 999]])
 
     def test_errors_that_only_add_up_show_the_farthest(self):
         made = expectation((64, 64))
@@ -67,15 +63,24 @@ class Mismatches(unittest.TestCase):
     def test_integers_and_booleans_have_no_error(self):
         made = expect("at", torch.tensor([[1, 2], [3, 2**60]]), None)
         got = torch.tensor([[1, 5], [3, 2**60 + 1]])
-        self.assertEqual(first(got, made), [
-            {"output": "at", "index": [0, 1], "expected": "2", "got": "5",
-             "error": ""},
-            {"output": "at", "index": [1, 1], "expected": str(2**60),
-             "got": str(2**60 + 1), "error": ""}])
+        self.assertEqual(
+            first(got, made),
+            [
+                {"output": "at", "index": [0, 1], "expected": "2", "got": "5", "error": ""},
+                {
+                    "output": "at",
+                    "index": [1, 1],
+                    "expected": str(2**60),
+                    "got": str(2**60 + 1),
+                    "error": "",
+                },
+            ],
+        )
         flags = expect("is", torch.tensor([True, False]), None)
         told = first(torch.tensor([True, True]), flags)
-        self.assertEqual([(one["index"], one["expected"], one["got"])
-                          for one in told], [([1], "False", "True")])
+        self.assertEqual(
+            [(one["index"], one["expected"], one["got"]) for one in told], [([1], "False", "True")]
+        )
 
     def test_half_formats_and_another_shape(self):
         made = expectation(dtype=torch.float16)

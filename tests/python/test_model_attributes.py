@@ -30,7 +30,10 @@ from weft.capture import capture
 from weft.problem.problem import init_arguments
 
 #: Settings of many kinds.
-PROBLEM = "from dataclasses import dataclass" + HEADER + """
+PROBLEM = (
+    "from dataclasses import dataclass"
+    + HEADER
+    + """
 @dataclass
 class Config:
     gain: float = 0.5
@@ -72,6 +75,7 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
+)
 
 #: Parts of the framework that keep something of their own.
 KINDS = simple(
@@ -84,7 +88,8 @@ KINDS = simple(
     "self.one = nn.utils.weight_norm(nn.Linear(6, 6))\n"
     "self.two = p.spectral_norm(nn.Linear(6, 6))\n"
     "self.three = p.weight_norm(nn.Linear(6, 6))\n"
-    "self.layer = nn.TransformerEncoderLayer(6, 2, 8, 0.0)")
+    "self.layer = nn.TransformerEncoderLayer(6, 2, 8, 0.0)",
+)
 
 
 def setUpModule():
@@ -103,9 +108,13 @@ def composed_text(path):
     reply = capture.reply_of(path, graph)
     assert reply["ok"], reply
     with open(graph, encoding="utf-8") as file:
-        return subprocess.run([program("compose_cli", "WEFT_COMPOSE"), path],
-                              stdin=file, capture_output=True, text=True,
-                              check=True).stdout
+        return subprocess.run(
+            [program("compose_cli", "WEFT_COMPOSE"), path],
+            stdin=file,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
 
 
 def write(name, text):
@@ -130,8 +139,7 @@ def noting(model):
         gone.append(self)
         return original(self, *inputs)
 
-    patch = unittest.mock.patch.object(type(model), "forward_reference",
-                                       forward_reference)
+    patch = unittest.mock.patch.object(type(model), "forward_reference", forward_reference)
     return gone, patch
 
 
@@ -159,8 +167,7 @@ def parametrized(model):
         def forward(self, weight):
             return weight / 2
 
-    nn.utils.parametrize.register_parametrization(
-        model.conv, "weight", Half())
+    nn.utils.parametrize.register_parametrization(model.conv, "weight", Half())
 
 
 def set_to(path, value):
@@ -171,8 +178,7 @@ def set_to(path, value):
 
 def other(path):
     """A change: the part there is another of the file's own."""
-    return lambda model: setattr(
-        model, path, sys.modules[type(model).__module__].Other())
+    return lambda model: setattr(model, path, sys.modules[type(model).__module__].Other())
 
 
 CHANGES = {
@@ -183,8 +189,7 @@ CHANGES = {
     "a probability": set_to("drop.p", 0.0),
     "a stride": set_to("conv.stride", (2, 2)),
     "a padding mode": set_to("conv.padding_mode", "circular"),
-    "a bias where there was none":
-        set_to("conv.bias", nn.Parameter(torch.ones(4))),
+    "a bias where there was none": set_to("conv.bias", nn.Parameter(torch.ones(4))),
     "a number": set_to("scale.by", 3.0),
     "a number of another type": set_to("scale.by", 2),
     "no number": set_to("scale.by", float("nan")),
@@ -223,12 +228,13 @@ def another(model):
 #: Changes of tensors, and whether these look otherwise then.
 TENSORS = {
     "another layout": (turned, True),
-    "another shape": (lambda model: setattr(
-        model.bn, "num_batches_tracked", torch.zeros(1, dtype=int)), True),
+    "another shape": (
+        lambda model: setattr(model.bn, "num_batches_tracked", torch.zeros(1, dtype=int)),
+        True,
+    ),
     "other memory": (moved, False),
     "another parameter": (another, False),
-    "one under two names": (lambda model: setattr(
-        model.bn, "weight", model.bn.bias), False),
+    "one under two names": (lambda model: setattr(model.bn, "weight", model.bn.bias), False),
     "none": (lambda model: setattr(model.bn, "bias", None), True),
     "no gradients": (lambda model: model.requires_grad_(False), False),
 }
@@ -253,8 +259,9 @@ class ComposedTest(unittest.TestCase):
                 got = ours(x)
         self.assertEqual(len(gone), goes)
         torch.testing.assert_close(got, expected, equal_nan=True)
-        for (name, one), two in zip(ours.state_dict().items(),
-                                    model.state_dict().values(), strict=True):
+        for (name, one), two in zip(
+            ours.state_dict().items(), model.state_dict().values(), strict=True
+        ):
             torch.testing.assert_close(one, two, msg=name)
 
     def pair(self, *arguments):
@@ -295,8 +302,7 @@ class ComposedTest(unittest.TestCase):
 
     def test_autocast_around_the_call(self):
         ours, model = self.pair()
-        self.check(ours, model, goes=True,
-                   context=lambda: torch.autocast("cpu"))
+        self.check(ours, model, goes=True, context=lambda: torch.autocast("cpu"))
         self.check(ours, model, goes=False)
 
     def test_what_is_undone(self):
@@ -324,8 +330,14 @@ class ComposedTest(unittest.TestCase):
         torch.save(ours, file)
         file.seek(0)
         loaded = torch.load(file, weights_only=False)
-        for one in (copy.deepcopy(ours), loaded, ours.cpu(), ours.to("cpu"),
-                    self.new.ModelNew(), ours):
+        for one in (
+            copy.deepcopy(ours),
+            loaded,
+            ours.cpu(),
+            ours.to("cpu"),
+            self.new.ModelNew(),
+            ours,
+        ):
             self.check(one, model, goes=False)
 
     def test_nothing_is_added_to_the_model(self):
@@ -357,11 +369,11 @@ class KernelsTest(unittest.TestCase):
                 self.assertIn("def _weft_build(", text)
                 # Building its kernels is not what is looked at.
                 text = "import unittest.mock\n" + text.replace(
-                    "def _weft_build(", "_weft_build = unittest.mock.MagicMock()"
-                    "\n\n\ndef _weft_no_build(")
+                    "def _weft_build(",
+                    "_weft_build = unittest.mock.MagicMock()\n\n\ndef _weft_no_build(",
+                )
                 new = module_of(write("example_new.py", text))
-                args, kwargs = init_arguments(new.ModelNew,
-                                              new.get_init_inputs())
+                args, kwargs = init_arguments(new.ModelNew, new.get_init_inputs())
                 model = new.ModelNew(*args, **kwargs)
                 for _ in range(2):
                     self.assertTrue(new._weft_as_captured(model))
@@ -369,23 +381,32 @@ class KernelsTest(unittest.TestCase):
 
 class CapturedTest(CaptureTest):
     def parts(self, body, init, head=""):
-        text = simple(body, init=init).replace("class Model",
-                                               head + "class Model")
+        text = simple(body, init=init).replace("class Model", head + "class Model")
         return {part["module"]: part for part in self.capture(text)["parts"]}
 
     def test_what_forward_reads_of_each_part(self):
         parts = self.parts("return self.bn(x)", "self.bn = nn.BatchNorm1d(6)")
         self.assertEqual(list(parts), ["", "bn"])
-        self.assertEqual(parts["bn"], {
-            "module": "bn", "size": 0, "hooks": [], "empty": [],
-            "class": "torch.nn.modules.batchnorm.BatchNorm1d",
-            "settings": {"eps": "1e-05", "momentum": "0.1",
-                         "track_running_stats": "True", "training": "True"},
-            "absent": ["_check_input_dim", "forward"]})
+        self.assertEqual(
+            parts["bn"],
+            {
+                "module": "bn",
+                "size": 0,
+                "hooks": [],
+                "empty": [],
+                "class": "torch.nn.modules.batchnorm.BatchNorm1d",
+                "settings": {
+                    "eps": "1e-05",
+                    "momentum": "0.1",
+                    "track_running_stats": "True",
+                    "training": "True",
+                },
+                "absent": ["_check_input_dim", "forward"],
+            },
+        )
 
     def test_what_it_does_not_read_is_no_setting(self):
-        parts = self.parts("return x * self.by",
-                           "self.by, self.unread = 2.0, 3.0")
+        parts = self.parts("return x * self.by", "self.by, self.unread = 2.0, 3.0")
         self.assertEqual(parts[""]["settings"], {"by": "2.0"})
 
     def test_what_it_binds_is_none(self):
@@ -393,7 +414,8 @@ class CapturedTest(CaptureTest):
             "self.calls += 1\nself.n = x.shape[0]\nwas = self.part.training\n"
             "self.part.train(False)\ny = self.part(x) * self.n\n"
             "self.part.train(was)\nreturn y",
-            "self.calls, self.n = 0, None\nself.part = nn.Dropout(0.5)")
+            "self.calls, self.n = 0, None\nself.part = nn.Dropout(0.5)",
+        )
         self.assertEqual(parts[""]["settings"], {})
         self.assertNotIn("training", parts["part"]["settings"])
 
@@ -406,31 +428,41 @@ class CapturedTest(CaptureTest):
             "self.c, self.d = torch.float16, F.relu\n"
             "self.e, self.f = [torch.ones(1)], list(range(9999))\n"
             "self.g = types.SimpleNamespace(a=1)",
-            head="import types\n\n")
-        self.assertEqual(parts[""]["settings"], {
-            "a": "{'n': (1, [True])}", "b": "nan", "c": "torch.float16",
-            "d": "relu", "g": "namespace(a=1)"})
+            head="import types\n\n",
+        )
+        self.assertEqual(
+            parts[""]["settings"],
+            {
+                "a": "{'n': (1, [True])}",
+                "b": "nan",
+                "c": "torch.float16",
+                "d": "relu",
+                "g": "namespace(a=1)",
+            },
+        )
 
     def test_what_it_looks_for_in_vain(self):
-        parts = self.parts("return self.part(x) * getattr(self, 'by', 2.0)",
-                           "self.part = nn.Linear(6, 6, bias=False)")
-        self.assertEqual((parts[""]["absent"], parts[""]["empty"]),
-                         (["by"], ["by"]))
+        parts = self.parts(
+            "return self.part(x) * getattr(self, 'by', 2.0)",
+            "self.part = nn.Linear(6, 6, bias=False)",
+        )
+        self.assertEqual((parts[""]["absent"], parts[""]["empty"]), (["by"], ["by"]))
         self.assertEqual(parts["part"]["empty"], ["bias"])
 
     def test_classes_hooks_and_a_part_of_two_names(self):
         parts = self.parts(
             "return self.one(x)",
-            "self.one = self.two = nn.Sequential(Own())\n"
-            "self.one.register_forward_hook(note)",
+            "self.one = self.two = nn.Sequential(Own())\nself.one.register_forward_hook(note)",
             head="def note(part, inputs, result):\n    pass\n\n"
             "class Own(nn.Module):\n    def forward(self, x):\n"
-            "        return x * 2\n\n")
+            "        return x * 2\n\n",
+        )
         self.assertEqual(list(parts), ["", "one", "one.0", "two", "two.0"])
-        self.assertEqual([part["class"] for part in parts.values()][:3], [
-            ".Model", "torch.nn.modules.container.Sequential", ".Own"])
-        self.assertEqual([part["size"] for part in parts.values()],
-                         [2, 1, 0, 1, 0])
+        self.assertEqual(
+            [part["class"] for part in parts.values()][:3],
+            [".Model", "torch.nn.modules.container.Sequential", ".Own"],
+        )
+        self.assertEqual([part["size"] for part in parts.values()], [2, 1, 0, 1, 0])
         self.assertEqual(parts["two"]["hooks"], ["note"])
 
 

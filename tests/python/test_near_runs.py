@@ -14,9 +14,9 @@ from weft_case import ROOT, WeftCase, environment, problem_with
 # as eager's, and differs by more than 1e-4 of the little that is left. Between it
 # and what is not summed stands an operator of the framework's.
 CANCELS = problem_with(
-    forward="y = torch.sort(torch.relu(x + 3), -1)[0]; "
-            "return ((y - 3) * 1e6).sum(-1)",
-    inputs="[torch.randn(512, 96)]")
+    forward="y = torch.sort(torch.relu(x + 3), -1)[0]; return ((y - 3) * 1e6).sum(-1)",
+    inputs="[torch.randn(512, 96)]",
+)
 
 # The framework's own product loses what TF32 loses, as a GPU's library does: an
 # exact one is right, and far from it. Kernels are judged where this file is not
@@ -39,9 +39,9 @@ if not hasattr(torch, "lossy_products"):  # for good, and once a process
 
 """,
     init="self.weight = nn.Parameter(torch.randn(64, 64))",
-    forward="y = torch.relu(x - 0.5) @ self.weight; "
-            "return nn.functional.gelu(y) - y.mean(0)",
-    inputs="[torch.randn(48, 64)]")
+    forward="y = torch.relu(x - 0.5) @ self.weight; return nn.functional.gelu(y) - y.mean(0)",
+    inputs="[torch.randn(48, 64)]",
+)
 
 # In five trials, by KernelBench's seeds, in a process of its own.
 JUDGE = """
@@ -73,9 +73,20 @@ class NearRuns(WeftCase):
         """(run directory, its result.json)."""
         run = self.path("run-" + accept)
         done = self.weft(
-            "run", self.write("cancels.py", problem), "--out", run, "--target",
-            "triton", "--variants", "1", "--no-compile-baseline", "--accept",
-            accept, timeout=400, CUDA_VISIBLE_DEVICES="")
+            "run",
+            self.write("cancels.py", problem),
+            "--out",
+            run,
+            "--target",
+            "triton",
+            "--variants",
+            "1",
+            "--no-compile-baseline",
+            "--accept",
+            accept,
+            timeout=400,
+            CUDA_VISIBLE_DEVICES="",
+        )
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
             return run, json.load(file)
@@ -85,9 +96,15 @@ class NearRuns(WeftCase):
         kernels = os.path.join(self.folder, "kernels")
         done = subprocess.run(
             [sys.executable, "-c", JUDGE, self.path("cancels.py"), module],
-            capture_output=True, text=True, check=False,
-            env=environment(TRITON_INTERPRET="1", WEFT_KERNEL_CACHE=kernels,
-                            PYTHONPATH=os.path.join(ROOT, "python")))
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(
+                TRITON_INTERPRET="1",
+                WEFT_KERNEL_CACHE=kernels,
+                PYTHONPATH=os.path.join(ROOT, "python"),
+            ),
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.strip() == "True"
 
@@ -104,8 +121,7 @@ class NearRuns(WeftCase):
         self.assertIn("another module is", told["summary"])
         with open(os.path.join(run, "report.md"), encoding="utf-8") as file:
             self.assertIn("## The module near to eager", file.read())
-        self.assertFalse(
-            self.is_near(os.path.join(run, "composed", "model_new.py")))
+        self.assertFalse(self.is_near(os.path.join(run, "composed", "model_new.py")))
         self.assertTrue(self.is_near(os.path.join(run, beside["file"])))
         self.assert_replays(run)
 
@@ -113,8 +129,7 @@ class NearRuns(WeftCase):
         run, told = self.run_of("kernelbench")
         self.assertEqual(told["verdict"]["kernelbench"]["outcome"], "within")
         self.assertIsNone(told["kernelbench_module"])
-        self.assertTrue(
-            self.is_near(os.path.join(run, "composed", "model_new.py")))
+        self.assertTrue(self.is_near(os.path.join(run, "composed", "model_new.py")))
 
     def test_what_lost_its_product_is_ours_around_the_framework_s_own(self):
         run, told = self.run_of("both", problem=LOSSY)
@@ -130,14 +145,12 @@ class NearRuns(WeftCase):
         self.assertEqual(beside["externs"], {"aten.matmul.default": 1})
         listed = {part["id"] for part in told["subgraphs"]}
         self.assertLessEqual(set(beside["ours"]), listed)
-        self.assertFalse(
-            self.is_near(os.path.join(run, "composed", "model_new.py")))
+        self.assertFalse(self.is_near(os.path.join(run, "composed", "model_new.py")))
         self.assertTrue(self.is_near(os.path.join(run, beside["file"])))
         self.assert_replays(run)
 
     def test_what_draws_is_not_judged_and_so_not_verified_by_that_rule(self):
-        draws = problem_with(
-            forward="return torch.nn.functional.dropout(x, 0.5) * 2")
+        draws = problem_with(forward="return torch.nn.functional.dropout(x, 0.5) * 2")
         _, told = self.run_of("kernelbench", 1, draws)
         self.assertIn("draws random numbers", told["verdict"]["reason"])
 

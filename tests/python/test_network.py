@@ -31,14 +31,17 @@ ENDS = {
 #: (module, class, base, text)
 WANTS = (
     ("huggingface_hub.errors", "OfflineModeIsEnabled", "ConnectionError", "off"),
-    ("huggingface_hub.errors", "LocalEntryNotFoundError", "FileNotFoundError",
-     "not in the cache"),
+    ("huggingface_hub.errors", "LocalEntryNotFoundError", "FileNotFoundError", "not in the cache"),
     ("requests.exceptions", "ConnectionError", "OSError", "no route"),
     ("urllib3.exceptions", "MaxRetryError", "Exception", "no route"),
     ("httpx", "NetworkError", "Exception", "no route"),
     ("socket", "gaierror", "OSError", "unknown name"),
-    ("transformers", "Other", "OSError",
-     "We couldn't connect to 'https://huggingface.co' to load the files"),
+    (
+        "transformers",
+        "Other",
+        "OSError",
+        "We couldn't connect to 'https://huggingface.co' to load the files",
+    ),
 )
 OTHERS = (
     ("transformers", "Other", "OSError", "gpt3 is not a local folder"),
@@ -71,8 +74,7 @@ def problem_of(hub, init=OF_THE_HUB):
 
 def hub_of(want, end="as it is"):
     module, name, base, text = want
-    return HUB.format(module=module, name=name, base=base, text=text,
-                      end=ENDS[end])
+    return HUB.format(module=module, name=name, base=base, text=text, end=ENDS[end])
 
 
 class Wanted(WeftCase):
@@ -84,8 +86,7 @@ class Wanted(WeftCase):
 
     def assert_wants(self, text):
         error = self.error_of(text)
-        self.assertEqual((error.code, error.kind), ("missing", "no_network"),
-                         error.message)
+        self.assertEqual((error.code, error.kind), ("missing", "no_network"), error.message)
         self.assertIn("Model's constructor needs the network", error.message)
         self.assertIn("HF_HUB_CACHE", error.message)
 
@@ -98,8 +99,7 @@ class Wanted(WeftCase):
     def test_a_connection_that_is_not_made_is_known(self):
         for name in ("127.0.0.1", "no-such-host.invalid"):
             with self.subTest(name):
-                self.assert_wants(problem_of(
-                    CONNECTS.replace("+ name +", f"+ {name!r} +")))
+                self.assert_wants(problem_of(CONNECTS.replace("+ name +", f"+ {name!r} +")))
 
     def test_other_failures_are_the_problem_s(self):
         for want in OTHERS:
@@ -109,8 +109,9 @@ class Wanted(WeftCase):
 
     def test_a_file_that_asks_while_it_is_loaded_is_known(self):
         text = hub_of(WANTS[0]) + "fetched('large-model')\n" + problem_with()
-        with self.assertRaisesRegex(problems.ProblemError,
-                                    "importing problem.py needs the network"):
+        with self.assertRaisesRegex(
+            problems.ProblemError, "importing problem.py needs the network"
+        ):
             problems.load_problem(self.write("problem.py", text))
 
 
@@ -118,19 +119,24 @@ class Runs(WeftCase):
     """Of the real program."""
 
     def test_it_ends_with_3_and_says_what_to_do(self):
-        done = self.weft("run", self.write("problem.py", problem_of(CONNECTS)),
-                         "--out", self.path("run"), *QUICK)
-        self.assert_ends(done, 3, "problem.py", "needs the network",
-                         "HF_HUB_CACHE")
+        done = self.weft(
+            "run", self.write("problem.py", problem_of(CONNECTS)), "--out", self.path("run"), *QUICK
+        )
+        self.assert_ends(done, 3, "problem.py", "needs the network", "HF_HUB_CACHE")
 
     def test_what_the_hub_s_cache_has_a_problem_gets(self):
         os.makedirs(self.path("home/hub"))
-        with open(self.path("home/hub/large-model"), "w",
-                  encoding="utf-8") as file:
+        with open(self.path("home/hub/large-model"), "w", encoding="utf-8") as file:
             file.write("3.0")
-        done = self.weft("run", self.write("problem.py", problem_of(CACHED)),
-                         "--out", self.path("run"), *QUICK,
-                         HF_HOME=self.path("home"), HF_HUB_CACHE=None)
+        done = self.weft(
+            "run",
+            self.write("problem.py", problem_of(CACHED)),
+            "--out",
+            self.path("run"),
+            *QUICK,
+            HF_HOME=self.path("home"),
+            HF_HUB_CACHE=None,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 

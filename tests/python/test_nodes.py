@@ -18,10 +18,13 @@ class NodesTest(NodesCase):
     def test_a_slow_link_lost_blobs_and_a_node_that_dies(self):
         link = self.relay(**SLOW)
         head, nodes = self.at_work(
-            lambda: {"dies": self.node("dies", "--once"),
-                     "slow": self.node("slow", "--once", "--lose-blobs", "3",
-                                       endpoint=link.endpoint)},
-            "--node-seconds", "5")
+            lambda: {
+                "dies": self.node("dies", "--once"),
+                "slow": self.node("slow", "--once", "--lose-blobs", "3", endpoint=link.endpoint),
+            },
+            "--node-seconds",
+            "5",
+        )
         nodes["dies"].kill()
         self.assert_ends_well(head)
         self.assert_ends_well(nodes["slow"])
@@ -32,13 +35,20 @@ class NodesTest(NodesCase):
         link = self.relay()
         silence = ("--node-seconds", "2")
         head, nodes = self.at_work(
-            lambda: {"apart": self.node("apart", endpoint=link.endpoint),
-                     "sleeps": self.node("sleeps", "--once")}, *silence)
+            lambda: {
+                "apart": self.node("apart", endpoint=link.endpoint),
+                "sleeps": self.node("sleeps", "--once"),
+            },
+            *silence,
+        )
         apart, sleeps = nodes["apart"], nodes["sleeps"]
         link.hang()
         sleeps.send_signal(signal.SIGSTOP)
-        self.wait_for(lambda: self.changes("apart") > 1 and
-                      self.changes("sleeps") > 1 or head.poll() is not None)
+        self.wait_for(
+            lambda: (
+                self.changes("apart") > 1 and self.changes("sleeps") > 1 or head.poll() is not None
+            )
+        )
         link.cut()
         link.flow()
         sleeps.send_signal(signal.SIGCONT)
@@ -53,16 +63,17 @@ class NodesTest(NodesCase):
 
     @weft_case.long
     @unittest.skipUnless(OTHER, "WEFT_OTHER_BIN names no weft of another version")
-    def test_a_node_of_another_version_is_told_what_to_do_and_the_run_goes_on(
-            self):
+    def test_a_node_of_another_version_is_told_what_to_do_and_the_run_goes_on(self):
         self.programs["other"] = OTHER
         head = self.head()
         other = self.node("other")
         self.assert_ends_well(other, expected=3)
         for name in ("head", "other"):
             self.assertTrue(
-                self.has_said(name, "its weft is 0.0.0-other, the run's ") and
-                self.has_said(name, "install the same on both"), self.output())
+                self.has_said(name, "its weft is 0.0.0-other, the run's ")
+                and self.has_said(name, "install the same on both"),
+                self.output(),
+            )
         self.assert_ends_well(head)
         self.assertEqual(self.changes("other"), 0, self.output())
         self.assert_same_and_nothing_left()
@@ -79,23 +90,26 @@ class NodesTest(NodesCase):
             for name in ("head.secret", "node.secret"):
                 mode = os.stat(os.path.join(self.path(folder), name)).st_mode
                 self.assertEqual(mode & 0o077, 0, name)
-        open_door = self.weft("run", self.problem, "--out", self.run_folder,
-                              "--listen", "tcp://0.0.0.0:0")
+        open_door = self.weft(
+            "run", self.problem, "--out", self.run_folder, "--listen", "tcp://0.0.0.0:0"
+        )
         self.assert_ends(open_door, 2, "weft keygen")
         # A head's true key, a node's that it does not know.
-        with open(os.path.join(self.path("keys"), "head.key"),
-                  encoding="utf-8") as file:
+        with open(os.path.join(self.path("keys"), "head.key"), encoding="utf-8") as file:
             key = file.read()
-        with open(os.path.join(self.path("others"), "head.key"), "w",
-                  encoding="utf-8") as file:
+        with open(os.path.join(self.path("others"), "head.key"), "w", encoding="utf-8") as file:
             file.write(key)
         self.run_folder = self.path("run2")
         head = self.head("--keys", self.path("keys"))
         stranger = self.node("stranger", "--keys", self.path("others"))
         friend = self.node("friend", "--keys", self.path("keys"))
-        self.wait_for(lambda: head.poll() is not None or
-                      self.changes("friend") > 0 and
-                      self.has_said("head", "not in `allowed`"))
+        self.wait_for(
+            lambda: (
+                head.poll() is not None
+                or self.changes("friend") > 0
+                and self.has_said("head", "not in `allowed`")
+            )
+        )
         self.assertIsNone(head.poll(), self.output())
         self.assertEqual(self.changes("stranger"), 0, self.output())
         for process in (stranger, friend, head):
@@ -109,8 +123,7 @@ class NodesTest(NodesCase):
         secrets = []
         for keys in ("keys", "others"):
             for name in ("head.secret", "node.secret"):
-                with open(os.path.join(self.path(keys), name),
-                          encoding="utf-8") as file:
+                with open(os.path.join(self.path(keys), name), encoding="utf-8") as file:
                     secrets.append(file.read().strip().encode())
         for place, _, files in os.walk(folder):
             for name in files:

@@ -14,8 +14,11 @@ CORES = sorted(os.sched_getaffinity(0))
 
 def answered_by(events, kind):
     """The locations that answered requests of that kind."""
-    return {event["src"].partition("@")[2] for event in events
-            if event["type"] == kind and event["src"].startswith("port/")}
+    return {
+        event["src"].partition("@")[2]
+        for event in events
+        if event["type"] == kind and event["src"].startswith("port/")
+    }
 
 
 class ClassesCase(NodesCase):
@@ -31,8 +34,7 @@ class ClassesCase(NodesCase):
 
     def assert_one_class(self, events, cores):
         """All verdicts and timings are of it, and it is named."""
-        results = [event["body"] for event in events
-                   if event["type"] == "SeedResult"]
+        results = [event["body"] for event in events if event["type"] == "SeedResult"]
         self.assertTrue(results)
         for result in results:
             self.assertIn(f", {cores} cores, ", result["device_class"])
@@ -45,10 +47,13 @@ class BareHeadTest(ClassesCase):
         # It has no PyTorch, either.
         builds = self.node("builds", "--python", self.bare, "--once")
         nodes = {name: self.node(name, "--once") for name in ("c1", "c2")}
-        self.wait_for(lambda: head.poll() is not None or
-                      os.path.exists(os.path.join(self.run_folder,
-                                                  "journal.db")) and
-                      any(self.asked(name) > 2 for name in nodes))
+        self.wait_for(
+            lambda: (
+                head.poll() is not None
+                or os.path.exists(os.path.join(self.run_folder, "journal.db"))
+                and any(self.asked(name) > 2 for name in nodes)
+            )
+        )
         self.assertIsNone(head.poll(), self.output())
         busy = max(nodes, key=self.asked)
         nodes.pop(busy).send_signal(signal.SIGKILL)
@@ -65,8 +70,7 @@ class BareHeadTest(ClassesCase):
         self.assert_same_and_nothing_left()
 
     def test_without_listening_it_says_what_it_lacks(self):
-        done = self.weft("run", self.problem, "--out", self.run_folder,
-                         "--python", self.bare)
+        done = self.weft("run", self.problem, "--out", self.run_folder, "--python", self.bare)
         self.assert_ends(done, 3, "has no PyTorch")
 
 
@@ -75,7 +79,8 @@ class OtherClassTest(ClassesCase):
     def test_a_node_of_another_class_builds_and_checks_nothing(self):
         self.inside["other"] = ("taskset", "-c", str(CORES[0]))
         head, nodes = self.at_work(
-            lambda: {"other": self.node("other", "--once")}, nodes_first=True)
+            lambda: {"other": self.node("other", "--once")}, nodes_first=True
+        )
         self.assert_ends_well(head)
         self.assert_ends_well(nodes["other"])
         events = self.events()
@@ -97,8 +102,7 @@ class OtherClassTest(ClassesCase):
         # The head has the same PyTorch and processor: it captures and builds.
         self.assertEqual(answered_by(events, "CaptureReply"), {""})
         self.assert_one_class(events, 1)
-        with open(os.path.join(self.run_folder, "report.md"),
-                  encoding="utf-8") as file:
+        with open(os.path.join(self.run_folder, "report.md"), encoding="utf-8") as file:
             self.assertIn(", 1 cores, ", file.read())
         self.assert_replays(self.run_folder)
 

@@ -20,8 +20,9 @@ SUBNET = "10.77.93."
 FIVE = weft_case.problem_with(
     init="self.a, self.b, self.c, self.d = (nn.Linear(16, 16) for _ in 'abcd')",
     forward="x = self.a(torch.sigmoid(x) * 2); x = self.b(torch.tanh(x) + 1); "
-            "x = self.c(torch.relu(x - 3)); x = self.d(torch.exp(-x.square()));"
-            " return (x * 3).abs() - 1")
+    "x = self.c(torch.relu(x - 3)); x = self.d(torch.exp(-x.square()));"
+    " return (x * 3).abs() - 1",
+)
 
 
 def ip(*words):
@@ -63,8 +64,7 @@ class Network:
         """The words that a command in it begins with."""
         space = f"{self._name}{name}"
         self._namespace(space)
-        self._in_switch("link", "add", name, "type", "veth", "peer", "name",
-                        "eth0", "netns", space)
+        self._in_switch("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", space)
         self._in_switch("link", "set", name, "master", "switch", "up")
         ip("-n", space, "address", "add", f"{SUBNET}{number}/24", "dev", "eth0")
         ip("-n", space, "link", "set", "eth0", "up")
@@ -75,9 +75,28 @@ class Network:
         self._in_switch("link", "set", name, state)
 
     def slow(self, name):
-        subprocess.run(["ip", "netns", "exec", self._switch, "tc", "qdisc",
-                        "add", "dev", name, "root", "tbf", "rate", "1mbit",
-                        "burst", "32kbit", "latency", "400ms"], check=True)
+        subprocess.run(
+            [
+                "ip",
+                "netns",
+                "exec",
+                self._switch,
+                "tc",
+                "qdisc",
+                "add",
+                "dev",
+                name,
+                "root",
+                "tbf",
+                "rate",
+                "1mbit",
+                "burst",
+                "32kbit",
+                "latency",
+                "400ms",
+            ],
+            check=True,
+        )
 
     def close(self):
         for name in self._made:
@@ -90,8 +109,7 @@ WHY_NOT = no_namespaces()
 @unittest.skipIf(WHY_NOT, WHY_NOT)
 class NetworkTest(NodesCase):
     problem_text = FIVE
-    run_flags = tuple("5" if word == "3" else word
-                      for word in NodesCase.run_flags)  # --jobs
+    run_flags = tuple("5" if word == "3" else word for word in NodesCase.run_flags)  # --jobs
     cut_s = 0  # at least; longer than the lease in any case
 
     def test_a_head_and_four_nodes_each_of_which_has_a_trouble_of_its_own(self):
@@ -106,18 +124,28 @@ class NetworkTest(NodesCase):
         keys = ("--keys", self.path("keys"))
         self.endpoint = f"tcp://{SUBNET}1:7070"
         head, nodes = self.at_work(
-            lambda: {name: self.node(name, "--once", "--patience-seconds",
-                                     "60", "--slots", "cpu=1", *keys)
-                     for name in names},
-            "--node-seconds", "5", *keys, nodes_first=True)
+            lambda: {
+                name: self.node(
+                    name, "--once", "--patience-seconds", "60", "--slots", "cpu=1", *keys
+                )
+                for name in names
+            },
+            "--node-seconds",
+            "5",
+            *keys,
+            nodes_first=True,
+        )
         nodes["dies"].kill()
         nodes["sleeps"].send_signal(signal.SIGSTOP)
         network.set_link("far", "down")
         cut = time.monotonic()
-        self.wait_for(lambda: head.poll() is not None or
-                      all(self.changes(name) > 1
-                          for name in ("dies", "far", "sleeps")) and
-                      time.monotonic() - cut >= self.cut_s)
+        self.wait_for(
+            lambda: (
+                head.poll() is not None
+                or all(self.changes(name) > 1 for name in ("dies", "far", "sleeps"))
+                and time.monotonic() - cut >= self.cut_s
+            )
+        )
         self.assertIsNone(head.poll(), "it ended before\n" + self.output())
         nodes["sleeps"].send_signal(signal.SIGCONT)
         network.set_link("far", "up")
@@ -134,40 +162,43 @@ class FullDiskTest(NodesCase):
         super().setUp()
         self.disk = self.path("full")
         os.makedirs(self.disk)
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m",
-                               "tmpfs", self.disk], capture_output=True,
-                              text=True, check=False)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", self.disk],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode != 0:
             self.skipTest(f"no small disk here: {done.stderr.strip()}")
-        self.addCleanup(subprocess.run, ["umount", "-l", self.disk],
-                        check=False)
+        self.addCleanup(subprocess.run, ["umount", "-l", self.disk], check=False)
 
     def fill(self):
-        with (contextlib.suppress(OSError),
-              open(os.path.join(self.disk, "filler"), "wb",
-                   buffering=0) as file):
+        with (
+            contextlib.suppress(OSError),
+            open(os.path.join(self.disk, "filler"), "wb", buffering=0) as file,
+        ):
             while True:
                 file.write(b"-" * 4096)
 
     @weft_case.long
     def test_a_node_whose_disk_is_full_hands_its_work_back_and_goes(self):
         def nodes():
-            made = {name: self.node(name, "--once")
-                    for name in ("full", "good")}
+            made = {name: self.node(name, "--once") for name in ("full", "good")}
             self.wait_for(lambda: self.has_said("full", "serving"))
             self.fill()
             return made
+
         head, made = self.at_work(nodes)
         self.assert_ends_well(head)
         self.assert_ends_well(made["good"])
         self.assert_ends_well(made["full"], expected=3)
         for name in ("full", "head"):
-            self.assertTrue(self.has_said(name, "No space left on device"),
-                            self.output())
-        replies = [event["body"]["failure"]["code"]
-                   for event in weft_case.events_of(self.run_folder)
-                   if event["src"].startswith("port/") and
-                   "@full" in event["src"]]
+            self.assertTrue(self.has_said(name, "No space left on device"), self.output())
+        replies = [
+            event["body"]["failure"]["code"]
+            for event in weft_case.events_of(self.run_folder)
+            if event["src"].startswith("port/") and "@full" in event["src"]
+        ]
         # What it was sent may be what filled the disk; the rest is only back.
         self.assertIn("disk_full", replies)
         self.assertLessEqual(set(replies), {"", "node_lost", "disk_full"})
@@ -184,11 +215,10 @@ class FullDiskTest(NodesCase):
 class WrongClockTest(NodesCase):
     @weft_case.long
     def test_a_clock_that_is_a_year_behind_changes_nothing(self):
-        self.inside["wrong"] = ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1",
-                                "faketime", "-f", "-400d")
+        self.inside["wrong"] = ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", "-400d")
         head, made = self.at_work(
-            lambda: {name: self.node(name, "--once")
-                     for name in ("wrong", "good")})
+            lambda: {name: self.node(name, "--once") for name in ("wrong", "good")}
+        )
         self.assert_ends_well(head)
         for node in made.values():
             self.assert_ends_well(node)

@@ -37,16 +37,24 @@ class OldestTorchTest(unittest.TestCase):
         version = test_torch.oldest()
         python = test_torch.python_of(version)
         if not test_torch.has_torch(python):
-            self.skipTest(f"no torch {version} here: tools/test-torch --install "
-                          f"{version} (with pip's builds, 3 GB)")
-        asked = subprocess.run([python, "-c", SAYS_WHICH], capture_output=True,
-                               text=True, check=False)
+            self.skipTest(
+                f"no torch {version} here: tools/test-torch --install "
+                f"{version} (with pip's builds, 3 GB)"
+            )
+        asked = subprocess.run(
+            [python, "-c", SAYS_WHICH], capture_output=True, text=True, check=False
+        )
         self.assertEqual(asked.stdout.strip(), version, asked.stderr)
         done = subprocess.run(
-            [python, "-B", "-m", "unittest", "-v", *TESTS], check=False,
-            cwd=os.path.dirname(os.path.abspath(__file__)), timeout=550,
-            env=environment(WEFT_PYTHON=python), stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True)
+            [python, "-B", "-m", "unittest", "-v", *TESTS],
+            check=False,
+            cwd=os.path.dirname(os.path.abspath(__file__)),
+            timeout=550,
+            env=environment(WEFT_PYTHON=python),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         self.assertEqual(done.returncode, 0, done.stdout[-20_000:])
 
 

@@ -19,23 +19,54 @@ from weft.training import joint, training_run
 
 IS_LONG = os.environ.get("WEFT_LONG_TESTS") == "1"
 #: Derivatives that write into tensors of their own, and some that do not.
-SAMPLE = ("cumprod", "cumsum", "prod", "norm", "linalg.norm", "linalg.vector_norm",
-          "nn.functional.normalize", "nn.functional.cosine_similarity", "renorm",
-          "cdist", "index_put", "masked_scatter", "masked_fill", "std", "kthvalue",
-          "max_pool2d_with_indices_backward", "nn.functional.embedding",
-          "nn.functional.layer_norm", "nn.functional.linear_cross_entropy",
-          "logcumsumexp", "put", "take", "sort",
-          "nn.functional.hinge_embedding_loss", "as_strided", "trace")
+SAMPLE = (
+    "cumprod",
+    "cumsum",
+    "prod",
+    "norm",
+    "linalg.norm",
+    "linalg.vector_norm",
+    "nn.functional.normalize",
+    "nn.functional.cosine_similarity",
+    "renorm",
+    "cdist",
+    "index_put",
+    "masked_scatter",
+    "masked_fill",
+    "std",
+    "kthvalue",
+    "max_pool2d_with_indices_backward",
+    "nn.functional.embedding",
+    "nn.functional.layer_norm",
+    "nn.functional.linear_cross_entropy",
+    "logcumsumexp",
+    "put",
+    "take",
+    "sort",
+    "nn.functional.hinge_embedding_loss",
+    "as_strided",
+    "trace",
+)
 #: Words of the reasons for which operators are refused: their results' shapes or
 #: their work depend on values, or they are another library's.
-REFUSALS = ("depends on the values", "no operator on tensors",
-            "not PyTorch's own", "is complex", "of the dtype complex",
-            "depends on the data", "no input but the model's own state",
-            "computes nothing")
+REFUSALS = (
+    "depends on the values",
+    "no operator on tensors",
+    "not PyTorch's own",
+    "is complex",
+    "of the dtype complex",
+    "depends on the data",
+    "no input but the model's own state",
+    "computes nothing",
+)
 #: Running statistics among their arguments are written, which --train refuses.
-WRITES_INPUTS = ("native_batch_norm", "_native_batch_norm_legit",
-                 "_batch_norm_with_update", "nn.functional.batch_norm",
-                 "nn.functional.instance_norm")
+WRITES_INPUTS = (
+    "native_batch_norm",
+    "_native_batch_norm_legit",
+    "_batch_norm_with_update",
+    "nn.functional.batch_norm",
+    "nn.functional.instance_norm",
+)
 
 
 class Model(torch.nn.Module):
@@ -46,8 +77,7 @@ class Model(torch.nn.Module):
         self.function = case.function
 
     def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        return [one * 2 if one.is_floating_point() else one + 0
-                for one in self.function(*tensors)]
+        return [one * 2 if one.is_floating_point() else one + 0 for one in self.function(*tensors)]
 
 
 def differentiable(op: OpInfo) -> Case | None:
@@ -57,14 +87,17 @@ def differentiable(op: OpInfo) -> Case | None:
         case = case_of(op.name, op, sample)
         if case is None:
             continue
-        given = [leaf for leaf in pytree.tree_leaves(
-            ((sample.input, *sample.args), sample.kwargs))
-            if isinstance(leaf, torch.Tensor)]
+        given = [
+            leaf
+            for leaf in pytree.tree_leaves(((sample.input, *sample.args), sample.kwargs))
+            if isinstance(leaf, torch.Tensor)
+        ]
         for one, like in zip(case.inputs, given, strict=True):
             one.requires_grad_(like.requires_grad)
         results = case.function(*case.inputs)
-        if any(one.requires_grad and one.numel() for one in results) and \
-                not any(one.is_complex() for one in results):
+        if any(one.requires_grad and one.numel() for one in results) and not any(
+            one.is_complex() for one in results
+        ):
             return case
     return None
 
@@ -84,15 +117,16 @@ class OperatorTraining(unittest.TestCase):
         training_run.sources_of(step)
         if step.draws:
             return
-        tangents = [torch.randn(shape, dtype=dtype)
-                    for shape, dtype in step.tangents]
+        tangents = [torch.randn(shape, dtype=dtype) for shape, dtype in step.tangents]
         results = step.forward(*(one.detach() for one in step.arguments))
-        found = step.backward(*results[step.count:], *tangents)
-        wanted = [case.inputs[step.captured.arguments[i].leaf]
-                  for i in step.wanted]
+        found = step.backward(*results[step.count :], *tangents)
+        wanted = [case.inputs[step.captured.arguments[i].leaf] for i in step.wanted]
         expected = torch.autograd.grad(
             [one for one in Model(case)(*case.inputs) if one.requires_grad],
-            wanted, tangents, allow_unused=True)
+            wanted,
+            tangents,
+            allow_unused=True,
+        )
         for one, other in zip(found, expected, strict=True):
             if other is None:
                 self.assertTrue(one is None or not one.any())
@@ -102,9 +136,11 @@ class OperatorTraining(unittest.TestCase):
     def test_each_operator_s_gradients_are_eager_s(self) -> None:
         count = 0
         for op in op_db:
-            if (not op.supports_autograd
-                    or torch.float32 not in op.supported_dtypes("cpu")
-                    or not (IS_LONG or op.name in SAMPLE)):
+            if (
+                not op.supports_autograd
+                or torch.float32 not in op.supported_dtypes("cpu")
+                or not (IS_LONG or op.name in SAMPLE)
+            ):
                 continue
             with self.subTest(op=op.name, variant=op.variant_test_name):
                 case = differentiable(op)
@@ -114,8 +150,7 @@ class OperatorTraining(unittest.TestCase):
                 try:
                     self.assert_trains(case)
                 except Unsupported as error:
-                    refusals = (("writes into",) if op.name in WRITES_INPUTS
-                                else REFUSALS)
+                    refusals = ("writes into",) if op.name in WRITES_INPUTS else REFUSALS
                     if not any(one in str(error) for one in refusals):
                         raise
         self.assertGreater(count, 400 if IS_LONG else 20)

@@ -11,36 +11,101 @@ import torch
 
 #: What most models are made of, and what has had faults.
 OPERATORS = {
-    "abs", "add", "addcmul", "amax", "argmax", "atan2", "cat", "clamp",
-    "cumsum", "div", "eq", "exp", "expm1", "flip", "floor_divide", "fmod",
-    "gather", "index_select", "log1p", "log_softmax", "logsumexp", "lt",
-    "masked_fill", "max", "maximum", "mean", "mul", "narrow",
-    "nn.functional.avg_pool2d", "nn.functional.batch_norm",
-    "nn.functional.embedding", "nn.functional.gelu",
-    "nn.functional.group_norm", "nn.functional.hardtanh",
-    "nn.functional.layer_norm", "nn.functional.max_pool2d",
-    "nn.functional.nll_loss", "nn.functional.pad", "nn.functional.silu",
-    "nn.functional.softplus", "permute", "pow", "prod", "remainder", "roll",
-    "rsub", "sigmoid", "softmax", "split", "std", "sub", "sum", "take",
-    "tanh", "tril", "var_mean", "where", "linalg.vector_norm", "__rpow__",
-    "__rsub__", "__rdiv__",
+    "abs",
+    "add",
+    "addcmul",
+    "amax",
+    "argmax",
+    "atan2",
+    "cat",
+    "clamp",
+    "cumsum",
+    "div",
+    "eq",
+    "exp",
+    "expm1",
+    "flip",
+    "floor_divide",
+    "fmod",
+    "gather",
+    "index_select",
+    "log1p",
+    "log_softmax",
+    "logsumexp",
+    "lt",
+    "masked_fill",
+    "max",
+    "maximum",
+    "mean",
+    "mul",
+    "narrow",
+    "nn.functional.avg_pool2d",
+    "nn.functional.batch_norm",
+    "nn.functional.embedding",
+    "nn.functional.gelu",
+    "nn.functional.group_norm",
+    "nn.functional.hardtanh",
+    "nn.functional.layer_norm",
+    "nn.functional.max_pool2d",
+    "nn.functional.nll_loss",
+    "nn.functional.pad",
+    "nn.functional.silu",
+    "nn.functional.softplus",
+    "permute",
+    "pow",
+    "prod",
+    "remainder",
+    "roll",
+    "rsub",
+    "sigmoid",
+    "softmax",
+    "split",
+    "std",
+    "sub",
+    "sum",
+    "take",
+    "tanh",
+    "tril",
+    "var_mean",
+    "where",
+    "linalg.vector_norm",
+    "__rpow__",
+    "__rsub__",
+    "__rdiv__",
 }
 #: Of those, what is tried where a kernel is run element by element.
-FEW = {"add", "mul", "clamp", "div", "eq", "softmax", "sum", "where",
-       "nn.functional.layer_norm", "nn.functional.gelu", "__rpow__",
-       "index_select", "max", "floor_divide"}
+FEW = {
+    "add",
+    "mul",
+    "clamp",
+    "div",
+    "eq",
+    "softmax",
+    "sum",
+    "where",
+    "nn.functional.layer_norm",
+    "nn.functional.gelu",
+    "__rpow__",
+    "index_select",
+    "max",
+    "floor_divide",
+}
 
 
-@unittest.skipIf(importlib.util.find_spec("expecttest") is None,
-                 "PyTorch's operator tests want expecttest: run tools/setup")
+@unittest.skipIf(
+    importlib.util.find_spec("expecttest") is None,
+    "PyTorch's operator tests want expecttest: run tools/setup",
+)
 class OpInfo(unittest.TestCase):
     def judge(self, target, dtype, wanted, samples, lowered_min):
         import opinfo_cases
 
-        cases = [case for op in opinfo_cases.operators(dtype, wanted)
-                 for case in opinfo_cases.cases_of(op, dtype, samples)]
-        found = opinfo_cases.outcomes(opinfo_cases.variant_of(target), cases,
-                                      batch=24)
+        cases = [
+            case
+            for op in opinfo_cases.operators(dtype, wanted)
+            for case in opinfo_cases.cases_of(op, dtype, samples)
+        ]
+        found = opinfo_cases.outcomes(opinfo_cases.variant_of(target), cases, batch=24)
         for name, outcome, reason in found:
             with self.subTest(target=target, dtype=dtype, case=name):
                 self.assertNotEqual(outcome, "differs", reason)
@@ -51,11 +116,24 @@ class OpInfo(unittest.TestCase):
         import opinfo_cases
         import opinfo_capture
 
-        wanted = {"add", "clamp", "combinations", "cov", "floor_divide",
-                  "index_fill", "max", "native_group_norm", "sum", "where"}
+        wanted = {
+            "add",
+            "clamp",
+            "combinations",
+            "cov",
+            "floor_divide",
+            "index_fill",
+            "max",
+            "native_group_norm",
+            "sum",
+            "where",
+        }
         for dtype in (torch.float32, torch.int32):
-            cases = [case for op in opinfo_cases.operators(dtype, wanted)
-                     for case in opinfo_cases.cases_of(op, dtype, None, cases_max=2)]
+            cases = [
+                case
+                for op in opinfo_cases.operators(dtype, wanted)
+                for case in opinfo_cases.cases_of(op, dtype, None, cases_max=2)
+            ]
             self.assertGreater(len(cases), 12)
             for name, outcome, reason in opinfo_capture.outcomes(cases):
                 with self.subTest(dtype=dtype, case=name):

@@ -45,8 +45,7 @@ class Optimized(OptimizedCase):
     def test_it_is_the_same_module_with_kernels(self):
         self.check(True)
         self.assertIsInstance(self.mine, Net)
-        self.assertEqual(list(self.mine.state_dict()),
-                         list(self.net.state_dict()))
+        self.assertEqual(list(self.mine.state_dict()), list(self.net.state_dict()))
         self.assertIs(self.mine.scale, self.net.scale)
         self.net.scale.mul_(2)
         self.check(True)
@@ -72,8 +71,7 @@ class Optimized(OptimizedCase):
 
     @torch.no_grad()
     def test_hooks_are_called(self):
-        handle = self.net.linear.register_forward_hook(
-            lambda module, args, result: result + 1)
+        handle = self.net.linear.register_forward_hook(lambda module, args, result: result + 1)
         self.check(False)
         handle.remove()
         self.check(True)
@@ -96,8 +94,7 @@ class Optimized(OptimizedCase):
         with torch.no_grad():
             with torch.autocast("cpu", torch.bfloat16):
                 self.check(False)
-            self.assert_same(torch.func.vmap(self.mine)(self.x[None]),
-                             self.net(self.x)[None])
+            self.assert_same(torch.func.vmap(self.mine)(self.x[None]), self.net(self.x)[None])
             self.set_environment(WEFT_DISABLE="1")
             self.check(False)
 
@@ -138,8 +135,7 @@ class Optimized(OptimizedCase):
                     after += len(of.entries) == 3
                     for i in range(3):
                         which = (i + number) % 3
-                        self.assert_same(self.mine(kinds[which]),
-                                         expected[which])
+                        self.assert_same(self.mine(kinds[which]), expected[which])
 
         self.assertEqual(self.in_threads(4, work), [])
         told = str(weft.explain(self.mine))
@@ -153,7 +149,8 @@ class Optimized(OptimizedCase):
     def test_hooks_of_all_modules_are_called(self):
         called = []
         handle = nn.modules.module.register_module_forward_hook(
-            lambda module, args, result: called.append(type(module)))
+            lambda module, args, result: called.append(type(module))
+        )
         self.addCleanup(handle.remove)
         self.check(False)
         self.assertEqual(len(called), 6)  # three modules, mine and its own
@@ -162,8 +159,9 @@ class Optimized(OptimizedCase):
 
     @torch.no_grad()
     def test_looking_at_a_call_raises_nothing(self):
-        with mock.patch.object(dispatch, "is_special",
-                               side_effect=AttributeError("another PyTorch")):
+        with mock.patch.object(
+            dispatch, "is_special", side_effect=AttributeError("another PyTorch")
+        ):
             self.check(False)
         self.assertIn("another PyTorch", str(weft.explain(self.mine)))
 
@@ -209,8 +207,7 @@ class Optimized(OptimizedCase):
             """Between two steps of a call, one of another thread."""
             made = real(tensors)
             with mock.patch.object(call_guards, "_guards_of", real):
-                failures.extend(self.in_threads(
-                    1, lambda _: self.check(True)))
+                failures.extend(self.in_threads(1, lambda _: self.check(True)))
             return made
 
         with mock.patch.object(call_guards, "_guards_of", interrupted):
@@ -244,8 +241,11 @@ class Optimized(OptimizedCase):
 
     @torch.no_grad()
     def test_a_module_without_kernels_is_not_saved(self):
-        for wrong, says in ((self.net, "a Net"), ((self.mine, 1), "a tuple"),
-                            (self.compiled(Net()), "what torch.compile gave")):
+        for wrong, says in (
+            (self.net, "a Net"),
+            ((self.mine, 1), "a tuple"),
+            (self.compiled(Net()), "what torch.compile gave"),
+        ):
             with self.assertRaisesRegex(TypeError, f"{says}.*weft.optimize"):
                 weft.save(wrong, "/nowhere/module.pt")
         path = os.path.join(self.folder, "whole.pt")
@@ -257,7 +257,7 @@ class Optimized(OptimizedCase):
         weft.save(self.mine, path)
         with open(path, "rb") as file:
             whole = file.read()
-        for content in (whole[:len(whole) // 2], b"garbage", b""):
+        for content in (whole[: len(whole) // 2], b"garbage", b""):
             with open(path, "wb") as file:
                 file.write(content)
             with self.assertRaisesRegex(ValueError, "written by weft.save"):
@@ -268,12 +268,16 @@ class Optimized(OptimizedCase):
 
     def test_a_file_of_an_earlier_version_says_so(self):
         path = os.path.join(self.folder, "module.pt")
-        for error in (ModuleNotFoundError("No module named 'weft.backend.parts'"),
-                      AttributeError("Can't get attribute 'Bound' on 'weft.backend'")):
-            with (open(path, "wb") as file, zipfile.ZipFile(file, "w") as whole):
+        for error in (
+            ModuleNotFoundError("No module named 'weft.backend.parts'"),
+            AttributeError("Can't get attribute 'Bound' on 'weft.backend'"),
+        ):
+            with open(path, "wb") as file, zipfile.ZipFile(file, "w") as whole:
                 whole.writestr("data.pkl", b"")
-            with (mock.patch.object(torch, "load", side_effect=error),
-                  self.assertRaisesRegex(ValueError, "another version of weft")):
+            with (
+                mock.patch.object(torch, "load", side_effect=error),
+                self.assertRaisesRegex(ValueError, "another version of weft"),
+            ):
                 weft.load(path)
 
     @torch.no_grad()
@@ -318,12 +322,10 @@ class Guards(BackendCase):
 
     def setUp(self):
         super().setUp()
-        self.net = nn.Sequential(
-            Scaled(), nn.Sequential(Scaled(), nn.LayerNorm(12))).eval()
+        self.net = nn.Sequential(Scaled(), nn.Sequential(Scaled(), nn.LayerNorm(12))).eval()
         self.net.requires_grad_(False)
         self.x = torch.randn(4, 12)
-        self.mine, report = weft.optimize(self.net, [self.x],
-                                          budget_s=BUDGET_S)
+        self.mine, report = weft.optimize(self.net, [self.x], budget_s=BUDGET_S)
         self.assertTrue(report.ready, str(report))
         self.part = self.net[1][0]  # the very part of self.mine, too
         self.check(True)
@@ -332,8 +334,7 @@ class Guards(BackendCase):
         x = self.x if x is None else x
         before = self.mine.__dict__["_weft"].calls
         self.assert_same(self.mine(x), self.net(x))
-        self.assertEqual(self.mine.__dict__["_weft"].calls - before,
-                         int(by_kernels))
+        self.assertEqual(self.mine.__dict__["_weft"].calls - before, int(by_kernels))
 
     def test_modes(self):
         for part in (self.net[0], self.net[1], self.net[1][1]):
@@ -345,8 +346,12 @@ class Guards(BackendCase):
         self.check(False)
 
     def test_hooks_of_every_kind(self):
-        for name in ("forward_hook", "forward_pre_hook", "full_backward_hook",
-                     "full_backward_pre_hook"):
+        for name in (
+            "forward_hook",
+            "forward_pre_hook",
+            "full_backward_hook",
+            "full_backward_pre_hook",
+        ):
             for part in (self.part, self.net[1]):
                 register = getattr(part, "register_" + name)
                 with self.subTest(name):
@@ -381,6 +386,7 @@ class Guards(BackendCase):
 
     def test_a_new_module_s_parts_are_compared_with_the_captured_ones(self):
         """A shallow copy has the same parts, and guards of its own."""
+
         def check_copy(by_kernels):
             mine = self.mine
             self.mine = copy.copy(mine)
@@ -450,17 +456,13 @@ class Others(BackendCase):
             twin = copy.deepcopy(net)
             pair = [torch.randn(4, 6), {"b": torch.randn(4, 6)}]
             extra = torch.randn(6)
-            mine, report = weft.optimize(twin, [pair],
-                                         kwargs={"extra": extra})
+            mine, report = weft.optimize(twin, [pair], kwargs={"extra": extra})
             self.assertTrue(report.ready, str(report))
             for _ in range(3):
-                self.assert_same(mine(pair, extra=extra),
-                                 net(pair, extra=extra))
-                self.assert_same(dict(mine.named_buffers()),
-                                 dict(net.named_buffers()))
+                self.assert_same(mine(pair, extra=extra), net(pair, extra=extra))
+                self.assert_same(dict(mine.named_buffers()), dict(net.named_buffers()))
             self.assertEqual(mine.__dict__["_weft"].calls, 3)
-            self.assert_same(mine(pair, False, extra=extra),
-                             net(pair, False, extra=extra))
+            self.assert_same(mine(pair, False, extra=extra), net(pair, False, extra=extra))
             self.assertEqual(mine.__dict__["_weft"].calls, 3)
 
     @torch.no_grad()
@@ -488,16 +490,18 @@ class Others(BackendCase):
             mine, report = weft.optimize(Branch(), torch.ones(3))
         self.assertFalse(report.ready)
         line = Branch.forward.__code__.co_firstlineno + 1
-        self.assertRegex(report.reason, "torch.export cannot capture it: what it "
-                         "does depends on the values of a tensor .*torch.where.*"
-                         rf"at {re.escape(__file__)}:{line}$")
+        self.assertRegex(
+            report.reason,
+            "torch.export cannot capture it: what it "
+            "does depends on the values of a tensor .*torch.where.*"
+            rf"at {re.escape(__file__)}:{line}$",
+        )
         self.assertEqual(said.getvalue(), "")
         self.assert_same(mine(-torch.ones(3)), -torch.ones(3))
 
     @torch.no_grad()
     def test_without_a_gain_the_module_itself_is_given(self):
-        self.patch(call_trial.Trial, "speed",
-                   lambda *_: call_trial.CallSpeed(0.9, False))
+        self.patch(call_trial.Trial, "speed", lambda *_: call_trial.CallSpeed(0.9, False))
         net, x = Net(), torch.randn(4, 12)
         mine, report = weft.optimize(net, x)
         self.assertIs(mine, net)
@@ -510,8 +514,7 @@ class Others(BackendCase):
     def test_other_inputs_without_a_gain_are_the_module_s_own(self):
         net, x, other = Net(), torch.randn(4, 12), torch.randn(7, 12)
         mine, _ = weft.optimize(net, x)
-        self.patch(call_trial.Trial, "speed",
-                   lambda *_: call_trial.CallSpeed(0.9, False))
+        self.patch(call_trial.Trial, "speed", lambda *_: call_trial.CallSpeed(0.9, False))
         same, report = weft.optimize(mine, other)
         self.assertIs(same, mine)
         self.assertIn("not worth compiling", report.reason)

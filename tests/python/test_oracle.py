@@ -219,8 +219,7 @@ def answered(request, tries=5):
 
 class Timing(unittest.TestCase):
     def time(self, kernel, **more):
-        return answered(
-            world.request("time", "add_mul", kernel, budget_ms=300, **more))
+        return answered(world.request("time", "add_mul", kernel, budget_ms=300, **more))
 
     def test_candidate_and_eager_are_timed_in_the_same_rounds(self):
         reply = self.time("slow", baselines=["eager"])
@@ -260,8 +259,7 @@ class Timing(unittest.TestCase):
             return bench._reason([(right.wide + error).float()], inputs)
 
         with mock.patch.object(bench._maker, "expect", counted):
-            for share, calls in ((0.9, 1), (0.1, 1), (0.9, 2),
-                                 (2.0, 3 + perturbed_runs.COUNT)):
+            for share, calls in ((0.9, 1), (0.1, 1), (0.9, 2), (2.0, 3 + perturbed_runs.COUNT)):
                 with self.subTest(share=share):
                     self.assertEqual(bool(reason_at(share)), share > 1)
                     self.assertEqual(len(asked), calls)
@@ -303,8 +301,9 @@ class TimedData(unittest.TestCase):
     def test_no_seed_tells_what_is_timed(self):
         seen = []
         for _ in range(2):
-            reply = world.oracle.answer(world.request(
-                "time", "add_mul", "honest", budget_ms=10, random_seed=1))
+            reply = world.oracle.answer(
+                world.request("time", "add_mul", "honest", budget_ms=10, random_seed=1)
+            )
             self.assertEqual(reply["timing"]["rejected"], "")
             kept = world.oracle.timer._bench._kept
             seen.append([x.clone() for x in kept[0]])
@@ -317,8 +316,7 @@ class TimedData(unittest.TestCase):
             given = torch.arange(5000).to(dtype)
             made = inputs.freshen(given, dtype, generator)
             scale = float(made.max() / given.max())
-            self.assertNotAlmostEqual(float(made.sum()) / scale,
-                                      float(given.sum()), delta=1.0)
+            self.assertNotAlmostEqual(float(made.sum()) / scale, float(given.sum()), delta=1.0)
 
 
 class WholeModels(unittest.TestCase):
@@ -369,8 +367,9 @@ class WholeModels(unittest.TestCase):
 
     def test_a_further_buffer_is_wrong(self):
         change = ("self.drop =", "self.register_buffer('k', torch.ones(1)); self.drop =")
-        self.assertIn("makes the buffer k, float32 [1], where Model has the "
-                      "buffer ", self.rejected(change))
+        self.assertIn(
+            "makes the buffer k, float32 [1], where Model has the buffer ", self.rejected(change)
+        )
 
     def test_running_statistics_left_alone_are_wrong(self):
         change = (
@@ -401,16 +400,15 @@ class WholeModels(unittest.TestCase):
         self.assertEqual(verdict["verdict"]["kind"], "crashed")
 
     def test_where_none_of_its_kernels_ran_there_is_no_verdict_on_them(self):
-        passes_on = ("y = torch.relu", "global _weft_passed_on; "
-                     "_weft_passed_on = 'another mode'; y = torch.relu")
+        passes_on = (
+            "y = torch.relu",
+            "global _weft_passed_on; _weft_passed_on = 'another mode'; y = torch.relu",
+        )
         verdict = self.answer("check_model", passes_on)["verdict"]
-        self.assertEqual((verdict["correct"], verdict["kind"]),
-                         (False, "not_used"), verdict)
-        self.assertIn("none of its kernels ran: another mode",
-                      verdict["reason"])
+        self.assertEqual((verdict["correct"], verdict["kind"]), (False, "not_used"), verdict)
+        self.assertIn("none of its kernels ran: another mode", verdict["reason"])
         timing = self.answer("time_model", passes_on, budget_ms=50)["timing"]
-        self.assertIn("not_used: timed call: none of its kernels ran",
-                      timing["rejected"])
+        self.assertIn("not_used: timed call: none of its kernels ran", timing["rejected"])
 
     def test_both_models_are_timed(self):
         timing = self.answer("time_model", baselines=["eager"], budget_ms=200)

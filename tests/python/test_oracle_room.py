@@ -50,13 +50,18 @@ class Memory(unittest.TestCase):
 
     def test_so_does_a_candidate_on_a_device(self):
         device = mock.patch.multiple(
-            shared.device, is_cuda=True, is_short=lambda: False,
-            is_half_free=lambda: True, create=True)
-        for lacking in ({"verdict": {"kind": "out_of_memory"}},
-                        {"verdict": {"kind": "wrong", "lacks_float64": True}},
-                        {"timing": {"rejected": "out_of_memory: cuMemAlloc"}},
-                        {"timing": {"rejected": "wrong: a timed call's …",
-                                    "lacks_float64": True}}):
+            shared.device,
+            is_cuda=True,
+            is_short=lambda: False,
+            is_half_free=lambda: True,
+            create=True,
+        )
+        for lacking in (
+            {"verdict": {"kind": "out_of_memory"}},
+            {"verdict": {"kind": "wrong", "lacks_float64": True}},
+            {"timing": {"rejected": "out_of_memory: cuMemAlloc"}},
+            {"timing": {"rejected": "wrong: a timed call's …", "lacks_float64": True}},
+        ):
             with mock.patch.object(shared, "rest"), device:
                 self.assert_tried_again(lambda lacking=lacking: lacking)
 
@@ -72,8 +77,10 @@ class Memory(unittest.TestCase):
             tries.append(request)
             return first() if len(tries) == 1 else {"made": True}
 
-        with (mock.patch.object(shared, "lock", Lock()),
-              mock.patch.dict(shared.verbs, {"make": verb})):
+        with (
+            mock.patch.object(shared, "lock", Lock()),
+            mock.patch.dict(shared.verbs, {"make": verb}),
+        ):
             self.assertTrue(shared.answer({"id": 1, "verb": "make"})["made"])
             shared.rest()
         self.assertEqual(parts, [gpu_lock.ROOM_PARTS])
@@ -112,9 +119,10 @@ class DrawingAhead(unittest.TestCase):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
         self.path = os.path.join(self.folder, "problem.py")
-        for path, text in ((self.path, PROBLEM),
-                           (self.path + ".new", PROBLEM.replace(
-                               "class Model", "class ModelNew"))):
+        for path, text in (
+            (self.path, PROBLEM),
+            (self.path + ".new", PROBLEM.replace("class Model", "class ModelNew")),
+        ):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
 
@@ -127,11 +135,19 @@ class DrawingAhead(unittest.TestCase):
                 before_room.append(shared.drawn)
                 return self.shared()
 
-        request = {"verb": "check_model", "problem": self.path, "random_seed": 1,
-                   "composed": self.path + ".new", "baselines": [],
-                   "rules": ["kernelbench"], **more}
-        with (mock.patch.object(shared, "lock", Lock()),
-              mock.patch.object(shared, "parts_for", lambda request: 4)):
+        request = {
+            "verb": "check_model",
+            "problem": self.path,
+            "random_seed": 1,
+            "composed": self.path + ".new",
+            "baselines": [],
+            "rules": ["kernelbench"],
+            **more,
+        }
+        with (
+            mock.patch.object(shared, "lock", Lock()),
+            mock.patch.object(shared, "parts_for", lambda request: 4),
+        ):
             reply = shared.answer(request)
             shared.rest()
         self.assertTrue(reply["ok"], reply)
@@ -142,8 +158,7 @@ class DrawingAhead(unittest.TestCase):
         self.assertEqual((found["outcome"], found["draws"]), ("within", 5))
         self.assertGreater(drawn.seconds, 0)
         self.assertIsNone(shared.drawn)
-        seeds = shared.whole({"problem": self.path, "random_seed": 1}
-                             ).problem.module.draws
+        seeds = shared.whole({"problem": self.path, "random_seed": 1}).problem.module.draws
         first = kernelbench_tolerance.trial_seeds()[0]
         self.assertNotIn(first, seeds)  # by the other module, of which it is
         self.assertIn(kernelbench_tolerance.trial_seeds()[1], seeds)
@@ -154,8 +169,9 @@ class DrawingAhead(unittest.TestCase):
         self.assertEqual((found["outcome"], drawn), ("within", None))
 
     def test_is_only_done_where_that_rule_judges(self):
-        found, (drawn,) = self.judged(rules=["weft"], limits={
-            "wall_ms": 4000, "memory_bytes": 1 << 29})
+        found, (drawn,) = self.judged(
+            rules=["weft"], limits={"wall_ms": 4000, "memory_bytes": 1 << 29}
+        )
         self.assertEqual((found, drawn), ({}, None))
 
 
@@ -175,12 +191,17 @@ class Keeping(unittest.TestCase):
         driver = mock.Mock()
         driver.memory_bytes.return_value = 140 * self.GIB
         for target, name, value in (
-                (shared, "lock", self.lock), (shared, "bytes", {}),
-                (shared, "may_keep", True), (shared, "give_back", self.give_back),
-                (shared, "later", None), (shared, "in_vain_until", 0.0),
-                (shared.device, "works", lambda: True),
-                (shared.device, "free_bytes", lambda: self.free_gib * self.GIB),
-                (shared.device, "driver", driver), (shared.device, "is_cuda", True)):
+            (shared, "lock", self.lock),
+            (shared, "bytes", {}),
+            (shared, "may_keep", True),
+            (shared, "give_back", self.give_back),
+            (shared, "later", None),
+            (shared, "in_vain_until", 0.0),
+            (shared.device, "works", lambda: True),
+            (shared.device, "free_bytes", lambda: self.free_gib * self.GIB),
+            (shared.device, "driver", driver),
+            (shared.device, "is_cuda", True),
+        ):
             patch = mock.patch.object(target, name, value)
             patch.start()
             self.addCleanup(patch.stop)
@@ -234,8 +255,10 @@ class Keeping(unittest.TestCase):
         request = {"verb": "make", "problem": "problem.py"}
         shared.bytes["problem.py"] = 4 * self.GIB
         made = mock.Mock(return_value={})
-        with (mock.patch.dict(shared.verbs, make=made),
-              self.new_lock().room(gpu_lock.ROOM_PARTS - 1)):
+        with (
+            mock.patch.dict(shared.verbs, make=made),
+            self.new_lock().room(gpu_lock.ROOM_PARTS - 1),
+        ):
             shared.later = request
             shared.idle()
         made.assert_not_called()
@@ -281,8 +304,8 @@ class Keeping(unittest.TestCase):
         for keeps in (0, 10):
             given_up, self.free_gib = self.kept(keeps), 1
             other = threading.Thread(
-                target=self.new_lock().seek,
-                args=(lambda: self.free_gib > 4, 5 if keeps else 0.2))
+                target=self.new_lock().seek, args=(lambda: self.free_gib > 4, 5 if keeps else 0.2)
+            )
             other.start()
             while other.is_alive():
                 shared.idle()
@@ -300,8 +323,7 @@ class Keeping(unittest.TestCase):
     def sought(self):
         """Somebody looks for memory meanwhile."""
         found = threading.Event()
-        other = threading.Thread(target=self.new_lock().seek,
-                                 args=(found.is_set, 60))
+        other = threading.Thread(target=self.new_lock().seek, args=(found.is_set, 60))
         other.start()
         while not self.lock.is_room_sought():
             time.sleep(0.005)
@@ -356,11 +378,12 @@ class PuttingOff(unittest.TestCase):
         made = []
         patches = (
             mock.patch.object(timing.Timer, "is_starting", True),
-            mock.patch.object(shared, "whole", lambda _: made.append("whole")
-                              or mock.Mock(is_large=False)),
+            mock.patch.object(
+                shared, "whole", lambda _: made.append("whole") or mock.Mock(is_large=False)
+            ),
             mock.patch.object(shared, "model_bench", lambda *_: (None, "key")),
-            mock.patch.object(timing.Timer, "prepare",
-                              lambda *_: made.append("bench")))
+            mock.patch.object(timing.Timer, "prepare", lambda *_: made.append("bench")),
+        )
         request = {"verb": "prepare_model", "problem": "problem.py"}
         with contextlib.ExitStack() as held:
             for patch in patches:
@@ -374,8 +397,10 @@ class PuttingOff(unittest.TestCase):
             # The next request does it first; who times does it by itself.
             for verb, wanted in (("probe", 4), ("time_model", 4)):
                 shared.answer(request)
-                with (mock.patch.object(timing.Timer, "is_starting", False),
-                      mock.patch.dict(shared.verbs, {verb: lambda _: {}})):
+                with (
+                    mock.patch.object(timing.Timer, "is_starting", False),
+                    mock.patch.dict(shared.verbs, {verb: lambda _: {}}),
+                ):
                     shared.answer({"verb": verb})
                 self.assertEqual(len(made), wanted)
                 self.assertIsNone(shared.later)
@@ -388,10 +413,11 @@ class PuttingOff(unittest.TestCase):
             mock.patch.object(shared, "later", request),
             mock.patch.object(shared, "busy_at", time.monotonic()),
             mock.patch.object(shared.lock, "room", lambda _: shared.lock.shared()),
-            mock.patch.object(shared.lock, "extend_room", lambda _: True,
-                              create=True),
-            mock.patch.dict(shared.verbs, prepare_model=lambda _: made.append(1)
-                            or {}, probe=lambda _: {}))
+            mock.patch.object(shared.lock, "extend_room", lambda _: True, create=True),
+            mock.patch.dict(
+                shared.verbs, prepare_model=lambda _: made.append(1) or {}, probe=lambda _: {}
+            ),
+        )
         with contextlib.ExitStack() as held:
             for patch in patches:
                 held.enter_context(patch)

@@ -24,8 +24,12 @@ GONE_S = 3.0
 #: For a search to come to one of its stages on a busy machine.
 STAGE_S = 240
 #: The message that begins each stage.
-STAGES = {"capture": "CaptureRequest", "build": "BuildRequest",
-          "check": "CheckRequest", "time": "TimeRequest"}
+STAGES = {
+    "capture": "CaptureRequest",
+    "build": "BuildRequest",
+    "check": "CheckRequest",
+    "time": "TimeRequest",
+}
 #: In the program that searches, once it is told to end.
 WAYS = {
     "SIGTERM": "os.kill(os.getpid(), signal.SIGTERM)",
@@ -61,15 +65,32 @@ class Orphans(WeftCase):
         """A program whose search is under way."""
         self.cache = os.path.join(self.folder, "cache")
         environment = {
-            **os.environ, **ENVIRONMENT, "WEFT_CACHE_DIR": self.cache,
-            "WEFT_BIN": WEFT, "WEFT_NICE": "0",
-            "PYTHONPATH": os.path.join(ROOT, "python")}
+            **os.environ,
+            **ENVIRONMENT,
+            "WEFT_CACHE_DIR": self.cache,
+            "WEFT_BIN": WEFT,
+            "WEFT_NICE": "0",
+            "PYTHONPATH": os.path.join(ROOT, "python"),
+        }
         process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c",
-             PROGRAM.replace('"weft", options', '__import__("weft.backend").backend'
-                             '.compile, options') % WAYS[way], *words],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            text=True, env=environment, start_new_session=True)
+            [
+                sys.executable,
+                "-W",
+                "ignore",
+                "-c",
+                PROGRAM.replace(
+                    '"weft", options', '__import__("weft.backend").backend.compile, options'
+                )
+                % WAYS[way],
+                *words,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -79,8 +100,11 @@ class Orphans(WeftCase):
     def run_folder(self):
         """Of the search."""
         runs = os.path.join(self.cache, "runs")
-        found = [one for one in (os.listdir(runs) if os.path.isdir(runs) else ())
-                 if one.startswith("run-")]
+        found = [
+            one
+            for one in (os.listdir(runs) if os.path.isdir(runs) else ())
+            if one.startswith("run-")
+        ]
         return os.path.join(runs, found[0], "run") if found else ""
 
     def until_stage(self, stage):
@@ -94,23 +118,29 @@ class Orphans(WeftCase):
                     events = []
                 if any(one["type"] == STAGES[stage] for one in events):
                     # What runs in a box does not say more of whose it is.
-                    self.boxes = [name for name in os.listdir("/dev/shm")
-                                  if name.startswith("weft-")]
+                    self.boxes = [
+                        name for name in os.listdir("/dev/shm") if name.startswith("weft-")
+                    ]
                     return
             time.sleep(0.1)
         self.fail(f"the search did not come to its stage {stage}")
 
     def scratch(self):
         """Of runs in memory, whose owner is gone."""
-        return [name for name in self.boxes if name in os.listdir("/dev/shm")
-                and not os.path.exists("/proc/" + name.split("-")[1])]
+        return [
+            name
+            for name in self.boxes
+            if name in os.listdir("/dev/shm") and not os.path.exists("/proc/" + name.split("-")[1])
+        ]
 
     def processes(self, spared):
         """Of the search: those that name its folder, and its boxes'."""
-        dead = [name for name in self.boxes
-                if not os.path.exists("/proc/" + name.split("-")[1])]
-        return {pid: words for pid, words in processes_that_name(
-            self.folder, *dead).items() if pid not in spared}
+        dead = [name for name in self.boxes if not os.path.exists("/proc/" + name.split("-")[1])]
+        return {
+            pid: words
+            for pid, words in processes_that_name(self.folder, *dead).items()
+            if pid not in spared
+        }
 
     def assert_gone(self, spared=()):
         begin, left = time.monotonic(), {}
@@ -162,8 +192,9 @@ class Orphans(WeftCase):
         """Of `weft attached`, which is killed instead of the program."""
         process = self.begin("exit")
         self.until_stage("check")
-        keepers = [pid for pid, words in processes_that_name(self.folder).items()
-                   if " attached " in words]
+        keepers = [
+            pid for pid, words in processes_that_name(self.folder).items() if " attached " in words
+        ]
         self.assertEqual(len(keepers), 1)
         os.kill(keepers[0], signal.SIGKILL)
         self.assert_gone(spared=(process.pid,))

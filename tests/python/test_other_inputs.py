@@ -135,8 +135,7 @@ class OtherInputs(OptimizedCase):
 
         def work(number):
             with torch.no_grad():
-                self.assert_same(self.mine(kinds[number]),
-                                 self.net(kinds[number]))
+                self.assert_same(self.mine(kinds[number]), self.net(kinds[number]))
 
         kinds = [torch.randn(7, 12), torch.randn(9, 12)]
         self.call(7, 9)

@@ -6,13 +6,12 @@ import sys
 import tempfile
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
 
 import other_sizes  # noqa: E402
 
-CONVOLUTION = '''
+CONVOLUTION = """
 import torch
 import torch.nn as nn
 
@@ -35,9 +34,9 @@ def get_inputs():
 
 def get_init_inputs():
     return [in_channels, out_channels, kernel_size, num_groups]
-'''
+"""
 
-PRODUCT = '''
+PRODUCT = """
 import torch
 
 class Model(torch.nn.Module):
@@ -53,10 +52,10 @@ def get_inputs():
 
 def get_init_inputs():
     return []
-'''
+"""
 
 #: There is only one size that this takes.
-STUBBORN = '''
+STUBBORN = """
 import torch
 
 class Model(torch.nn.Module):
@@ -71,7 +70,7 @@ def get_inputs():
 
 def get_init_inputs():
     return []
-'''
+"""
 
 
 def values_of(text):
@@ -96,8 +95,7 @@ class OtherSizes(unittest.TestCase):
     def test_the_model_runs_in_them(self):
         names = values_of(other_sizes.in_other_sizes(CONVOLUTION, "b.py"))
         model = names["Model"](*names["get_init_inputs"]())
-        self.assertEqual(model(*names["get_inputs"]()).shape[0],
-                         names["batch_size"])
+        self.assertEqual(model(*names["get_inputs"]()).shape[0], names["batch_size"])
 
     def test_what_has_two_names_changes_under_both(self):
         names = values_of(other_sizes.in_other_sizes(PRODUCT, "c.py"))
@@ -108,28 +106,29 @@ class OtherSizes(unittest.TestCase):
     def test_the_work_stays_about_the_same(self):
         for text in (CONVOLUTION, PRODUCT):
             made = other_sizes.in_other_sizes(text, "d.py")
-            share = (other_sizes.input_bytes(made)
-                     / other_sizes.input_bytes(text))
+            share = other_sizes.input_bytes(made) / other_sizes.input_bytes(text)
             self.assertTrue(0.3 <= share <= 1.25, share)
 
     def test_it_is_the_same_each_time(self):
-        self.assertEqual(other_sizes.in_other_sizes(PRODUCT, "e.py"),
-                         other_sizes.in_other_sizes(PRODUCT, "e.py"))
+        self.assertEqual(
+            other_sizes.in_other_sizes(PRODUCT, "e.py"), other_sizes.in_other_sizes(PRODUCT, "e.py")
+        )
 
     def test_what_takes_no_other_size_is_left_out_and_told(self):
         self.assertIsNone(other_sizes.in_other_sizes(STUBBORN, "f.py"))
         with tempfile.TemporaryDirectory() as folder:
             level = os.path.join(folder, "KernelBench", "level2")
             os.makedirs(level)
-            for name, text in (("1_Product.py", PRODUCT),
-                               ("2_Stubborn.py", STUBBORN)):
-                with open(os.path.join(level, name), "w",
-                          encoding="utf-8") as file:
+            for name, text in (("1_Product.py", PRODUCT), ("2_Stubborn.py", STUBBORN)):
+                with open(os.path.join(level, name), "w", encoding="utf-8") as file:
                     file.write(text)
             out = os.path.join(folder, "out")
             done = subprocess.run(
                 [sys.executable, other_sizes.__file__, folder, out],
-                capture_output=True, text=True, check=False)
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("1 problems in other sizes", done.stdout)
             self.assertIn("2_Stubborn.py", done.stdout)
@@ -138,10 +137,9 @@ class OtherSizes(unittest.TestCase):
 
     def test_numbers_that_are_no_sizes_stay(self):
         places = other_sizes.sizes_in(
-            "kernel_size = 64\nstride = 16\nseed = 99\neps = 1\nheight = 64\n"
-            "shape = (128, 1)\n")
-        self.assertEqual([(p.name, p.value) for p in places],
-                         [("height", 64), ("shape", 128)])
+            "kernel_size = 64\nstride = 16\nseed = 99\neps = 1\nheight = 64\nshape = (128, 1)\n"
+        )
+        self.assertEqual([(p.name, p.value) for p in places], [("height", 64), ("shape", 128)])
 
 
 if __name__ == "__main__":

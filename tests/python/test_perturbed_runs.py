@@ -80,15 +80,12 @@ class PerturbedRuns(unittest.TestCase):
 
     def refused(self, candidate, distribution, seeds):
         """In how many of so many draws."""
-        return sum(self._is_refused(candidate, distribution, seed)
-                   for seed in range(seeds))
+        return sum(self._is_refused(candidate, distribution, seed) for seed in range(seeds))
 
     def _is_refused(self, candidate, distribution, seed):
-        case = self.whole.case(
-            distribution, self.whole.device.generator(seed))
+        case = self.whole.case(distribution, self.whole.device.generator(seed))
         got = candidate(case.state[0], *case.leaves)
-        draws = perturbed_runs.PerturbedRuns(
-            case.outputs, partial(self.whole.expect_scaled, case))
+        draws = perturbed_runs.PerturbedRuns(case.outputs, partial(self.whole.expect_scaled, case))
         return draws.first_reason([got]) != ""
 
     def test_a_right_gradient_that_cancels_is_not_refused(self):
@@ -97,8 +94,11 @@ class PerturbedRuns(unittest.TestCase):
             self.assertGreater(self.refused(step, "edges", 30), 0)
 
     def test_wrong_ones_are(self):
-        for candidate in (row_off, partial(step, rounded=in_bfloat16),
-                          partial(step, rounded=in_tf32)):
+        for candidate in (
+            row_off,
+            partial(step, rounded=in_bfloat16),
+            partial(step, rounded=in_tf32),
+        ):
             self.assertEqual(self.refused(candidate, "given", 4), 4)
 
     def test_who_is_far_beyond_a_bound_asks_for_none(self):
@@ -122,7 +122,8 @@ class PerturbedRuns(unittest.TestCase):
         compare.learn(one, other)
         self.assertEqual(
             (one.tolerance, one.rms_tolerance, one.slices.tolerance),
-            (other.tolerance, other.rms_tolerance, other.slices.tolerance))
+            (other.tolerance, other.rms_tolerance, other.slices.tolerance),
+        )
         self.assertEqual(compare.compare(got, one).reason, "")
 
     def test_outside_the_model_s_domain_there_are_none(self):

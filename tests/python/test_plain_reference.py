@@ -99,16 +99,22 @@ FOREIGN = [
     "del torch.os; return x",
     "match x:\n            case torch.os: return x",
 ]
-WHOLE = ["", "\0", "(" * 3000, "def f(:\n", "x = 1\n" * 60_000, "-" * 100_000 + "1",
-         "import torch as __builtins__\n"]
+WHOLE = [
+    "",
+    "\0",
+    "(" * 3000,
+    "def f(:\n",
+    "x = 1\n" * 60_000,
+    "-" * 100_000 + "1",
+    "import torch as __builtins__\n",
+]
 
 
 class PlainReference(unittest.TestCase):
     def test_what_computes_is_plain(self):
         for body in PLAIN:
             with self.subTest(body):
-                self.assertEqual(plain_reference.fault_of(
-                    f"{HEAD}        {body}{TAIL}"), "")
+                self.assertEqual(plain_reference.fault_of(f"{HEAD}        {body}{TAIL}"), "")
 
     def test_the_examples_are_plain(self):
         folder = os.path.join(ROOT, "examples")
@@ -125,8 +131,7 @@ class PlainReference(unittest.TestCase):
     def test_what_reaches_beyond_is_not(self):
         for body in FOREIGN:
             with self.subTest(body):
-                self.assertNotEqual(plain_reference.fault_of(
-                    f"{HEAD}        {body}{TAIL}"), "")
+                self.assertNotEqual(plain_reference.fault_of(f"{HEAD}        {body}{TAIL}"), "")
 
     def test_files_that_are_hard_to_parse_end_nothing(self):
         for text in WHOLE:
@@ -140,14 +145,22 @@ class PlainReference(unittest.TestCase):
 
 class Imports(unittest.TestCase):
     def test_only_types_are_imported_to_annotate_with(self):
-        for line in ("from typing import sys", "from typing import get_type_hints",
-                     "from typing import _eval_type", "from typing import re as eval",
-                     "from collections.abc import _sys", "from typing import List as open",
-                     "from torch import relu as eval"):
+        for line in (
+            "from typing import sys",
+            "from typing import get_type_hints",
+            "from typing import _eval_type",
+            "from typing import re as eval",
+            "from collections.abc import _sys",
+            "from typing import List as open",
+            "from torch import relu as eval",
+        ):
             with self.subTest(line):
                 self.assertTrue(plain_reference.fault_of(line + "\n"))
-        for line in ("from typing import List, Optional", "from __future__ import "
-                     "annotations", "from collections.abc import Sequence"):
+        for line in (
+            "from typing import List, Optional",
+            "from __future__ import annotations",
+            "from collections.abc import Sequence",
+        ):
             self.assertEqual(plain_reference.fault_of(line + "\n"), "")
 
 

@@ -19,13 +19,15 @@ from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
-LINEAR = simple("return torch.tanh(torch.exp(-x * x) * self.scale + 1.0)",
-                init="self.scale = nn.Parameter(torch.rand(6))")
+LINEAR = simple(
+    "return torch.tanh(torch.exp(-x * x) * self.scale + 1.0)",
+    init="self.scale = nn.Parameter(torch.rand(6))",
+)
 #: Its mode is one that nothing in it reads.
-EVAL_IN_INIT = simple("return torch.tanh(torch.exp(-x * x) + 1.0)",
-                      init="self.eval()")
-DROPS = simple("return torch.tanh(self.drop(x)) * 2",
-               init="self.drop = nn.Dropout(0.5)\nself.eval()")
+EVAL_IN_INIT = simple("return torch.tanh(torch.exp(-x * x) + 1.0)", init="self.eval()")
+DROPS = simple(
+    "return torch.tanh(self.drop(x)) * 2", init="self.drop = nn.Dropout(0.5)\nself.eval()"
+)
 
 
 def setUpModule():
@@ -54,8 +56,9 @@ class PlainUse(unittest.TestCase):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             result = call()
-        return result, [str(one.message) for one in told
-                        if "ModelNew runs the original" in str(one.message)]
+        return result, [
+            str(one.message) for one in told if "ModelNew runs the original" in str(one.message)
+        ]
 
     def assert_original(self, call, why):
         result, told = self.goes(call)
@@ -81,13 +84,13 @@ class PlainUse(unittest.TestCase):
 
     def test_another_shape_is_told_by_the_argument_s_name(self):
         with torch.no_grad():
-            self.assert_original(lambda: self.ours(self.x[:2]),
-                                 "x is no plain float32 tensor of shape")
+            self.assert_original(
+                lambda: self.ours(self.x[:2]), "x is no plain float32 tensor of shape"
+            )
 
     def test_a_trace_holds_no_constants(self):
         with torch.no_grad():
-            traced = self.assert_original(
-                lambda: torch.jit.trace(self.ours, (self.x,)), "tracer")
+            traced = self.assert_original(lambda: torch.jit.trace(self.ours, (self.x,)), "tracer")
             other = torch.randn_like(self.x)
             torch.testing.assert_close(traced(other), self.model(other))
 
@@ -100,25 +103,23 @@ class PlainUse(unittest.TestCase):
             "grad": lambda m: torch.func.grad(lambda x: m(x).sum())(x),
             "make_fx": lambda m: make_fx(m)(x)(step),
             "export": lambda m: torch.export.export(m, (x,)).module()(step),
-            "strict export": lambda m: torch.export.export(
-                m, (x,), strict=True).module()(step),
-            "compile": lambda m: torch.compile(
-                m, backend="eager", fullgraph=True)(step),
+            "strict export": lambda m: torch.export.export(m, (x,), strict=True).module()(step),
+            "compile": lambda m: torch.compile(m, backend="eager", fullgraph=True)(step),
         }
         with torch.no_grad():
             for what, call in calls.items():
                 with self.subTest(what), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    torch.testing.assert_close(call(self.ours),
-                                               call(self.model))
+                    torch.testing.assert_close(call(self.ours), call(self.model))
 
     def test_so_does_a_dual_number(self):
         with torch.no_grad(), forward_ad.dual_level():
             dual = forward_ad.make_dual(self.x, torch.ones_like(self.x))
             ours = self.assert_original(lambda: self.ours(dual), "transform")
-            torch.testing.assert_close(forward_ad.unpack_dual(ours).tangent,
-                                       forward_ad.unpack_dual(
-                                           self.model(dual)).tangent)
+            torch.testing.assert_close(
+                forward_ad.unpack_dual(ours).tangent,
+                forward_ad.unpack_dual(self.model(dual)).tangent,
+            )
 
     def test_so_does_a_tensor_without_memory(self):
         mode = FakeTensorMode(allow_non_fake_inputs=True)

@@ -14,8 +14,18 @@ import unittest
 from made_journal import MadeRun
 from weft_case import WEFT, WeftCase, environment, events_of, problem_with
 
-SHORT = ("--variants", "1", "--no-compile-baseline", "--timing-ms", "20",
-         "--final-timing-ms", "20", "--fast-sync", "--jobs", "1")
+SHORT = (
+    "--variants",
+    "1",
+    "--no-compile-baseline",
+    "--timing-ms",
+    "20",
+    "--final-timing-ms",
+    "20",
+    "--fast-sync",
+    "--jobs",
+    "1",
+)
 WIPED = "\x1b[1A\x1b[2K"
 
 
@@ -23,12 +33,16 @@ class ProgressTest(WeftCase):
     def on_a_terminal(self, *words, rows=40, columns=100):
         """(exit code, all that a terminal of that size was told)."""
         ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ,
-                    struct.pack("HHHH", rows, columns, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         told = b""
-        with subprocess.Popen([WEFT, *words], stdin=subprocess.DEVNULL,
-                              stdout=theirs, stderr=subprocess.PIPE,
-                              cwd=self.folder, env=environment()) as process:
+        with subprocess.Popen(
+            [WEFT, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+            cwd=self.folder,
+            env=environment(),
+        ) as process:
             os.close(theirs)
             while True:
                 try:
@@ -49,9 +63,9 @@ class ProgressTest(WeftCase):
         self.assertIn(first.returncode, (0, 1), first.stderr)
         self.assertNotIn("\x1b", first.stdout)
         self.assertNotRegex(first.stdout, r"\[[#.]{24}\]")
-        composing = next(event["seq"] for event in
-                         events_of(self.path("first"))
-                         if event["type"] == "Compose")
+        composing = next(
+            event["seq"] for event in events_of(self.path("first")) if event["type"] == "Compose"
+        )
         # With a run beside it that tells how long this takes, and without.
         os.mkdir(self.path("apart"))
         for out, is_known in (("again", True), ("apart/again", False)):
@@ -59,8 +73,7 @@ class ProgressTest(WeftCase):
             code, told = self.on_a_terminal("resume", self.path(out))
             self.assertIn(code, (0, 1), told)
             self.assertRegex(told, r"capture  \[#{24}\]  \d+\.\d s")
-            self.assertRegex(
-                told, r"kernels  \[#{24}\]  .*\d s  1 of 1 subgraph, \d verdict")
+            self.assertRegex(told, r"kernels  \[#{24}\]  .*\d s  1 of 1 subgraph, \d verdict")
             # Nothing is counted there: what fills it is the time.
             if is_known:
                 self.assertRegex(told, r"compose  \[#+\.+\]")
@@ -71,8 +84,9 @@ class ProgressTest(WeftCase):
             self.nothing_is_left(told)
 
     def make_fork(self, at, out):
-        made = self.weft("fork", self.path("first"), "--at", str(at), "--out",
-                         self.path(out), "--only-make")
+        made = self.weft(
+            "fork", self.path("first"), "--at", str(at), "--out", self.path(out), "--only-make"
+        )
         self.assertEqual(made.returncode, 0, made.stderr)
 
     def nothing_is_left(self, told):
@@ -87,24 +101,22 @@ class ProgressTest(WeftCase):
 
     def test_a_run_s_json_is_the_same_on_a_terminal_as_in_a_pipe(self):
         problem = self.write("problem.py", problem_with())
-        code, told = self.on_a_terminal("run", problem, "--json", "--out",
-                                        self.path("seen"), *SHORT)
+        code, told = self.on_a_terminal(
+            "run", problem, "--json", "--out", self.path("seen"), *SHORT
+        )
         self.assertIn(code, (0, 1), told)
         self.assertNotIn("\x1b", told)
         # A terminal makes \r\n of each line's end; nothing else returns.
         self.assertEqual(told.count("\r"), told.count("\r\n"))
         self.assertEqual(told.splitlines(), self.said_to_the_user("seen"))
-        piped = self.weft("run", problem, "--json", "--out",
-                          self.path("piped"), *SHORT)
+        piped = self.weft("run", problem, "--json", "--out", self.path("piped"), *SHORT)
         self.assertIn(piped.returncode, (0, 1), piped.stderr)
-        self.assertEqual(piped.stdout.splitlines(),
-                         self.said_to_the_user("piped"))
+        self.assertEqual(piped.stdout.splitlines(), self.said_to_the_user("piped"))
 
     def said_to_the_user(self, run):
         """The lines that a run's journal has of that."""
         shown = self.weft("show", self.path(run), "--events", "--json")
-        return [line for line in shown.stdout.splitlines()
-                if json.loads(line)["dst"] == "user"]
+        return [line for line in shown.stdout.splitlines() if json.loads(line)["dst"] == "user"]
 
     def test_json_is_an_object_a_line_on_a_terminal_too(self):
         MadeRun(self.path("run"))

@@ -27,8 +27,9 @@ def text_of(*names: str) -> str:
 
 def function_of(text: str, name: str) -> str:
     """The body of that function in C++."""
-    found = re.search(rf"^\S.* {name}\(const json& fields\) {{\n(.*?)^}}", text,
-                      re.MULTILINE | re.DOTALL)
+    found = re.search(
+        rf"^\S.* {name}\(const json& fields\) {{\n(.*?)^}}", text, re.MULTILINE | re.DOTALL
+    )
     assert found is not None, name
     return found[1]
 
@@ -38,7 +39,10 @@ class Written(unittest.TestCase):
     def test_what_is_generated_is_current(self) -> None:
         done = subprocess.run(
             [sys.executable, os.path.join(ROOT, "tools", "protocol"), "--check"],
-            capture_output=True, text=True, check=False)
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
@@ -59,18 +63,20 @@ class OtherSide(unittest.TestCase):
     def reads(self, function: str, variable: str) -> set[str]:
         body = function_of(self.text, function)
         return set(re.findall(rf'\b{variable}\.value\(\s*"(\w+)"', body)) | set(
-            re.findall(rf'\btext_from\({variable}, "(\w+)"', body))
+            re.findall(rf'\btext_from\({variable}, "(\w+)"', body)
+        )
 
     def test_it_reads_no_field_that_no_reply_has(self) -> None:
         for function, variable, record in (
-                ("verdict_from", "fields", "VerdictReply"),
-                ("kernelbench_from", "fields", "KernelBench"),
-                ("mismatches_from", "entry", "Mismatch"),
-                ("timing_from", "fields", "TimingReply"),
-                ("timing_from", "row", "BackToBack"),
-                ("timing_from", "gpu", "DeviceTiming"),
-                ("times_from", "fields", "Times"),
-                ("speedup_from", "fields", "Speedup")):
+            ("verdict_from", "fields", "VerdictReply"),
+            ("kernelbench_from", "fields", "KernelBench"),
+            ("mismatches_from", "entry", "Mismatch"),
+            ("timing_from", "fields", "TimingReply"),
+            ("timing_from", "row", "BackToBack"),
+            ("timing_from", "gpu", "DeviceTiming"),
+            ("times_from", "fields", "Times"),
+            ("speedup_from", "fields", "Speedup"),
+        ):
             with self.subTest(function=function, variable=variable):
                 read = self.reads(function, variable)
                 self.assertTrue(read)
@@ -78,12 +84,15 @@ class OtherSide(unittest.TestCase):
 
     def test_its_records_have_the_fields(self) -> None:
         text = text_of("messages", "effects.hpp")
-        for struct, record in (("Times", "Times"), ("Speedup", "Speedup"),
-                               ("Mismatch", "Mismatch"),
-                               ("KernelBenchVerdict", "KernelBench")):
+        for struct, record in (
+            ("Times", "Times"),
+            ("Speedup", "Speedup"),
+            ("Mismatch", "Mismatch"),
+            ("KernelBenchVerdict", "KernelBench"),
+        ):
             found = re.search(
-                rf"^struct {struct} {{.*?WEFT_FIELDS\((.*?)\)", text,
-                re.MULTILINE | re.DOTALL)
+                rf"^struct {struct} {{.*?WEFT_FIELDS\((.*?)\)", text, re.MULTILINE | re.DOTALL
+            )
             assert found is not None, struct
             with self.subTest(struct):
                 self.assertEqual(set(re.findall(r"\w+", found[1])), fields_of(record))

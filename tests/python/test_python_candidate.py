@@ -41,19 +41,31 @@ def tearDownModule():
 
 
 RELU = samples.graph(
-    [samples.node("x", "input", "x", values=[samples.tensor([8, 16])]),
-     samples.node("y", "call", "aten.relu.default", [samples.ref("x")],
-                  [samples.tensor([8, 16])])], ["y"])
+    [
+        samples.node("x", "input", "x", values=[samples.tensor([8, 16])]),
+        samples.node(
+            "y", "call", "aten.relu.default", [samples.ref("x")], [samples.tensor([8, 16])]
+        ),
+    ],
+    ["y"],
+)
 
 
 def ask(verb, text, **more):
     path = os.path.join(folder, "kernel.checked")
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
-    reply = judge.answer({
-        "id": 1, "verb": verb, "subgraph": graph, "random_seed": 3,
-        "candidate": {"kind": "python", "library": path}, "limits": LIMITS,
-        **more})
+    reply = judge.answer(
+        {
+            "id": 1,
+            "verb": verb,
+            "subgraph": graph,
+            "random_seed": 3,
+            "candidate": {"kind": "python", "library": path},
+            "limits": LIMITS,
+            **more,
+        }
+    )
     judge.rest()
     assert reply["ok"], reply
     return reply
@@ -76,17 +88,19 @@ class PythonCandidate(unittest.TestCase):
 
     def test_what_is_wrong_is_said(self):
         for text, kind, words in (
-                (kernel("v"), "wrong", "output y"),
-                (kernel("undeclared"), "crashed", "undeclared"),
-                (NEW + "return [1.5]\n", "crashed", "no tensor"),
-                (NEW + "return inputs[0][0]\n", "crashed", "not torch"),
-                (NEW + "return inputs[0].clamp_(0)\n", "crashed",
-                 "computes by the framework's own operators (aten.clamp_"),
-                (kernel("v").replace("return y", "return x * (x > 0)"),
-                 "crashed", "aten."),
-                (NEW + "inputs[0].zero_()\n    return inputs[0]\n",
-                 "cheated", ""),
-                (NEW + "import os; os._exit(0)\n", "crashed", "")):
+            (kernel("v"), "wrong", "output y"),
+            (kernel("undeclared"), "crashed", "undeclared"),
+            (NEW + "return [1.5]\n", "crashed", "no tensor"),
+            (NEW + "return inputs[0][0]\n", "crashed", "not torch"),
+            (
+                NEW + "return inputs[0].clamp_(0)\n",
+                "crashed",
+                "computes by the framework's own operators (aten.clamp_",
+            ),
+            (kernel("v").replace("return y", "return x * (x > 0)"), "crashed", "aten."),
+            (NEW + "inputs[0].zero_()\n    return inputs[0]\n", "cheated", ""),
+            (NEW + "import os; os._exit(0)\n", "crashed", ""),
+        ):
             verdict = ask("check", text)["verdict"]
             self.assertFalse(verdict["correct"], text)
             self.assertEqual(verdict["kind"], kind, verdict)
@@ -163,8 +177,13 @@ class ResultMemory(unittest.TestCase):
 class TouchedBytes(unittest.TestCase):
     def test_only_elements_count(self):
         for shape, stride, elements in (
-                ((4, 8), (8, 1), 32), ((4, 8), (64, 1), 32), ((4, 8), (0, 1), 8),
-                ((4, 8), (1, 1), 11), ((0, 8), (8, 1), 0), ((), (), 1)):
+            ((4, 8), (8, 1), 32),
+            ((4, 8), (64, 1), 32),
+            ((4, 8), (0, 1), 8),
+            ((4, 8), (1, 1), 11),
+            ((0, 8), (8, 1), 0),
+            ((), (), 1),
+        ):
             spec = TensorSpec("x", torch.float32, shape, stride)
             self.assertEqual(spec.touched_bytes, 4 * elements, (shape, stride))
 

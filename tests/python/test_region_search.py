@@ -53,8 +53,8 @@ class Candidates(unittest.TestCase):
 
     def patch_overlap(self, overlapping):
         patch = mock.patch.object(
-            improvement, "_overlap",
-            lambda one, other: {one.name, other.name} in overlapping)
+            improvement, "_overlap", lambda one, other: {one.name, other.name} in overlapping
+        )
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -80,8 +80,9 @@ class Verified(unittest.TestCase):
     def candidate(self, incumbent_us, kernel_us, count=1):
         group = mock.Mock(regions=[None] * count)
         time_of = mock.Mock(group=group, seconds=incumbent_us * count / 1e6)
-        found = region_search.Found("", "", "", mock.Mock(),
-                                    kernel_us / 1e6 + region_search.LAUNCH_S)
+        found = region_search.Found(
+            "", "", "", mock.Mock(), kernel_us / 1e6 + region_search.LAUNCH_S
+        )
         return region_search.Candidate(time_of, (), None, "verified", "", found)
 
     def tried(self, candidates, kind="cuda", until=float("inf")):
@@ -107,9 +108,13 @@ class Verified(unittest.TestCase):
     def test_what_is_clearly_slower_is_not_tried(self):
         one = self.candidate(20, 30)
         self.assertEqual(self.tried([one]), [])
-        self.assertEqual((one.state, one.reason), (
-            "slower", "its kernels take 30.0 µs, where Inductor's code takes 20.0 µs "
-            "in the program"))
+        self.assertEqual(
+            (one.state, one.reason),
+            (
+                "slower",
+                "its kernels take 30.0 µs, where Inductor's code takes 20.0 µs in the program",
+            ),
+        )
         # The time of C++ kernels in the program is an estimate.
         self.assertEqual(len(self.tried([self.candidate(20, 30)], "cpu")), 1)
 
@@ -121,8 +126,10 @@ class Verified(unittest.TestCase):
     def test_no_trial_begins_after_the_budget(self):
         one = self.candidate(20, 10)
         self.assertEqual(self.tried([one], until=time.monotonic() - 1), [])
-        self.assertEqual((one.state, one.reason), (
-            "verified", "there was no time to try it in the program (budget_s)"))
+        self.assertEqual(
+            (one.state, one.reason),
+            ("verified", "there was no time to try it in the program (budget_s)"),
+        )
 
 
 class MachineFacts(unittest.TestCase):
@@ -134,9 +141,13 @@ class MachineFacts(unittest.TestCase):
         self.started = []
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.enterContext(mock.patch.dict(os.environ, {"XDG_CACHE_HOME": self.folder}))
-        self.enterContext(mock.patch.object(
-            machine_facts.weft_process, "run",
-            lambda words, limit_s: self.started.append(words) or (0, "")))
+        self.enterContext(
+            mock.patch.object(
+                machine_facts.weft_process,
+                "run",
+                lambda words, limit_s: self.started.append(words) or (0, ""),
+            )
+        )
 
     def begin(self, *inputs):
         machine_facts.begin(inputs, weft.backend.options.Options())
@@ -153,16 +164,22 @@ class MachineFacts(unittest.TestCase):
     def test_not_for_a_cpu_nor_where_it_is_known(self):
         self.begin(torch.ones(2), 3)
         os.makedirs(os.path.join(self.folder, "weft"))
-        with open(os.path.join(self.folder, "weft", "gpu-GPU-1-580.1-torch"
-                               f"{torch.__version__}-probe{machine_facts.PROBE}.json"),
-                  "w"):
+        with open(
+            os.path.join(
+                self.folder,
+                "weft",
+                f"gpu-GPU-1-580.1-torch{torch.__version__}-probe{machine_facts.PROBE}.json",
+            ),
+            "w",
+        ):
             pass
         self.begin(self.on_gpu())
         self.assertEqual(self.started, [])
 
     def test_the_program_measures_the_same_version(self):
-        with open(os.path.join(ROOT, "runtime", "ports", "gpu_probe.cpp"),
-                  encoding="utf-8") as file:
+        with open(
+            os.path.join(ROOT, "runtime", "ports", "gpu_probe.cpp"), encoding="utf-8"
+        ) as file:
             self.assertIn(f"kProbe = {machine_facts.PROBE};", file.read())
 
 
@@ -213,15 +230,22 @@ class Parts(unittest.TestCase):
 
     def test_other_forms_are_not_taken(self):
         for text, words in (
-                (COMPOSED.replace("_t_a,)", "self._x,)"), "reads self"),
-                (COMPOSED.replace("return (_t_b, _t_relu, _t_exp, _t_a,)",
-                                  "return _t_b"), "no tuple"),
-                (COMPOSED.replace("_t_exp = torch", "print(torch").replace(
-                    "exp(region_2_0)", "exp(region_2_0))"), "stores nothing"),
-                (COMPOSED.replace("            _t_exp =",
-                                  "            if region_2_0:\n"
-                                  "                _t_exp ="), "has a If"),
-                (COMPOSED.replace("ModelNew", "Other"), "does not end")):
+            (COMPOSED.replace("_t_a,)", "self._x,)"), "reads self"),
+            (COMPOSED.replace("return (_t_b, _t_relu, _t_exp, _t_a,)", "return _t_b"), "no tuple"),
+            (
+                COMPOSED.replace("_t_exp = torch", "print(torch").replace(
+                    "exp(region_2_0)", "exp(region_2_0))"
+                ),
+                "stores nothing",
+            ),
+            (
+                COMPOSED.replace(
+                    "            _t_exp =", "            if region_2_0:\n                _t_exp ="
+                ),
+                "has a If",
+            ),
+            (COMPOSED.replace("ModelNew", "Other"), "does not end"),
+        ):
             with self.assertRaisesRegex(region_module.NotSliced, words):
                 self.sliced(["region_0_0"], [3, 0], text)
 
@@ -233,11 +257,12 @@ class Parts(unittest.TestCase):
             return x + y, torch.relu(y)
 
         inputs = [[torch.randn(4)], [torch.randn(2, 3), torch.randn(3)]]
-        graphs = [torch.fx.experimental.proxy_tensor.make_fx(
-            one, tracing_mode="fake")(*given) for one, given in zip((f, g), inputs)]
+        graphs = [
+            torch.fx.experimental.proxy_tensor.make_fx(one, tracing_mode="fake")(*given)
+            for one, given in zip((f, g), inputs)
+        ]
         made = region_module.combined(graphs, inputs)
-        self.assertEqual(made.arguments, (("region_0_0",),
-                                          ("region_1_0", "region_1_1")))
+        self.assertEqual(made.arguments, (("region_0_0",), ("region_1_0", "region_1_1")))
         self.assertEqual(made.results, ((0,), (1, 2)))
         names = {}
         exec(made.source.text, names)
@@ -255,19 +280,27 @@ class Budgets(unittest.TestCase):
     def test_trials_have_a_part_of_the_budget(self):
         with mock.patch.object(improvement, "uses_rng", lambda _: False):
             for compile_s, budget_s, expected in (
-                    (0.0, 60.0, 54.0), (4.0, 60.0, 50.0), (100.0, 60.0, 45.0)):
+                (0.0, 60.0, 54.0),
+                (4.0, 60.0, 50.0),
+                (100.0, 60.0, 45.0),
+            ):
                 request = mock.Mock(compile_s=compile_s)
                 program = WholeProgram(
-                    request, lambda given: given,
-                    weft.backend.options.Options(budget_s=budget_s), mock.Mock())
-                self.assertAlmostEqual(
-                    improvement.Improvement(program, {})._search_s(), expected)
+                    request,
+                    lambda given: given,
+                    weft.backend.options.Options(budget_s=budget_s),
+                    mock.Mock(),
+                )
+                self.assertAlmostEqual(improvement.Improvement(program, {})._search_s(), expected)
 
     def search(self, budget_s=40.0):
         with mock.patch.object(improvement, "uses_rng", lambda _: False):
             program = WholeProgram(
-                mock.Mock(compile_s=0.0), lambda given: given,
-                weft.backend.options.Options(budget_s=budget_s), mock.Mock())
+                mock.Mock(compile_s=0.0),
+                lambda given: given,
+                weft.backend.options.Options(budget_s=budget_s),
+                mock.Mock(),
+            )
             return program, improvement.Improvement(program, {})
 
     def test_one_region_leaves_time_for_its_trial(self):
@@ -287,10 +320,14 @@ class Budgets(unittest.TestCase):
 
     def test_budgets(self):
         for asked, expected in (
-                ((0, 60, 2), []), ((3, 60, 1), [20.0] * 3),
-                # Regions for which no time is left have none.
-                ((12, 30, 1), [10.0] * 3), ((12, 30, 2), [10.0] * 6),
-                ((1, 30, 4), [30.0]), ((2, 5, 1), [5.0])):
+            ((0, 60, 2), []),
+            ((3, 60, 1), [20.0] * 3),
+            # Regions for which no time is left have none.
+            ((12, 30, 1), [10.0] * 3),
+            ((12, 30, 2), [10.0] * 6),
+            ((1, 30, 4), [30.0]),
+            ((2, 5, 1), [5.0]),
+        ):
             self.assertEqual(region_search.budgets_s(*asked, 10.0), expected)
 
 

@@ -27,8 +27,9 @@ def graph_of(function, *inputs):
     """The graph as Inductor gets it: decomposed, with fake values."""
     from torch._inductor.decomposition import select_decomp_table
 
-    module = make_fx(function, decomposition_table=select_decomp_table(),
-                     tracing_mode="fake")(*inputs)
+    module = make_fx(function, decomposition_table=select_decomp_table(), tracing_mode="fake")(
+        *inputs
+    )
     module.graph.eliminate_dead_code()
     module.recompile()
     return module
@@ -47,25 +48,35 @@ def layers(x, w1, b1, w2, b2):
 
 
 def layer_inputs():
-    return (torch.randn(6, 8), torch.randn(8, 16), torch.randn(16),
-            torch.randn(16, 8), torch.randn(8))
+    return (
+        torch.randn(6, 8),
+        torch.randn(8, 16),
+        torch.randn(16),
+        torch.randn(16, 8),
+        torch.randn(8),
+    )
 
 
 class Partitions(unittest.TestCase):
     def test_repeated_layers_are_one_group(self):
         module = graph_of(layers, *layer_inputs())
         groups = groups_of(regions_of(module.graph))
-        gelu = [group for group in groups if group.first.kind is Kind.POINTWISE
-                and "erf" in group.first.operators(9)]
+        gelu = [
+            group
+            for group in groups
+            if group.first.kind is Kind.POINTWISE and "erf" in group.first.operators(9)
+        ]
         self.assertEqual([len(group.regions) for group in gelu], [2])
         products = [group for group in groups if group.first.kind is Kind.PRODUCT]
         self.assertEqual(sorted(len(group.regions) for group in products), [2, 2])
 
     def test_a_product_has_its_epilogue_and_its_prologue(self):
-        module = graph_of(lambda x, w: torch.relu(torch.mm(torch.tanh(x), w) * 2) + 1,
-                          torch.randn(4, 8), torch.randn(8, 8))
-        region, = [one for one in regions_of(module.graph)
-                   if one.kind is Kind.PRODUCT]
+        module = graph_of(
+            lambda x, w: torch.relu(torch.mm(torch.tanh(x), w) * 2) + 1,
+            torch.randn(4, 8),
+            torch.randn(8, 8),
+        )
+        (region,) = [one for one in regions_of(module.graph) if one.kind is Kind.PRODUCT]
         self.assertEqual(names(region.nodes), ["tanh", "mm", "mul", "relu", "add"])
 
     def test_a_prologue_that_others_read_stays_outside(self):
@@ -74,8 +85,7 @@ class Partitions(unittest.TestCase):
             return torch.mm(y, w) + 1, y
 
         module = graph_of(f, torch.randn(8, 8), torch.randn(8, 8))
-        region, = [one for one in regions_of(module.graph)
-                   if one.kind is Kind.PRODUCT]
+        (region,) = [one for one in regions_of(module.graph) if one.kind is Kind.PRODUCT]
         self.assertIn("mm", names(region.nodes))
         self.assertEqual(region.nodes[0].name, "mm")
 
@@ -92,16 +102,17 @@ class Partitions(unittest.TestCase):
 
         module = graph_of(residual, torch.randn(8, 8), torch.randn(8, 8))
         chains = Partition(module.graph).fused_chains()
-        self.assertEqual([names(one.nodes) for one in chains],
-                         [["tanh"], ["add", "sigmoid"]])
+        self.assertEqual([names(one.nodes) for one in chains], [["tanh"], ["add", "sigmoid"]])
 
     def test_every_region_is_convex(self):
         module = graph_of(layers, *layer_inputs())
         partition = Partition(module.graph)
         for region in regions_of(module.graph):
             self.assertTrue(partition.is_convex(set(region.nodes)), region.name)
-        ends = [next(node for node in module.graph.nodes if node.name == name)
-                for name in ("rsqrt", "add_3")]
+        ends = [
+            next(node for node in module.graph.nodes if node.name == name)
+            for name in ("rsqrt", "add_3")
+        ]
         self.assertFalse(partition.is_convex(set(ends)))
 
     def test_what_draws_or_writes_is_in_no_region(self):
@@ -117,14 +128,18 @@ class Partitions(unittest.TestCase):
     def test_attention_is_a_region(self):
         shape = (1, 2, 4, 8)
         module = graph_of(
-            lambda q, k, v: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-                q, k, v)[0] * 2, *[torch.randn(shape) for _ in range(3)])
+            lambda q, k, v: (
+                torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)[0] * 2
+            ),
+            *[torch.randn(shape) for _ in range(3)],
+        )
         kinds = [one.kind for one in regions_of(module.graph)]
         self.assertIn(Kind.ATTENTION, kinds)
 
     def test_keys_tell_sizes_and_numbers_apart(self):
         keys = set()
         for width, factor in ((4, 2.0), (8, 2.0), (4, 3.0)):
+
             def f(x):
                 return torch.tanh(x) * factor
 
@@ -173,9 +188,13 @@ class Insertion(unittest.TestCase):
             self.ran.append(region)
             return own.module(*arguments)
 
-        return region, own, insertion.operator_for(
-            key_of(region), "text", kernel, insertion.layouts_of(own),
-            len(own.inputs))
+        return (
+            region,
+            own,
+            insertion.operator_for(
+                key_of(region), "text", kernel, insertion.layouts_of(own), len(own.inputs)
+            ),
+        )
 
     def assert_same(self, module, inputs, expected):
         torch.testing.assert_close(module(*inputs), expected)
@@ -200,12 +219,14 @@ class Insertion(unittest.TestCase):
         self.check(f, torch.randn(4, 8), torch.randn(4, 4))
 
     def test_convolution(self):
-        self.check(lambda x, w: torch.relu(torch.conv2d(x, w)) + 1,
-                   torch.randn(1, 2, 5, 5), torch.randn(3, 2, 3, 3))
+        self.check(
+            lambda x, w: torch.relu(torch.conv2d(x, w)) + 1,
+            torch.randn(1, 2, 5, 5),
+            torch.randn(3, 2, 3, 3),
+        )
 
     def test_conversions_have_the_name_that_problem_files_know(self):
-        module = graph_of(lambda x: (x.to(torch.bfloat16) + 1).float(),
-                          torch.randn(4, 8))
+        module = graph_of(lambda x: (x.to(torch.bfloat16) + 1).float(), torch.randn(4, 8))
         own = extracted(regions_of(module.graph)[0])
         self.assertNotIn("prims", own.module.code)
         x = torch.randn(4, 8)
@@ -213,10 +234,9 @@ class Insertion(unittest.TestCase):
 
     def test_the_call_is_no_longer_of_the_region_s_operators(self):
         module = graph_of(lambda x: torch.tanh(x) + 1, torch.randn(4))
-        region, = regions_of(module.graph)
+        (region,) = regions_of(module.graph)
         made = insertion.with_inserted(module, [self.operator(region)])
-        targets = [str(node.target) for node in made.graph.nodes
-                   if node.op == "call_function"]
+        targets = [str(node.target) for node in made.graph.nodes if node.op == "call_function"]
         self.assertEqual(len(targets), 1)
         self.assertIn("weft_region", targets[0])
         made(torch.randn(4))
@@ -224,11 +244,14 @@ class Insertion(unittest.TestCase):
 
     def test_the_name_has_the_module_s_text(self):
         module = graph_of(lambda x: torch.tanh(x) + 1, torch.randn(4))
-        region, = regions_of(module.graph)
+        (region,) = regions_of(module.graph)
         own = extracted(region)
-        found = {insertion.operator_for(key_of(region), text, lambda _: None,
-                                        insertion.layouts_of(own), 1)
-                 for text in ("a", "a", "b")}
+        found = {
+            insertion.operator_for(
+                key_of(region), text, lambda _: None, insertion.layouts_of(own), 1
+            )
+            for text in ("a", "a", "b")
+        }
         self.assertEqual(len(found), 2)
 
 
@@ -241,25 +264,31 @@ class Sums(unittest.TestCase):
         own = extracted(region, is_summed=True)
         targets = {str(node.target) for node in own.module.graph.nodes}
         self.assertEqual("aten.sum.dim_IntList" in targets, is_summed, targets)
-        given = {node.name: one for node, one in zip(
-            module.graph.find_nodes(op="placeholder"), inputs)}
+        given = {
+            node.name: one for node, one in zip(module.graph.find_nodes(op="placeholder"), inputs)
+        }
         # Views of arguments lie outside of the region.
-        values = [given[node.name] if node.op == "placeholder"
-                  else given[node.args[0].name].t() for node in own.inputs]
-        made, = own.module(*values)
+        values = [
+            given[node.name] if node.op == "placeholder" else given[node.args[0].name].t()
+            for node in own.inputs
+        ]
+        (made,) = own.module(*values)
         self.assertEqual(made.dtype, inputs[0].dtype)
         torch.testing.assert_close(made, function(*inputs))
 
     def test_a_product_and_its_epilogue(self):
         for dtype in (torch.float32, torch.bfloat16):
-            x, w, b = (torch.randn(shape, dtype=dtype)
-                       for shape in ((1, 16), (8, 16), (8,)))
+            x, w, b = (torch.randn(shape, dtype=dtype) for shape in ((1, 16), (8, 16), (8,)))
             self.check(lambda x, w: torch.relu(torch.mm(x, w.t())), x, w)
             self.check(lambda b, x, w: torch.addmm(b, x, w.t()) * 2, b, x, w)
 
     def test_many_rows_stay_a_product(self):
-        self.check(lambda x, w: torch.relu(torch.mm(x, w)), torch.randn(9, 4),
-                   torch.randn(4, 4), is_summed=False)
+        self.check(
+            lambda x, w: torch.relu(torch.mm(x, w)),
+            torch.randn(9, 4),
+            torch.randn(4, 4),
+            is_summed=False,
+        )
 
 
 class Tokens(unittest.TestCase):
@@ -269,7 +298,10 @@ class Tokens(unittest.TestCase):
     def graph(self, rows, device):
         module = graph_of(
             lambda x, up, down: x + torch.tanh((x / x.sum(1, True)) @ up) @ down,
-            torch.empty(rows, 8), torch.empty(8, 16), torch.empty(16, 8))
+            torch.empty(rows, 8),
+            torch.empty(8, 16),
+            torch.empty(16, 8),
+        )
         return self.moved(module.graph, device)
 
     def moved(self, graph, device):
@@ -278,8 +310,7 @@ class Tokens(unittest.TestCase):
             for node in graph.nodes:
                 value = node.meta.get("val")
                 if value is not None:
-                    node.meta["val"] = torch.empty(
-                        value.shape, dtype=value.dtype, device=device)
+                    node.meta["val"] = torch.empty(value.shape, dtype=value.dtype, device=device)
         return graph
 
     def kinds(self, rows, device):
@@ -292,8 +323,9 @@ class Tokens(unittest.TestCase):
         def looked_up(table, place, up):
             return (table[place] + 1) @ up
 
-        module = graph_of(looked_up, torch.empty(5, 8), torch.zeros(1, dtype=torch.long),
-                          torch.empty(8, 16))
+        module = graph_of(
+            looked_up, torch.empty(5, 8), torch.zeros(1, dtype=torch.long), torch.empty(8, 16)
+        )
         for region in regions_of(self.moved(module.graph, "cuda")):
             operators = region.operators(9).split("+")
             self.assertFalse("mm" in operators and "index" in operators, operators)
@@ -308,10 +340,11 @@ class Tokens(unittest.TestCase):
 class Ranges(unittest.TestCase):
     def test_a_range_has_the_name_that_problem_files_know(self):
         module = graph_of(lambda x: x + torch.arange(8), torch.randn(3, 8))
-        region, = regions_of(module.graph)
+        (region,) = regions_of(module.graph)
         own = extracted(region)
-        targets = {str(node.target) for node in own.module.graph.nodes
-                   if node.op == "call_function"}
+        targets = {
+            str(node.target) for node in own.module.graph.nodes if node.op == "call_function"
+        }
         self.assertFalse([one for one in targets if one.startswith("prims")])
         x = torch.randn(3, 8)
         torch.testing.assert_close(own.module(x)[0], x + torch.arange(8))
@@ -324,37 +357,43 @@ class Ranges(unittest.TestCase):
 
 class Rooflines(unittest.TestCase):
     def test_bytes_are_counted_once(self):
-        module = graph_of(lambda x, y: (torch.tanh(x) + y, torch.tanh(x)),
-                          torch.randn(4, 8), torch.randn(8).expand(4, 8))
+        module = graph_of(
+            lambda x, y: (torch.tanh(x) + y, torch.tanh(x)),
+            torch.randn(4, 8),
+            torch.randn(8).expand(4, 8),
+        )
         region = max(regions_of(module.graph), key=lambda one: len(one.nodes))
         self.assertLessEqual(roofline.region_bytes(region), 4 * (32 + 8 + 2 * 32))
 
     def test_operations_of_a_product(self):
         module = graph_of(torch.mm, torch.randn(4, 8), torch.randn(8, 16))
-        region, = regions_of(module.graph)
+        (region,) = regions_of(module.graph)
         self.assertEqual(roofline.region_flops(region), 2 * 4 * 8 * 16)
 
     def test_of_a_table_only_the_selected_rows_are_read(self):
-        module = graph_of(lambda table, at: torch.embedding(table, at) + 1,
-                          torch.randn(1000, 8), torch.tensor([3, 4]))
-        region, = regions_of(module.graph)
+        module = graph_of(
+            lambda table, at: torch.embedding(table, at) + 1,
+            torch.randn(1000, 8),
+            torch.tensor([3, 4]),
+        )
+        (region,) = regions_of(module.graph)
         self.assertEqual(roofline.region_bytes(region), 2 * 8 + 2 * 2 * 8 * 4)
 
     def test_the_speed_is_that_of_the_product_s_dtype(self):
         def f(x, w):
             return torch.mm((x.float() * 2).to(torch.bfloat16), w)
 
-        module = graph_of(f, torch.randn(16, 8, dtype=torch.bfloat16),
-                          torch.randn(8, 8, dtype=torch.bfloat16))
-        region, = [one for one in regions_of(module.graph)
-                   if one.kind is Kind.PRODUCT]
+        module = graph_of(
+            f, torch.randn(16, 8, dtype=torch.bfloat16), torch.randn(8, 8, dtype=torch.bfloat16)
+        )
+        (region,) = [one for one in regions_of(module.graph) if one.kind is Kind.PRODUCT]
         self.assertGreater(len(region.nodes), 1)
         self.assertEqual(roofline.region_dtype(region), torch.bfloat16)
 
     def test_the_larger_bound_counts(self):
         device = roofline.Device(1e9, 1e12)
         self.assertEqual(device.roofline_s(1_000_000, 1), 1e-3)
-        self.assertEqual(device.roofline_s(1, 10 ** 10), 1e-2)
+        self.assertEqual(device.roofline_s(1, 10**10), 1e-2)
 
     def test_a_device_is_probed(self):
         found = roofline.probed(torch.device("cpu"), torch.float32)
@@ -380,49 +419,60 @@ class Event:
 class Attribution(unittest.TestCase):
     """By events that a GPU's profile and a processor's have."""
 
-    KERNELS = {"triton_per_fused_add_0:1": [1, 2], "extern_kernels.addmm:2": [3],
-               "triton_poi_fused_gelu_1:3": [4],
-               "torch.ops.aten._scaled_dot_product_flash_attention.default:4": [5],
-               "extern_kernels.mm:5": [6]}
+    KERNELS = {
+        "triton_per_fused_add_0:1": [1, 2],
+        "extern_kernels.addmm:2": [3],
+        "triton_poi_fused_gelu_1:3": [4],
+        "torch.ops.aten._scaled_dot_product_flash_attention.default:4": [5],
+        "extern_kernels.mm:5": [6],
+    }
 
     def test_a_gpu_s_launches_have_their_kernels_times(self):
-        inner = Event("## Call CompiledFxGraph abc ##", 1, cpu_children=[
-            Event("triton_per_fused_add_0", 2, device_time_total=3),
-            Event("aten::addmm", 3, device_time_total=50),
-            Event("aten::empty_strided", 4),
-            Event("triton_poi_fused_gelu_1", 5, device_time_total=7),
-            Event("aten::_scaled_dot_product_flash_attention", 6,
-                  device_time_total=40),
-            Event("aten::mm", 7, device_time_total=20)])
-        profile = attribution.profile_of(Event(
-            attribution.RANGE, device_time_total=120, cpu_children=[inner]), "cuda")
+        inner = Event(
+            "## Call CompiledFxGraph abc ##",
+            1,
+            cpu_children=[
+                Event("triton_per_fused_add_0", 2, device_time_total=3),
+                Event("aten::addmm", 3, device_time_total=50),
+                Event("aten::empty_strided", 4),
+                Event("triton_poi_fused_gelu_1", 5, device_time_total=7),
+                Event("aten::_scaled_dot_product_flash_attention", 6, device_time_total=40),
+                Event("aten::mm", 7, device_time_total=20),
+            ],
+        )
+        profile = attribution.profile_of(
+            Event(attribution.RANGE, device_time_total=120, cpu_children=[inner]), "cuda"
+        )
         times = attribution.kernel_times([profile], self.KERNELS, {})
-        self.assertEqual([round(one * 1e6) for one in times.values()],
-                         [3, 50, 7, 40, 20])
+        self.assertEqual([round(one * 1e6) for one in times.values()], [3, 50, 7, 40, 20])
 
     def test_kernels_without_events_share_the_rest(self):
-        profile = attribution.profile_of(Event(
-            attribution.RANGE, cpu_time_total=100, cpu_children=[
-                Event("aten::addmm", 1, cpu_time_total=50)]), "cpu")
+        profile = attribution.profile_of(
+            Event(
+                attribution.RANGE,
+                cpu_time_total=100,
+                cpu_children=[Event("aten::addmm", 1, cpu_time_total=50)],
+            ),
+            "cpu",
+        )
         times = attribution.kernel_times(
-            [profile], {"cpp_fused_tanh_0:1": [0], "extern_kernels.addmm:2": [1],
-                        "cpp_fused_add_1:3": [2]},
-            {"cpp_fused_tanh_0:1": 3.0, "cpp_fused_add_1:3": 1.0})
-        self.assertEqual([round(one * 1e7) for one in times.values()],
-                         [375, 500, 125])
+            [profile],
+            {"cpp_fused_tanh_0:1": [0], "extern_kernels.addmm:2": [1], "cpp_fused_add_1:3": [2]},
+            {"cpp_fused_tanh_0:1": 3.0, "cpp_fused_add_1:3": 1.0},
+        )
+        self.assertEqual([round(one * 1e7) for one in times.values()], [375, 500, 125])
 
     def test_one_kernel_that_runs_twice_has_both_times(self):
-        profile = attribution.Profile((
-            attribution.Launch("triton_a", 1e-6), attribution.Launch("triton_a", 3e-6)),
-            4e-6)
-        times = attribution.kernel_times(
-            [profile], {"triton_a:1": [0], "triton_a:2": [1]}, {})
+        profile = attribution.Profile(
+            (attribution.Launch("triton_a", 1e-6), attribution.Launch("triton_a", 3e-6)), 4e-6
+        )
+        times = attribution.kernel_times([profile], {"triton_a:1": [0], "triton_a:2": [1]}, {})
         self.assertEqual(list(times.values()), [1e-6, 3e-6])
 
     def test_a_launch_that_no_kernel_is_known_of_is_left_out(self):
-        profile = attribution.Profile((
-            attribution.Launch("aten::fill_", 9e-6),
-            attribution.Launch("triton_a", 1e-6)), 10e-6)
+        profile = attribution.Profile(
+            (attribution.Launch("aten::fill_", 9e-6), attribution.Launch("triton_a", 1e-6)), 10e-6
+        )
         times = attribution.kernel_times([profile], {"triton_a:1": [0]}, {})
         self.assertEqual(list(times.values()), [1e-6])
 
@@ -451,8 +501,7 @@ class Attribution(unittest.TestCase):
         profiles = attribution.profiled(lambda: [x], function, x.device)
         self.assertEqual(len(profiles), attribution.CALLS)
         for profile in profiles:
-            self.assertEqual([one.name for one in profile.launches],
-                             ["aten::tanh", "aten::mm"])
+            self.assertEqual([one.name for one in profile.launches], ["aten::tanh", "aten::mm"])
             self.assertGreater(profile.seconds, 0)
 
 

@@ -14,10 +14,12 @@ from made_journal import MadeRun
 from weft_case import WEFT, WeftCase, environment
 
 #: What would run, or end the page, if a journal's words were ever markup.
-HOSTILE = ("</script><script>window.hacked=1</script>"
-           "<img src=x onerror=\"window.hacked=1\">"
-           "'\"><svg onload=window.hacked=1> javascript:window.hacked=1 "
-           "<!--<script> @DATA@ @SCRIPT@ ]]> &lt;b&gt; __proto__ \u2028")
+HOSTILE = (
+    "</script><script>window.hacked=1</script>"
+    '<img src=x onerror="window.hacked=1">'
+    "'\"><svg onload=window.hacked=1> javascript:window.hacked=1 "
+    "<!--<script> @DATA@ @SCRIPT@ ]]> &lt;b&gt; __proto__ \u2028"
+)
 
 
 class ReportCase(WeftCase):
@@ -36,9 +38,13 @@ class ReportCase(WeftCase):
         if name in self.pages:
             return page
         self.pages[name] = MadeRun(folder, **more)
-        done = subprocess.run([WEFT, "show", folder, "--html"],
-                              capture_output=True, text=True, check=False,
-                              env=environment())
+        done = subprocess.run(
+            [WEFT, "show", folder, "--html"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.strip(), page)
         return page
@@ -55,8 +61,7 @@ class ReportFileTest(ReportCase):
         self.assertNotIn("unsafe-inline", text)
 
     def test_no_word_of_a_journal_ends_the_data(self):
-        with open(self.page_of("hostile", word=lambda t: t + HOSTILE),
-                  encoding="utf-8") as file:
+        with open(self.page_of("hostile", word=lambda t: t + HOSTILE), encoding="utf-8") as file:
             text = file.read()
         data = re.search(r'id="data">(.*?)</script>', text, re.S).group(1)
         self.assertNotIn("<", data)
@@ -65,43 +70,59 @@ class ReportFileTest(ReportCase):
     def test_it_goes_where_it_is_told_to(self):
         run = os.path.dirname(self.page_of("run"))
         out = self.path("elsewhere.html")
-        done = subprocess.run([WEFT, "show", run, "--html", out],
-                              capture_output=True, text=True, check=False,
-                              env=environment())
+        done = subprocess.run(
+            [WEFT, "show", run, "--html", out],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(os.path.exists(out))
 
     def test_show_tells_what_came_of_what(self):
         run = os.path.dirname(self.page_of("run"))
-        done = subprocess.run([WEFT, "show", run], capture_output=True,
-                              text=True, check=False, env=environment())
+        done = subprocess.run(
+            [WEFT, "show", run], capture_output=True, text=True, check=False, env=environment()
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"\n    llm-0  .*\n      llm-1  .*round 1")
 
     def show(self, name, *words, **more):
         run = os.path.dirname(self.page_of(name, **more))
-        return subprocess.run([WEFT, "show", run, *words],
-                              capture_output=True, text=True, check=False,
-                              env=environment())
+        return subprocess.run(
+            [WEFT, "show", run, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+        )
 
     def test_show_tells_all_of_one_candidate(self):
         name = "sg_000000000000"
         wrong = self.show("run", name + "/llm-3")
         self.assertEqual(wrong.returncode, 0, wrong.stderr)
-        for words in (r"verdict +wrong\n", r"why +element \[3, 4\] is 2",
-                      r"element +y\[3, 4\] is 2, expected 5, error 0\.6\n",
-                      r"element +y\[3, 5\] is nan, expected 1\.25"):
+        for words in (
+            r"verdict +wrong\n",
+            r"why +element \[3, 4\] is 2",
+            r"element +y\[3, 4\] is 2, expected 5, error 0\.6\n",
+            r"element +y\[3, 5\] is nan, expected 1\.25",
+        ):
             self.assertRegex(wrong.stdout, words)
         right = self.show("run", name + "/llm-1").stdout
-        for words in (r"from +llm, round 1 of llm-0\n",
-                      r"method +wider loads\n", r"time +11 us",
-                      r"eager +30 us .*2\.73x as long",
-                      r"built +rows: local_bytes 0 registers 40\n"):
+        for words in (
+            r"from +llm, round 1 of llm-0\n",
+            r"method +wider loads\n",
+            r"time +11 us",
+            r"eager +30 us .*2\.73x as long",
+            r"built +rows: local_bytes 0 registers 40\n",
+        ):
             self.assertRegex(right, words)
         told = json.loads(self.show("run", name + "/llm-3", "--json").stdout)
-        self.assertEqual(told["mismatches"][1], {
-            "output": "y", "index": [3, 5], "expected": "1.25", "got": "nan",
-            "error": "inf"})
+        self.assertEqual(
+            told["mismatches"][1],
+            {"output": "y", "index": [3, 5], "expected": "1.25", "got": "nan", "error": "inf"},
+        )
         for nothing in (name + "/llm-9", name + "/"):
             done = self.show("run", nothing)
             self.assertEqual(done.returncode, 2)
@@ -109,22 +130,28 @@ class ReportFileTest(ReportCase):
 
     def test_no_word_of_a_journal_steers_a_terminal(self):
         steering = "\x1b[2J\x1b]0;title\x07\x9b31m\b"
-        with_ids = [json.loads(line) for line in self.show(
-            "steering", "--json",
-            word=lambda t: t + steering).stdout.splitlines()]
+        with_ids = [
+            json.loads(line)
+            for line in self.show(
+                "steering", "--json", word=lambda t: t + steering
+            ).stdout.splitlines()
+        ]
         name = with_ids[0]["subgraph"]
         self.assertIn("\x1b", name)
-        for words in ([], ["--events"], [name + "/llm-3" + steering],
-                      [name + "/llm-1" + steering]):
+        for words in ([], ["--events"], [name + "/llm-3" + steering], [name + "/llm-1" + steering]):
             done = self.show("steering", *words)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertRegex(done.stdout, r"\\(x|u00)1b\[2J")
             self.assertNotRegex(done.stdout, "[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
     def test_what_is_no_run_is_said_to_be_none(self):
-        done = subprocess.run([WEFT, "show", self.path("none"), "--html"],
-                              capture_output=True, text=True, check=False,
-                              env=environment())
+        done = subprocess.run(
+            [WEFT, "show", self.path("none"), "--html"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+        )
         self.assertEqual(done.returncode, 2)
         self.assertIn("none", done.stderr)
 
@@ -151,12 +178,13 @@ class ReportPageTest(ReportCase):
 
     def texts(self, selector):
         return self.browser.run(
-            f"[...document.querySelectorAll({selector!r})]"
-            ".map((e) => e.textContent)")
+            f"[...document.querySelectorAll({selector!r})].map((e) => e.textContent)"
+        )
 
     def go(self, *parts):
-        self.browser.run("location.hash = " + repr(list(parts)) +
-                         ".map(encodeURIComponent).join('/')")
+        self.browser.run(
+            "location.hash = " + repr(list(parts)) + ".map(encodeURIComponent).join('/')"
+        )
 
     def quiet(self):
         self.assertEqual(self.browser.console, [])
@@ -165,11 +193,18 @@ class ReportPageTest(ReportCase):
 
     def test_the_first_screen_has_verdict_speedups_and_cost(self):
         self.open(self.page_of("run"))
-        first = self.browser.run("document.getElementById('overview')"
-                                 ".innerText")
-        for words in ("Verified", "made.py", "weft\u2019s rule: verified",
-                      "KernelBench\u2019s rule: within the tolerance", "2.31\u00d7",
-                      "1.38\u00d7", "3 of 3", "9 of 12", "$0.0036"):
+        first = self.browser.run("document.getElementById('overview').innerText")
+        for words in (
+            "Verified",
+            "made.py",
+            "weft\u2019s rule: verified",
+            "KernelBench\u2019s rule: within the tolerance",
+            "2.31\u00d7",
+            "1.38\u00d7",
+            "3 of 3",
+            "9 of 12",
+            "$0.0036",
+        ):
             self.assertIn(words, first)
         self.quiet()
 
@@ -183,14 +218,17 @@ class ReportPageTest(ReportCase):
         self.assertEqual(self.texts(name), before[::-1])
         self.browser.run(
             "(() => { const i = document.querySelector('#subgraphs input');"
-            "i.value = 'mul 11'; i.dispatchEvent(new Event('input')); })()")
+            "i.value = 'mul 11'; i.dispatchEvent(new Event('input')); })()"
+        )
         self.assertEqual(self.texts(name), ["relu+mul 11"])
         self.quiet()
 
     def test_a_box_of_the_graph_leads_to_its_subgraph(self):
         self.open(self.page_of("run"))
-        self.browser.run("document.querySelector('.graph a').dispatchEvent("
-                         "new MouseEvent('click', {bubbles: true}))")
+        self.browser.run(
+            "document.querySelector('.graph a').dispatchEvent("
+            "new MouseEvent('click', {bubbles: true}))"
+        )
         self.browser.wait("document.querySelector('#candidates tbody tr')")
         self.assertEqual(self.texts("h1"), ["relu+mul 0"])
         self.assertEqual(len(self.texts("#candidates tbody tr")), 4)
@@ -206,30 +244,28 @@ class ReportPageTest(ReportCase):
         self.assertIn("+   return 1;", self.texts("#source .add .code"))
         self.assertIn("\u2212   return 0;", self.texts("#source .del .code"))
         self.go("sg", "sg_000000000000", "llm-3")
-        self.browser.wait("document.querySelector('h1').textContent === "
-                          "'llm-3'")
-        self.assertIn("element [3, 4] is 2, not 5",
-                      self.texts("dd"))
-        self.assertEqual(self.texts("#mismatches th"), [
-            "Output", "Index", "Expected", "Got", "Error"])
-        self.assertEqual(self.texts("#mismatches td"), [
-            "y", "[3, 4]", "5", "2", "0.6",
-            "y", "[3, 5]", "1.25", "nan", "inf"])
+        self.browser.wait("document.querySelector('h1').textContent === 'llm-3'")
+        self.assertIn("element [3, 4] is 2, not 5", self.texts("dd"))
+        self.assertEqual(
+            self.texts("#mismatches th"), ["Output", "Index", "Expected", "Got", "Error"]
+        )
+        self.assertEqual(
+            self.texts("#mismatches td"),
+            ["y", "[3, 4]", "5", "2", "0.6", "y", "[3, 5]", "1.25", "nan", "inf"],
+        )
         self.go("sg", "sg_000000000000")
         self.browser.wait("document.querySelector('#candidates tbody tr')")
-        self.assertIn("y[3, 4] is 2, expected 5, and 1 more",
-                      self.texts("#candidates td .small"))
+        self.assertIn("y[3, 4] is 2, expected 5, and 1 more", self.texts("#candidates td .small"))
         self.go("sg", "sg_000000000000", "llm-1")
         self.browser.wait("document.querySelector('#built td')")
-        self.assertEqual(self.texts("#built th"), [
-            "Kernel", "threads", "local bytes", "registers"])
-        self.assertEqual(self.texts("#built td"), [
-            "constructor", "256", "\u2013", "\u2013",
-            "rows", "\u2013", "0", "40"])
+        self.assertEqual(self.texts("#built th"), ["Kernel", "threads", "local bytes", "registers"])
+        self.assertEqual(
+            self.texts("#built td"),
+            ["constructor", "256", "\u2013", "\u2013", "rows", "\u2013", "0", "40"],
+        )
         self.assertIn("wider loads", self.texts("dd"))
         self.go("call", "0")
-        self.browser.wait("document.querySelectorAll('.source .ln').length "
-                          "=== 3")
+        self.browser.wait("document.querySelectorAll('.source .ln').length === 3")
         said = self.texts(".source .code")
         self.assertIn("You write kernels.", said)
         self.assertIn("Here it is, sg_000000000000", said)
@@ -250,8 +286,7 @@ class ReportPageTest(ReportCase):
         self.open(self.page_of("run"))
         wide = "document.documentElement.scrollWidth"
         self.assertLessEqual(self.browser.run(wide), 390)
-        for parts in (("sg", "sg_000000000000"),
-                      ("sg", "sg_000000000000", "llm-1"), ("call", "0")):
+        for parts in (("sg", "sg_000000000000"), ("sg", "sg_000000000000", "llm-1"), ("call", "0")):
             self.go(*parts)
             self.browser.wait("document.querySelector('h1')")
             self.assertLessEqual(self.browser.run(wide), 390, parts)
@@ -261,10 +296,12 @@ class ReportPageTest(ReportCase):
         self.browser.size(390, 800, mobile=True)
         self.open(self.page_of("run"))
         # Of each text in it, as large as it comes out.
-        sizes = ("[...document.querySelectorAll('.fitted text')].map((t) => "
-                 "parseFloat(getComputedStyle(t).fontSize) * "
-                 "t.ownerSVGElement.getBoundingClientRect().width / "
-                 "t.ownerSVGElement.viewBox.baseVal.width)")
+        sizes = (
+            "[...document.querySelectorAll('.fitted text')].map((t) => "
+            "parseFloat(getComputedStyle(t).fontSize) * "
+            "t.ownerSVGElement.getBoundingClientRect().width / "
+            "t.ownerSVGElement.viewBox.baseVal.width)"
+        )
         for parts in (("roofline",), ("sg", "sg_000000000000")):
             self.go(*parts)
             self.browser.wait("document.querySelector('.fitted text')")
@@ -277,14 +314,17 @@ class ReportPageTest(ReportCase):
         self.browser.ask("Emulation.setEmulatedMedia", media="print")
         self.browser.run("dispatchEvent(new Event('beforeprint'))")
         for gone in ("nav", "#theme", ".tools"):
-            self.assertEqual(self.browser.run(
-                f"getComputedStyle(document.querySelector({gone!r})).display"),
-                "none", gone)
-        heads = ("[...document.querySelectorAll('#subgraphs th button')]"
-                 ".every((b) => b.getBoundingClientRect().width > 0)")
+            self.assertEqual(
+                self.browser.run(f"getComputedStyle(document.querySelector({gone!r})).display"),
+                "none",
+                gone,
+            )
+        heads = (
+            "[...document.querySelectorAll('#subgraphs th button')]"
+            ".every((b) => b.getBoundingClientRect().width > 0)"
+        )
         self.assertTrue(self.browser.run(heads))
-        self.assertEqual(self.browser.run("document.documentElement"
-                                          ".dataset.theme"), "light")
+        self.assertEqual(self.browser.run("document.documentElement.dataset.theme"), "light")
         self.browser.run("dispatchEvent(new Event('afterprint'))")
         paper = base64.b64decode(self.browser.ask("Page.printToPDF")["data"])
         self.assertTrue(paper.startswith(b"%PDF"))
@@ -302,19 +342,25 @@ class ReportPageTest(ReportCase):
         self.open(self.page_of("hostile", word=lambda t: t + HOSTILE))
         pages = self.browser.run(
             "[...document.querySelectorAll('main a')]"
-            ".map((a) => a.getAttribute('href')).filter((h) => h)")
+            ".map((a) => a.getAttribute('href')).filter((h) => h)"
+        )
         self.assertTrue(all(p.startswith("#") for p in pages), pages)
         name = "sg_000000000000" + HOSTILE
-        for parts in (("sg", name), ("sg", name, "llm-1" + HOSTILE),
-                      ("call", "0"), ("sg", "nothing" + HOSTILE)):
+        for parts in (
+            ("sg", name),
+            ("sg", name, "llm-1" + HOSTILE),
+            ("call", "0"),
+            ("sg", "nothing" + HOSTILE),
+        ):
             self.go(*parts)
             self.browser.wait("document.getElementById('main').textContent")
         self.go("sg", name, "llm-1" + HOSTILE)
         self.browser.wait("document.querySelector('#source .ln')")
         self.assertIn(HOSTILE.split()[0], " ".join(self.texts(".code")))
         self.assertIsNone(self.browser.run("window.hacked"))
-        self.assertEqual(self.browser.run(
-            "document.querySelectorAll('main script, main img').length"), 0)
+        self.assertEqual(
+            self.browser.run("document.querySelectorAll('main script, main img').length"), 0
+        )
         self.quiet()
 
     def test_a_run_that_is_not_finished_says_so(self):
@@ -326,30 +372,30 @@ class ReportPageTest(ReportCase):
     def test_two_hundred_subgraphs_are_shown_a_hundred_at_a_time(self):
         self.open(self.page_of("wide", subgraphs=200, candidates=1))
         self.assertEqual(len(self.texts("#subgraphs tbody tr")), 100)
-        self.browser.run(
-            "document.querySelector('#subgraphs .more button').click()")
+        self.browser.run("document.querySelector('#subgraphs .more button').click()")
         self.assertEqual(len(self.texts("#subgraphs tbody tr")), 200)
         self.quiet()
 
     def test_large_runs_open_in_less_than_two_seconds(self):
-        for name, size in (("200 subgraphs", {"subgraphs": 200}),
-                           ("5,000 candidates", {"subgraphs": 5,
-                                                 "candidates": 1000})):
+        for name, size in (
+            ("200 subgraphs", {"subgraphs": 200}),
+            ("5,000 candidates", {"subgraphs": 5, "candidates": 1000}),
+        ):
             page = self.page_of(name, **size)
             opened = []
             # A busy machine may need another try: it says so.
             while not opened or (min(opened) >= 2 and len(opened) < 6):
                 self.open(page)
-                opened.append(self.browser.run(
-                    "performance.getEntriesByType('navigation')[0]"
-                    ".loadEventEnd") / 1000)
+                opened.append(
+                    self.browser.run("performance.getEntriesByType('navigation')[0].loadEventEnd")
+                    / 1000
+                )
             if len(opened) > 1:
                 print(f"{name}: opened in {opened} s, tried again", flush=True)
             self.assertLess(min(opened), 2, name)
         self.go("sg", "sg_000000000004")
         self.browser.wait("document.querySelector('#candidates tbody tr')")
-        self.assertIn("100 of 1\u202f000 rows",
-                      self.texts("#candidates .more")[0])
+        self.assertIn("100 of 1\u202f000 rows", self.texts("#candidates .more")[0])
         self.quiet()
 
 

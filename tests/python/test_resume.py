@@ -29,8 +29,7 @@ def number_in(run, query, *values):
     if not os.path.exists(file):
         return 0
     try:
-        with contextlib.closing(sqlite3.connect(
-                f"file:{file}?mode=ro", uri=True)) as database:
+        with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
             return database.execute(query, values).fetchone()[0]
     except sqlite3.Error:
         return 0
@@ -43,8 +42,7 @@ def last_event(run):
 
 def has_event(run, kind):
     """Whether the journal holds a message of that type."""
-    return number_in(
-        run, "SELECT count(*) FROM event WHERE type = ?", kind) > 0
+    return number_in(run, "SELECT count(*) FROM event WHERE type = ?", kind) > 0
 
 
 def waited_for(condition, seconds):
@@ -70,13 +68,26 @@ def verdicts_of(events):
     for event in events:
         body = event["body"]
         if event["type"] == "SeedResult":
-            seeds.add((event["dst"], body["seed"]["id"], body["seed"]["source"],
-                       body["built"], body["verdict"]["kind"],
-                       body["failure"]["message"]))
+            seeds.add(
+                (
+                    event["dst"],
+                    body["seed"]["id"],
+                    body["seed"]["source"],
+                    body["built"],
+                    body["verdict"]["kind"],
+                    body["failure"]["message"],
+                )
+            )
         elif event["type"] == "SubgraphDone":
             won = body["outcome"] in ("won", "not_faster")
-            subgraphs.add((body["subgraph"], "right" if won else
-                           body["outcome"], body["correct"], body["seeds"]))
+            subgraphs.add(
+                (
+                    body["subgraph"],
+                    "right" if won else body["outcome"],
+                    body["correct"],
+                    body["seeds"],
+                )
+            )
         elif event["type"] == "CheckReply" and event["dst"] == "composer":
             models.append(body["verdict"]["kind"])
         elif event["type"] == "RunFinished":
@@ -103,8 +114,9 @@ class ResumeTest(WeftCase):
         else:
             words = ["resume", self.run_folder]
         with open(self.path("output.txt"), "a", encoding="utf-8") as output:
-            process = subprocess.Popen([WEFT, *words], stdout=output,
-                                       stderr=output, env=environment())
+            process = subprocess.Popen(
+                [WEFT, *words], stdout=output, stderr=output, env=environment()
+            )
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.scratches.append(scratch_of(process.pid))
@@ -115,8 +127,7 @@ class ResumeTest(WeftCase):
             return file.read()
 
     def assert_nobody_is_left(self):
-        left = lambda: weft_case.processes_that_name(
-            self.run_folder, *self.scratches)
+        left = lambda: weft_case.processes_that_name(self.run_folder, *self.scratches)
         self.assertTrue(waited_for(lambda: not left(), 60), left())
 
     def assert_nothing_was_repeated(self, events):
@@ -125,8 +136,7 @@ class ResumeTest(WeftCase):
         for event in events:
             self.assertNotEqual(event["dst"], "stale", event)
             if event["dst"].startswith("port/"):
-                effect = (event["src"], event["dst"], event["type"],
-                          event["body"]["effect"])
+                effect = (event["src"], event["dst"], event["type"], event["body"]["effect"])
                 self.assertNotIn(effect, asked)
                 asked.add(effect)
             if event["src"].startswith("port/"):
@@ -157,8 +167,9 @@ class ResumeTest(WeftCase):
             before = last_event(self.run_folder)
             if kill % 4 == 3:
                 events = chance.randrange(1, EVENTS_MAX)
-                grown = lambda: (process.poll() is not None or last_event(
-                    self.run_folder) >= before + events)
+                grown = lambda: (
+                    process.poll() is not None or last_event(self.run_folder) >= before + events
+                )
                 self.assertTrue(waited_for(grown, 200), self.output())
             else:
                 seconds = chance.uniform(0, QUICK_SECONDS)
@@ -172,8 +183,10 @@ class ResumeTest(WeftCase):
         self.assertEqual(final.wait(timeout=400), 0, told + self.output())
         self.assert_nobody_is_left()
         self.assert_same_as_in_peace()
-        self.assertFalse([name for name in self.scratches if os.path.exists(
-            os.path.join("/dev/shm", name))], told)
+        self.assertFalse(
+            [name for name in self.scratches if os.path.exists(os.path.join("/dev/shm", name))],
+            told,
+        )
 
     def test_ctrl_c_can_be_resumed_and_leaves_nothing(self):
         process = self.start()
@@ -188,8 +201,7 @@ class ResumeTest(WeftCase):
         self.assertEqual(process.wait(timeout=60), 130, self.output())
         self.assertIn(f"weft resume {self.run_folder}", self.output())
         self.assert_nobody_is_left()
-        self.assertFalse(os.path.exists(
-            os.path.join("/dev/shm", self.scratches[0])))
+        self.assertFalse(os.path.exists(os.path.join("/dev/shm", self.scratches[0])))
 
         shown = self.weft("show", self.run_folder)
         self.assertIn("weft resume goes on", shown.stdout)
@@ -204,8 +216,7 @@ class ResumeTest(WeftCase):
         self.assertTrue(waited_for(begun, 200), self.output())
         process.send_signal(signal.SIGSEGV)
         self.assertEqual(process.wait(timeout=60), -signal.SIGSEGV)
-        line, = re.findall(r"^weft: internal error: .*$", self.output(),
-                           re.MULTILINE)
+        (line,) = re.findall(r"^weft: internal error: .*$", self.output(), re.MULTILINE)
         self.assertRegex(line, r"SIGSEGV (in|after) event [1-9]")
         self.assertIn(f"run {self.run_folder};", line)
         self.assert_nobody_is_left()
@@ -224,8 +235,7 @@ class ResumeTest(WeftCase):
             asked = lambda: has_event(self.run_folder, kind)
             self.assertTrue(waited_for(asked, 200), self.output())
             process.send_signal(signal.SIGINT)
-            self.assertEqual(process.wait(timeout=60), 130,
-                             kind + self.output())
+            self.assertEqual(process.wait(timeout=60), 130, kind + self.output())
             for event in weft_case.events_of(self.run_folder):
                 told = event["body"].get("failure", {"code": ""})
                 self.assertEqual(told["code"], "", event)

@@ -48,8 +48,10 @@ class Draws(unittest.TestCase):
 
     def test_float64_draws_what_float32_drew(self):
         for draw in (
-            torch.rand_like, torch.randn_like,
-            lambda x: torch.rand(3), lambda x: torch.randperm(9),
+            torch.rand_like,
+            torch.randn_like,
+            lambda x: torch.rand(3),
+            lambda x: torch.randperm(9),
             lambda x: torch.empty_like(x).bernoulli_(0.3),
             lambda x: torch.rand(64, out=torch.empty(64)),
             lambda x: torch.empty_like(x).exponential_(),
@@ -61,19 +63,17 @@ class Draws(unittest.TestCase):
                 self.assertEqual(wide.dtype, torch.float64)
 
     def test_a_fused_dropout_keeps_its_mask_and_computes_wide(self):
-        for p, trains in ((0.0, True), (0.3, True), (1.0, True),
-                          (0.3, None), (0.3, False)):
+        for p, trains in ((0.0, True), (0.3, True), (1.0, True), (0.3, None), (0.3, False)):
             (narrow, mask), (wide, again) = given_again(
-                lambda x: torch.native_dropout(x / 3, p, trains), self.X)
+                lambda x: torch.native_dropout(x / 3, p, trains), self.X
+            )
             self.assertTrue(torch.equal(mask, again))
             torch.testing.assert_close(wide, narrow.double())
             scale = 1 / (1 - p) if trains is not False and p < 1 else 1.0
-            self.assertTrue(torch.equal(
-                wide, self.X.double() / 3 * mask * scale))
+            self.assertTrue(torch.equal(wide, self.X.double() / 3 * mask * scale))
 
     def test_who_draws_otherwise_or_in_another_order_is_told(self):
-        for draw in (lambda x: torch.rrelu(-x, training=True),
-                     lambda x: torch.normal(x, 1.0)):
+        for draw in (lambda x: torch.rrelu(-x, training=True), lambda x: torch.normal(x, 1.0)):
             with self.assertRaises(LookupError):
                 given_again(draw, self.X)
         drawn = []
@@ -102,11 +102,13 @@ class DrawingModels(unittest.TestCase):
                 self.assertLess(output.framework_error, 1e-4)
 
     def test_what_might_draw_and_does_not_keeps_float64(self):
-        attention = ("torch.nn.functional.scaled_dot_product_attention("
-                     "*[x[None, None]] * 3)[0, 0]")
-        for drawn in (attention, "torch.rrelu(x, training=False)",
-                      "torch.native_dropout(x, 0.3, False)[0]",
-                      attention + " + torch.rand(64)"):
+        attention = "torch.nn.functional.scaled_dot_product_attention(*[x[None, None]] * 3)[0, 0]"
+        for drawn in (
+            attention,
+            "torch.rrelu(x, training=False)",
+            "torch.native_dropout(x, 0.3, False)[0]",
+            attention + " + torch.rand(64)",
+        ):
             with self.subTest(drawn):
                 whole, output = self.expected(drawn)
                 self.assertTrue(whole._uses_float64)

@@ -47,11 +47,12 @@ print(kernels.reason, flush=True)
 
 class Ranks(BackendCase):
     def begin(self):
-        paths = [os.path.dirname(os.path.dirname(weft.__file__)),
-                 os.path.dirname(FAKE)]
+        paths = [os.path.dirname(os.path.dirname(weft.__file__)), os.path.dirname(FAKE)]
         rank = subprocess.Popen(
             [sys.executable, "-B", "-W", "ignore", "-c", RANK, *paths],
-            stdout=subprocess.PIPE, text=True)
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.addCleanup(rank.stdout.close)
         self.addCleanup(rank.wait)
         self.addCleanup(rank.kill)
@@ -136,25 +137,25 @@ class Workers(BackendCase):
         net = Net().eval()
         compiled = self.compiled(net, wait=False)
         with torch.no_grad():
-            expected = torch.stack([net(torch.full((4, 12), float(i)))
-                                    for i in range(2)])
+            expected = torch.stack([net(torch.full((4, 12), float(i))) for i in range(2)])
         for _ in range(2):
             rows = list(DataLoader(Rows(compiled), num_workers=1, batch_size=2))
             torch.testing.assert_close(rows, [expected])
         self.assertEqual(self.runs(), 0)
 
     def test_who_is_a_worker(self):
-        asked = {value: options_from({"worker_searches": value})
-                 for value in (None, True, False)}
+        asked = {value: options_from({"worker_searches": value}) for value in (None, True, False)}
         self.assertFalse(search_ownership.is_worker())
         self.assertTrue(all(map(search_ownership.may_search, asked.values())))
         with mock.patch.object(multiprocessing, "parent_process", mock.Mock()):
             self.assertTrue(search_ownership.is_worker())
-            self.assertEqual([search_ownership.may_search(one) for one in asked.values()],
-                             [False, True, False])
+            self.assertEqual(
+                [search_ownership.may_search(one) for one in asked.values()], [False, True, False]
+            )
             self.set_environment(WEFT_WORKER_SEARCHES="1")
-            self.assertEqual([search_ownership.may_search(one) for one in asked.values()],
-                             [True, True, False])
+            self.assertEqual(
+                [search_ownership.may_search(one) for one in asked.values()], [True, True, False]
+            )
         with self.assertRaisesRegex(ValueError, "worker_searches"):
             options_from({"worker_searches": "no"})
 

@@ -11,19 +11,18 @@ class ShownText(unittest.TestCase):
         self.assertEqual(terminal_line("\x1b[31m\x9b"), "\\x1b[31m\\u009b")
 
     def test_what_reorders_or_hides_text_is_shown_by_its_number(self):
-        self.assertEqual(terminal_line("\u202e\u2066\u200b\u2028\ud800"),
-                         "\\u202e\\u2066\\u200b\\u2028\\ud800")
+        self.assertEqual(
+            terminal_line("\u202e\u2066\u200b\u2028\ud800"), "\\u202e\\u2066\\u200b\\u2028\\ud800"
+        )
 
     def test_other_text_stays_as_it_is(self):
         self.assertEqual(terminal_line("9.87× – ü 漢字"), "9.87× – ü 漢字")
 
     def test_further_lines_of_a_paragraph_pass_for_no_others(self):
-        self.assertEqual(terminal_paragraph("x\nfile.py: accepted\n"),
-                         "x\n    | file.py: accepted")
+        self.assertEqual(terminal_paragraph("x\nfile.py: accepted\n"), "x\n    | file.py: accepted")
 
     def test_a_cell_has_no_end_and_no_mark_up(self):
-        self.assertEqual(table_cell("a|b\n# <b> [x](y) `z`"),
-                         "a\\|b # \\<b> [x]\\(y) \\`z\\`")
+        self.assertEqual(table_cell("a|b\n# <b> [x](y) `z`"), "a\\|b # \\<b> [x]\\(y) \\`z\\`")
         self.assertEqual(table_cell(None), "")
 
     def test_a_spreadsheet_computes_no_cell(self):

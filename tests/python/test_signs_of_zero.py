@@ -13,8 +13,20 @@ from torch.nn import functional
 
 import opinfo_cases
 
-NUMBERS = (0.0, -0.0, 0.5, -0.5, -0.3, 6.0, -6.0, float("inf"), -float("inf"),
-           float("nan"), 1e-40, -1e-40)
+NUMBERS = (
+    0.0,
+    -0.0,
+    0.5,
+    -0.5,
+    -0.3,
+    6.0,
+    -6.0,
+    float("inf"),
+    -float("inf"),
+    float("nan"),
+    1e-40,
+    -1e-40,
+)
 Function = Callable[[torch.Tensor], torch.Tensor]
 #: The same in eager on every device.
 EVERYWHERE: dict[str, Function] = {
@@ -55,20 +67,18 @@ PROCESSOR: dict[str, Function] = {
 }
 
 
-def cases(functions: dict[str, Function],
-          dtype: torch.dtype) -> list[opinfo_cases.Case]:
+def cases(functions: dict[str, Function], dtype: torch.dtype) -> list[opinfo_cases.Case]:
     x = torch.tensor(NUMBERS, dtype=dtype).repeat(3, 1)
 
     def shown(function: Function) -> Callable[[torch.Tensor], list]:
         return lambda x: [1 / function(x)]
-    return [opinfo_cases.Case(name, shown(function), (x,))
-            for name, function in functions.items()]
+
+    return [opinfo_cases.Case(name, shown(function), (x,)) for name, function in functions.items()]
 
 
 class SignsOfZero(unittest.TestCase):
     def judge(self, target: str, found: list[opinfo_cases.Case]) -> None:
-        outcomes = opinfo_cases.outcomes(
-            opinfo_cases.variant_of(target), found, batch=64)
+        outcomes = opinfo_cases.outcomes(opinfo_cases.variant_of(target), found, batch=64)
         for name, outcome, reason in outcomes:
             with self.subTest(target=target, case=name):
                 self.assertEqual(outcome, "lowered", reason)

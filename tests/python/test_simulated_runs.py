@@ -42,8 +42,7 @@ class SimulatedRuns(WeftCase):
 
     def answers(self, run, *lines):
         """What `weft replay --step --json` says to these commands."""
-        done = self.weft("replay", run, "--step", "--json",
-                         told="\n".join(lines) + "\n")
+        done = self.weft("replay", run, "--step", "--json", told="\n".join(lines) + "\n")
         self.assertEqual(done.returncode, 0, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -60,43 +59,40 @@ class SimulatedRuns(WeftCase):
         for run, events in self.runs.items():
             last = len(events)
             got = self.answers(run, *["next"] * last, *["back"] * (last - 1))
-            self.assertEqual([event["seq"] for event in got],
-                             [*range(1, last + 1), *range(last - 1, 0, -1)])
+            self.assertEqual(
+                [event["seq"] for event in got], [*range(1, last + 1), *range(last - 1, 0, -1)]
+            )
             self.assertEqual(got[:last], events)
 
     def test_breaks_stop_at_each_that_fits_and_no_other(self):
         for run, events in self.runs.items():
-            builds = [event["seq"] for event in events
-                      if event["type"] == "BuildReply"]
-            got = self.answers(run, "break type BuildReply",
-                               *["continue"] * len(builds))
+            builds = [event["seq"] for event in events if event["type"] == "BuildReply"]
+            got = self.answers(run, "break type BuildReply", *["continue"] * len(builds))
             self.assertEqual([event["seq"] for event in got[1:]], builds)
 
     def test_every_event_s_causes_lead_back_to_the_first(self):
         for run, events in self.runs.items():
-            chains = self.answers(run, *(f"why {event['seq']}"
-                                         for event in events))
+            chains = self.answers(run, *(f"why {event['seq']}" for event in events))
             for event, chain in zip(events, chains):
                 self.assertEqual(chain[0], event)
-                self.assertEqual([one["cause"] for one in chain],
-                                 [one["seq"] for one in chain[1:]] + [0])
+                self.assertEqual(
+                    [one["cause"] for one in chain], [one["seq"] for one in chain[1:]] + [0]
+                )
 
     def test_each_tenth_event_has_the_states_of_its_roles(self):
         for run, events in self.runs.items():
             for seq in range(10, len(events) + 1, 10):
                 moment = self.told("replay", run, "--at", str(seq))
-                states = self.told("replay", run, "--at", str(seq), "--state",
-                                   "all")
-                self.assertEqual([state["role"] for state in states],
-                                 moment["roles"])
+                states = self.told("replay", run, "--at", str(seq), "--state", "all")
+                self.assertEqual([state["role"] for state in states], moment["roles"])
                 told = {state["role"]: state["state"] for state in states}
-                self.assertEqual(told["extractor"]["run"]["problem_name"],
-                                 events[0]["body"]["problem_name"])
+                self.assertEqual(
+                    told["extractor"]["run"]["problem_name"], events[0]["body"]["problem_name"]
+                )
             # A role alone, forward and back, knows what it does among all.
             *_, last = states
             role = last["role"]
-            alone = self.answers(run, f"to {seq}", f"state {role}", "b 5",
-                                 "n 5", f"state {role}")
+            alone = self.answers(run, f"to {seq}", f"state {role}", "b 5", "n 5", f"state {role}")
             self.assertEqual(alone[1], alone[4])
             self.assertEqual(alone[1]["state"], last["state"])
 
@@ -104,24 +100,36 @@ class SimulatedRuns(WeftCase):
         for run, events in self.runs.items():
             for seq in range(10, len(events) + 1, 10):
                 out = self.path(f"fork-{os.path.basename(run)}-{seq}")
-                done = self.weft("fork", run, "--at", str(seq), "--out", out,
-                                 "--only-make")
+                done = self.weft("fork", run, "--at", str(seq), "--out", out, "--only-make")
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assert_replays(out)
                 self.assertEqual(events_of(out), events[:seq])
 
     def test_another_answer_stands_in_a_fork_and_diff_finds_it(self):
         for run, events in self.runs.items():
-            answer = next(event for event in events
-                          if event["type"] == "CheckReply"
-                          and event["dst"].startswith("worker/")
-                          and event["body"]["verdict"]["correct"])
-            changed = self.write("answer.json", json.dumps(
-                {"verdict": {"correct": False, "kind": "wrong",
-                             "reason": "said so"}}))
+            answer = next(
+                event
+                for event in events
+                if event["type"] == "CheckReply"
+                and event["dst"].startswith("worker/")
+                and event["body"]["verdict"]["correct"]
+            )
+            changed = self.write(
+                "answer.json",
+                json.dumps({"verdict": {"correct": False, "kind": "wrong", "reason": "said so"}}),
+            )
             out = self.path("fork-" + os.path.basename(run))
-            done = self.weft("fork", run, "--at", str(answer["seq"]),
-                             "--reply", changed, "--out", out, "--only-make")
+            done = self.weft(
+                "fork",
+                run,
+                "--at",
+                str(answer["seq"]),
+                "--reply",
+                changed,
+                "--out",
+                out,
+                "--only-make",
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assert_replays(out)
             last = events_of(out)[-1]
@@ -144,10 +152,14 @@ class SimulatedRuns(WeftCase):
 
     def test_one_seed_is_kept_and_nothing_overwritten(self):
         run = next(iter(self.runs))
-        self.assert_ends(self.weft("simulate", "--random-seeds", "3", "--out", run), 2,
-                         "holds a run already")
-        self.assert_ends(self.weft("simulate", "--random-seeds", "0..3", "--out",
-                                   self.path("out")), 2, "name one seed")
+        self.assert_ends(
+            self.weft("simulate", "--random-seeds", "3", "--out", run), 2, "holds a run already"
+        )
+        self.assert_ends(
+            self.weft("simulate", "--random-seeds", "0..3", "--out", self.path("out")),
+            2,
+            "name one seed",
+        )
         self.assertFalse(os.path.exists(self.path("out")))
 
 

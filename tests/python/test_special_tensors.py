@@ -20,20 +20,16 @@ from weft.capture import capture, export
 from weft.problem import sentences
 from weft.problem.tensor_kinds import special_kind
 
-JAGGED = ("torch.nested.nested_tensor([torch.randn(3, 8), torch.randn(5, 8)], "
-          "layout=torch.jagged)")
+JAGGED = "torch.nested.nested_tensor([torch.randn(3, 8), torch.randn(5, 8)], layout=torch.jagged)"
 SPECIAL = {
     JAGGED: "a nested tensor",
-    "torch.nested.nested_tensor([torch.randn(3, 8), torch.randn(5, 8)])":
-        "a nested tensor",
+    "torch.nested.nested_tensor([torch.randn(3, 8), torch.randn(5, 8)])": "a nested tensor",
     "torch.eye(8).to_sparse()": "the layout torch.sparse_coo",
     "torch.eye(8).to_sparse_csr()": "the layout torch.sparse_csr",
     "torch.randn(8, 8).to_mkldnn()": "the layout torch._mkldnn",
-    "torch.quantize_per_tensor(torch.randn(8, 8), 0.1, 0, torch.quint8)":
-        "a quantised tensor (torch.quint8)",
+    "torch.quantize_per_tensor(torch.randn(8, 8), 0.1, 0, torch.quint8)": "a quantised tensor (torch.quint8)",
     "TwoTensor(torch.randn(8, 8), torch.randn(8, 8))": "a TwoTensor, a subclass",
-    "torch.masked.masked_tensor(torch.randn(8, 8), torch.rand(8, 8) > 0.5)":
-        "a MaskedTensor, a subclass",
+    "torch.masked.masked_tensor(torch.randn(8, 8), torch.rand(8, 8) > 0.5)": "a MaskedTensor, a subclass",
 }
 #: Words of Python's own errors.
 OF_PYTHON = r"Error|Exception|object has no attribute|Cannot convert|Unable to cast"
@@ -65,10 +61,16 @@ class SpecialKinds(unittest.TestCase):
         class Plain(torch.Tensor):
             pass
 
-        for value in (torch.randn(3), torch.nn.Parameter(torch.randn(3)), 3, None,
-                      torch.randn(3).as_subclass(Plain),
-                      torch.randn(3, dtype=torch.complex64).conj(),
-                      torch._neg_view(torch.randn(3)), torch.empty(3, device="meta")):
+        for value in (
+            torch.randn(3),
+            torch.nn.Parameter(torch.randn(3)),
+            3,
+            None,
+            torch.randn(3).as_subclass(Plain),
+            torch.randn(3, dtype=torch.complex64).conj(),
+            torch._neg_view(torch.randn(3)),
+            torch.empty(3, device="meta"),
+        ):
             self.assertEqual(special_kind(value), "")
 
 
@@ -78,32 +80,46 @@ class BeforeCapture(CaptureTest):
         for text, kind in SPECIAL.items():
             with self.subTest(text=text):
                 error = self.refuse(
-                    header + simple("return torch.sin(xs[0]) * 2", names="xs",
-                                    inputs=f"[[{text}]]"),
-                    "unsupported", (kind, "its argument xs[0] is", "dense tensors"))
+                    header
+                    + simple("return torch.sin(xs[0]) * 2", names="xs", inputs=f"[[{text}]]"),
+                    "unsupported",
+                    (kind, "its argument xs[0] is", "dense tensors"),
+                )
                 self.assertNotRegex(error["message"], OF_PYTHON)
 
     def test_so_is_the_model_s_state(self) -> None:
         self.refuse(
-            simple("return self.mask.to_dense() + x", inputs="[torch.randn(8, 8)]",
-                   init="self.mask = torch.eye(8).to_sparse()"),
-            "unsupported", "its attribute mask is a tensor of the layout")
+            simple(
+                "return self.mask.to_dense() + x",
+                inputs="[torch.randn(8, 8)]",
+                init="self.mask = torch.eye(8).to_sparse()",
+            ),
+            "unsupported",
+            "its attribute mask is a tensor of the layout",
+        )
 
 
 class InternalErrors(CaptureTest):
     def test_an_unexpected_error_says_what_to_report(self) -> None:
         with mock.patch.object(capture, "capture", side_effect=KeyError("w")):
-            error = self.refuse(simple("return x"), "bug", (
-                "internal error: capture failed with KeyError: 'w'", "report it"),
-                code="failed")
+            error = self.refuse(
+                simple("return x"),
+                "bug",
+                ("internal error: capture failed with KeyError: 'w'", "report it"),
+                code="failed",
+            )
         self.assertIn("KeyError", error["details"])
 
     def test_the_exporter_s_own_too(self) -> None:
-        with mock.patch.object(torch.export, "export",
-                               side_effect=AttributeError("no such node")):
-            error = self.refuse(simple("return x"), "unsupported", (
-                "internal error of torch.export (AttributeError: no such node)",
-                "report it to PyTorch"))
+        with mock.patch.object(torch.export, "export", side_effect=AttributeError("no such node")):
+            error = self.refuse(
+                simple("return x"),
+                "unsupported",
+                (
+                    "internal error of torch.export (AttributeError: no such node)",
+                    "report it to PyTorch",
+                ),
+            )
         self.assertNotIn("plain tensor operators", error["message"])
         self.assertTrue(export.is_internal(IndexError("x")))
         self.assertFalse(export.is_internal(RuntimeError("x")))
@@ -135,10 +151,9 @@ class InOptimize(BackendCase):
 
     def test_so_are_packed_weights(self) -> None:
         model = torch.ao.quantization.quantize_dynamic(
-            torch.nn.Sequential(torch.nn.Linear(8, 8)), {torch.nn.Linear},
-            dtype=torch.qint8)
-        self.assertIn("packed weights of a quantised layer",
-                      self.reason(model, torch.randn(2, 8)))
+            torch.nn.Sequential(torch.nn.Linear(8, 8)), {torch.nn.Linear}, dtype=torch.qint8
+        )
+        self.assertIn("packed weights of a quantised layer", self.reason(model, torch.randn(2, 8)))
 
 
 class Sentences(unittest.TestCase):
@@ -146,29 +161,34 @@ class Sentences(unittest.TestCase):
 
     def test_whole_ones_are_taken(self) -> None:
         for length_max, taken in (
-                (0, "The first one. …"), (14, "The first one. …"),
-                (36, "The first one. The second is longer. …"),
-                (1000, "The first one. The second is longer. A line without an end "
-                       "The last.")):
+            (0, "The first one. …"),
+            (14, "The first one. …"),
+            (36, "The first one. The second is longer. …"),
+            (1000, "The first one. The second is longer. A line without an end The last."),
+        ):
             self.assertEqual(sentences.whole_sentences(self.TEXT, length_max), taken)
         self.assertEqual(sentences.whole_sentences("  \n", 10), "")
 
     def test_a_long_sentence_is_not_cut(self) -> None:
         text = "shape " * 500 + "is wrong. And more."
-        self.assertEqual(sentences.first_sentence(ValueError(text)),
-                         text.removesuffix(" And more."))
+        self.assertEqual(
+            sentences.first_sentence(ValueError(text)), text.removesuffix(" And more.")
+        )
         self.assertTrue(told(ValueError(text)).endswith("is wrong. …"))
 
     def test_whole_lines_are_taken(self) -> None:
         for length_max, taken in (
-                (1000, self.TEXT),
-                (40, "The first one. The second is longer.\n…"),
-                (20, "The first one. …")):
+            (1000, self.TEXT),
+            (40, "The first one. The second is longer.\n…"),
+            (20, "The first one. …"),
+        ):
             self.assertEqual(sentences.whole_lines(self.TEXT, length_max), taken)
 
     def test_a_sentence_longer_than_all_is_cut_between_words_and_says_so(self) -> None:
-        self.assertEqual(sentences.whole_lines("shape " * 500, 20),
-                         "shape shape shape … (2983 characters are left out)")
+        self.assertEqual(
+            sentences.whole_lines("shape " * 500, 20),
+            "shape shape shape … (2983 characters are left out)",
+        )
         self.assertLess(len(sentences.whole_lines("x" * 5000, 20)), 100)
 
     def test_an_error_without_words_has_its_class(self) -> None:

@@ -100,8 +100,10 @@ class OfSearches(BackendCase):
     def test_a_line_is_written_where_the_environment_asks(self):
         self.set_environment(WEFT_PROGRESS="1")
         self.patch(status, "_has_lines", False)
-        with mock.patch.object(sys, "stderr", io.StringIO()) as lines, \
-                mock.patch.object(status, "_watch", status._Watch()) as watch:
+        with (
+            mock.patch.object(sys, "stderr", io.StringIO()) as lines,
+            mock.patch.object(status, "_watch", status._Watch()) as watch,
+        ):
             with torch.no_grad():
                 self.compiled(Net())(torch.randn(4, 12))
             thread = watch._thread
@@ -118,26 +120,44 @@ class Played(unittest.TestCase):
             return mock.Mock(state=state)
 
         program = mock.Mock(
-            state="searching", has_kernels=True, calls=7, calls_with_kernels=3,
+            state="searching",
+            has_kernels=True,
+            calls=7,
+            calls_with_kernels=3,
             candidates=[region("generated")] * 3 + [region("slower")] * 9,
-            incumbent_s=0.3, speedup=1.18, awaits_call=lambda: False)
+            incumbent_s=0.3,
+            speedup=1.18,
+            awaits_call=lambda: False,
+        )
         waiting = mock.Mock(
-            state="searching", has_kernels=False, calls=1, calls_with_kernels=0,
-            candidates=[], incumbent_s=0.0, speedup=1.0, awaits_call=lambda: True)
-        with mock.patch.object(status, "all_compiled_graphs", list), \
-                mock.patch.object(status, "all_programs",
-                                  lambda: [program, waiting]):
+            state="searching",
+            has_kernels=False,
+            calls=1,
+            calls_with_kernels=0,
+            candidates=[],
+            incumbent_s=0.0,
+            speedup=1.0,
+            awaits_call=lambda: True,
+        )
+        with (
+            mock.patch.object(status, "all_compiled_graphs", list),
+            mock.patch.object(status, "all_programs", lambda: [program, waiting]),
+        ):
             found = status.status()
-        self.assertEqual(str(found), "3 of 12 regions generated; 1.18× over "
-                         "torch.compile for this call; 1 under way; 1 continue at "
-                         "the next call")
+        self.assertEqual(
+            str(found),
+            "3 of 12 regions generated; 1.18× over "
+            "torch.compile for this call; 1 under way; 1 continue at "
+            "the next call",
+        )
         self.assertEqual((found.calls, found.searching), (8, 1))
 
 
 class Notebook(unittest.TestCase):
     def test_texts_are_escaped(self):
         graph = explain.GraphReport(
-            "inference", 3, "framework", "<script>alert(1)</script> & more", "", 1, 0)
+            "inference", 3, "framework", "<script>alert(1)</script> & more", "", 1, 0
+        )
         report = dispatch.Report(False, "", graph.reason, 1.0, False, "")
         for shown in (graph, report, explain.Explanation([graph], [], ["a < b"])):
             text = shown._repr_html_()
@@ -159,16 +179,26 @@ class OptionsOfTheEnvironment(unittest.TestCase):
             return options.options_from({"fallback": "eager", **(given or {})})
 
     def test_they_hold_where_the_call_says_nothing(self):
-        found = self.read(WEFT_BUDGET_S="12.5", WEFT_WAIT="yes", WEFT_SEEDS="compiler",
-                          WEFT_SHAPES_MAX="7", WEFT_CACHE="0")
-        self.assertEqual((found.budget_s, found.wait, found.seeds, found.shapes_max,
-                          found.cache), (12.5, True, "compiler", 7, False))
+        found = self.read(
+            WEFT_BUDGET_S="12.5",
+            WEFT_WAIT="yes",
+            WEFT_SEEDS="compiler",
+            WEFT_SHAPES_MAX="7",
+            WEFT_CACHE="0",
+        )
+        self.assertEqual(
+            (found.budget_s, found.wait, found.seeds, found.shapes_max, found.cache),
+            (12.5, True, "compiler", 7, False),
+        )
         self.assertEqual(self.read({"budget_s": 3}, WEFT_BUDGET_S="9").budget_s, 3)
         self.assertEqual(self.read(WEFT_BUDGET_S="").budget_s, 60)
 
     def test_a_text_that_is_no_value_is_an_error_that_names_it(self):
-        for name, text in (("WEFT_BUDGET_S", "long"), ("WEFT_WAIT", "maybe"),
-                           ("WEFT_VARIANTS", "1.5")):
+        for name, text in (
+            ("WEFT_BUDGET_S", "long"),
+            ("WEFT_WAIT", "maybe"),
+            ("WEFT_VARIANTS", "1.5"),
+        ):
             with self.assertRaisesRegex(ValueError, name):
                 self.read(**{name: text})
         with self.assertRaisesRegex(ValueError, "budget_s"):
@@ -178,8 +208,10 @@ class OptionsOfTheEnvironment(unittest.TestCase):
 class OptionErrors(unittest.TestCase):
     def test_torch_compile_raises_them_at_once(self):
         net = nn.Linear(2, 2)
-        for given, words in (({"budget": 1}, "no option 'budget'"),
-                             ({"budget_s": 0}, "budget_s is 0")):
+        for given, words in (
+            ({"budget": 1}, "no option 'budget'"),
+            ({"budget_s": 0}, "budget_s is 0"),
+        ):
             with self.assertRaisesRegex(ValueError, words):
                 torch.compile(net, backend=weft.backend.compile, options=given)
         torch.compile(net, backend=weft.backend.compile, options={"budget_s": 5})
@@ -199,11 +231,15 @@ class OptionErrors(unittest.TestCase):
             " options={'budget_s': budget})\n"
             "        print('taken')\n"
             "    except ValueError as error:\n"
-            "        print('budget_s' in str(error))\n")
+            "        print('budget_s' in str(error))\n"
+        )
         done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True,
-            check=False, env={**os.environ,
-                              "PYTHONPATH": os.path.join(ROOT, "python")})
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")},
+        )
         self.assertEqual(done.stdout.split(), ["True", "taken", "True"], done.stderr)
 
 

@@ -25,8 +25,10 @@ def twice(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 """
 COUNTS = "self.calls += 1"
-LAYERS = ("self.layers = nn.Sequential(*[layer for _ in range({0}) "
-          "for layer in (nn.Linear({1}, {1}), nn.Tanh())])")
+LAYERS = (
+    "self.layers = nn.Sequential(*[layer for _ in range({0}) "
+    "for layer in (nn.Linear({1}, {1}), nn.Tanh())])"
+)
 IMAGES = "[torch.rand(2, 4, 8, 8)]"
 
 
@@ -45,78 +47,85 @@ def length_of(forward, **more):
 class Length(unittest.TestCase):
     def test_elementwise_calls_add_up_and_what_only_moves_is_none(self):
         for forward, calls in (
-                ("return torch.relu(x)", 1),
-                ("return torch.exp(torch.relu(x) + 1)", 3),
-                ("return x.add_(1).masked_fill_(x > 0.5, 0)", 2),
-                ("return torch.cat([x.t(), x.t()]).sort(-1)[0] * 2", 1),
-                ("return F.hardswish(F.glu(x))", 2)):
-            self.assertEqual(length_of(forward, head="F = nn.functional"),
-                             calls * ELEMENTWISE, forward)
+            ("return torch.relu(x)", 1),
+            ("return torch.exp(torch.relu(x) + 1)", 3),
+            ("return x.add_(1).masked_fill_(x > 0.5, 0)", 2),
+            ("return torch.cat([x.t(), x.t()]).sort(-1)[0] * 2", 1),
+            ("return F.hardswish(F.glu(x))", 2),
+        ):
+            self.assertEqual(
+                length_of(forward, head="F = nn.functional"), calls * ELEMENTWISE, forward
+            )
 
     def test_sums_add_up(self):
         self.assertEqual(length_of("return torch.softmax(x, -1)"), 16)
         self.assertEqual(length_of("return torch.softmax(x @ x.t(), -1)"), 24)
-        self.assertEqual(
-            length_of("return nn.functional.layer_norm(x, (16,))"), 16)
+        self.assertEqual(length_of("return nn.functional.layer_norm(x, (16,))"), 16)
         self.assertEqual(length_of("return torch.logcumsumexp(x, 0)"), 8)
-        self.assertEqual(length_of("return self.layers(x)",
-                                   init=LAYERS.format(3, 16)),
-                         3 * (16 + ELEMENTWISE))
+        self.assertEqual(
+            length_of("return self.layers(x)", init=LAYERS.format(3, 16)), 3 * (16 + ELEMENTWISE)
+        )
 
     def test_windows_that_overlap_are_summed_whole(self):
-        for pool, length in (("avg_pool2d(x, 5, 1, 2)", 25),
-                             ("avg_pool2d(x, 2)", 4),
-                             ("adaptive_avg_pool2d(x, 2)", 16)):
-            self.assertEqual(length_of(f"return nn.functional.{pool}",
-                                       inputs=IMAGES), length)
+        for pool, length in (
+            ("avg_pool2d(x, 5, 1, 2)", 25),
+            ("avg_pool2d(x, 2)", 4),
+            ("adaptive_avg_pool2d(x, 2)", 16),
+        ):
+            self.assertEqual(length_of(f"return nn.functional.{pool}", inputs=IMAGES), length)
 
     def test_a_compiled_or_scripted_function_is_what_it_calls(self):
         for decorator in ("torch.compile", "torch.jit.script"):
-            head = (f"@{decorator}\ndef scaled(x):\n"
-                    "    return torch.relu(x) * 2 + x.sum(-1, keepdim=True)\n")
-            self.assertEqual(length_of("return scaled(x)", head=head),
-                             16 + 3 * ELEMENTWISE)
+            head = (
+                f"@{decorator}\ndef scaled(x):\n"
+                "    return torch.relu(x) * 2 + x.sum(-1, keepdim=True)\n"
+            )
+            self.assertEqual(length_of("return scaled(x)", head=head), 16 + 3 * ELEMENTWISE)
 
     def test_what_is_not_known_has_the_cap(self):
         for forward in (
-                "return twice(x)",
-                "return nn.functional.dropout(x)",
-                "return torch.relu(x) + torch.rand_like(x)",
-                "return torch.fft.fft(x).abs()",
-                "return torch.linalg.inv(x @ x.t() + torch.eye(8))",
-                "return torch.cdist(x, x)",
-                "return x.index_add(0, torch.tensor([0]), x[:1])",
-                "return nn.functional.mse_loss(x, x * 2)",
-                "return nn.functional.interpolate("
-                "x[None, None], scale_factor=2, mode='bilinear')",
-                "return nn.functional.scaled_dot_product_attention("
-                "x[None, None], x[None, None], x[None, None])",
-                "y = torch.empty_like(x); y.copy_(x); return y",
-                "return torch.from_numpy(x.numpy() * 2)"):
+            "return twice(x)",
+            "return nn.functional.dropout(x)",
+            "return torch.relu(x) + torch.rand_like(x)",
+            "return torch.fft.fft(x).abs()",
+            "return torch.linalg.inv(x @ x.t() + torch.eye(8))",
+            "return torch.cdist(x, x)",
+            "return x.index_add(0, torch.tensor([0]), x[:1])",
+            "return nn.functional.mse_loss(x, x * 2)",
+            "return nn.functional.interpolate(x[None, None], scale_factor=2, mode='bilinear')",
+            "return nn.functional.scaled_dot_product_attention("
+            "x[None, None], x[None, None], x[None, None])",
+            "y = torch.empty_like(x); y.copy_(x); return y",
+            "return torch.from_numpy(x.numpy() * 2)",
+        ):
             self.assertEqual(length_of(forward, head=CUSTOM), UNTOLD, forward)
-        self.assertEqual(length_of("return self.lstm(x)[0]",
-                                   init="self.lstm = nn.LSTM(16, 4)"), UNTOLD)
+        self.assertEqual(
+            length_of("return self.lstm(x)[0]", init="self.lstm = nn.LSTM(16, 4)"), UNTOLD
+        )
 
     def test_what_cannot_be_traced_runs_without(self):
-        whole = whole_of(
-            "return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))")
+        whole = whole_of("return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))")
         self.assertEqual(whole._length, UNTOLD)
         case = whole.case("uniform", whole.device.generator(1))
-        self.assertTrue(torch.equal(case.outputs[0].framework,
-                                    torch.sin(case.leaves[0])))
+        self.assertTrue(torch.equal(case.outputs[0].framework, torch.sin(case.leaves[0])))
 
     def test_the_trace_is_no_further_call(self):
         whole = whole_of(f"{COUNTS}; return x * 2", init="self.calls = 0")
         self.assertEqual(whole.model.calls, 1)
 
     def test_the_trace_loads_no_compiler(self):
-        script = ("import sys, test_summed_terms as t\n"
-                  "t.length_of('return torch.softmax(x, -1)')\n"
-                  "assert 'torch._dynamo' not in sys.modules")
-        done = subprocess.run([sys.executable, "-c", script],
-                              env={**os.environ,
-                                   "PYTHONPATH": os.pathsep.join(sys.path)},
-                              capture_output=True, text=True, check=False)
+        script = (
+            "import sys, test_summed_terms as t\n"
+            "t.length_of('return torch.softmax(x, -1)')\n"
+            "assert 'torch._dynamo' not in sys.modules"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
@@ -124,8 +133,9 @@ class Tolerance(unittest.TestCase):
     def test_it_is_that_of_the_length(self):
         whole = whole_of("return torch.relu(x)")
         case = whole.case("wide", whole.device.generator(1))
-        self.assertEqual(case.outputs[0].tolerance,
-                         compare.roundoff_floor(torch.float32, ELEMENTWISE))
+        self.assertEqual(
+            case.outputs[0].tolerance, compare.roundoff_floor(torch.float32, ELEMENTWISE)
+        )
 
     def test_without_float64_it_is_the_cap(self):
         whole = whole_of("return torch.relu(x)")
@@ -134,8 +144,7 @@ class Tolerance(unittest.TestCase):
         self.assertEqual(case.outputs[0].tolerance, compare.FLOAT32_FLOOR_MAX)
         whole = whole_of("return torch.relu(x.double())")
         case = whole.case("wide", whole.device.generator(1))
-        self.assertEqual(case.outputs[0].tolerance,
-                         compare.roundoff_floor(torch.float64, UNTOLD))
+        self.assertEqual(case.outputs[0].tolerance, compare.roundoff_floor(torch.float64, UNTOLD))
 
 
 def in_order(x):
@@ -204,55 +213,70 @@ class Candidates(unittest.TestCase):
         return ""
 
     def test_a_factor_that_no_rounding_explains_is_wrong(self):
-        self.assertTrue(self.reason(lambda x, _: torch.relu(x) * 1.00005,
-                                    "return torch.relu(x)"))
-        self.assertTrue(self.reason(lambda x, _: F.gelu(x) * 1.00003 + 1,
-                                    "return nn.functional.gelu(x) + 1"))
+        self.assertTrue(self.reason(lambda x, _: torch.relu(x) * 1.00005, "return torch.relu(x)"))
+        self.assertTrue(
+            self.reason(lambda x, _: F.gelu(x) * 1.00003 + 1, "return nn.functional.gelu(x) + 1")
+        )
 
     def test_of_an_unknown_operator_it_passes(self):
-        self.assertFalse(self.reason(lambda x, _: x * 2 * 1.00005,
-                                     "return twice(x)", head=CUSTOM))
+        self.assertFalse(self.reason(lambda x, _: x * 2 * 1.00005, "return twice(x)", head=CUSTOM))
 
     def test_other_vector_functions_pass(self):
         large = "[torch.randn(512, 512)]"
         for forward, candidate in (
-                ("exp(x)", power_of_two),
-                ("cosh(x)", lambda x: (power_of_two(x) + power_of_two(-x)) / 2),
-                ("tanh(x)", tanh_by_exp),
-                ("erf(x)", erf_by_polynomial),
-                ("nn.functional.gelu(x)",
-                 lambda x: x / 2 * (1 + erf_by_polynomial(x * 0.5**0.5))),
-                ("nn.functional.silu(x)", lambda x: x / (1 + power_of_two(-x))),
-                ("nn.functional.gelu(x, approximate='tanh')",
-                 lambda x: x / (1 + power_of_two(
-                     -1.5957691216 * (x + 0.044715 * x * x * x)))),
-                ("pow(x.abs(), 2.5)",
-                 lambda x: torch.exp2(2.5 * torch.log2(x.abs())))):
+            ("exp(x)", power_of_two),
+            ("cosh(x)", lambda x: (power_of_two(x) + power_of_two(-x)) / 2),
+            ("tanh(x)", tanh_by_exp),
+            ("erf(x)", erf_by_polynomial),
+            ("nn.functional.gelu(x)", lambda x: x / 2 * (1 + erf_by_polynomial(x * 0.5**0.5))),
+            ("nn.functional.silu(x)", lambda x: x / (1 + power_of_two(-x))),
+            (
+                "nn.functional.gelu(x, approximate='tanh')",
+                lambda x: x / (1 + power_of_two(-1.5957691216 * (x + 0.044715 * x * x * x))),
+            ),
+            ("pow(x.abs(), 2.5)", lambda x: torch.exp2(2.5 * torch.log2(x.abs()))),
+        ):
             if not forward.startswith("nn"):
                 forward = "torch." + forward
-            self.assertFalse(self.reason(
-                lambda x, _, candidate=candidate: candidate(x),
-                f"return {forward}", inputs=large), forward)
+            self.assertFalse(
+                self.reason(
+                    lambda x, _, candidate=candidate: candidate(x),
+                    f"return {forward}",
+                    inputs=large,
+                ),
+                forward,
+            )
 
     def test_steps_that_cancel_pass(self):
-        self.assertFalse(self.reason(
-            lambda x, _: torch.log2(1 + power_of_two(x)) * 0.6931471805599453
-            - x / (1 + power_of_two(-x)) + torch.log(x.abs() + 1),
-            "return torch.log(1 + torch.exp(x)) - x * torch.sigmoid(x) "
-            "+ torch.log(x.abs() + 1)"))
+        self.assertFalse(
+            self.reason(
+                lambda x, _: (
+                    torch.log2(1 + power_of_two(x)) * 0.6931471805599453
+                    - x / (1 + power_of_two(-x))
+                    + torch.log(x.abs() + 1)
+                ),
+                "return torch.log(1 + torch.exp(x)) - x * torch.sigmoid(x) "
+                "+ torch.log(x.abs() + 1)",
+            )
+        )
 
     def test_sums_in_another_order_pass(self):
         for width in (8, 100, 1000):
             inputs = f"[torch.randn(64, {width})]"
             for forward, candidate in (
-                    ("torch.softmax(x, -1)", online_softmax),
-                    (f"nn.functional.layer_norm(x, ({width},))",
-                     norm_by_welford),
-                    ("x @ x.t()", lambda x: in_order(x[:, None] * x[None])),
-                    ("x.mean(-1)", lambda x: in_order(x) / x.shape[1])):
-                self.assertFalse(self.reason(
-                    lambda x, _, candidate=candidate: candidate(x),
-                    f"return {forward}", inputs=inputs), (forward, width))
+                ("torch.softmax(x, -1)", online_softmax),
+                (f"nn.functional.layer_norm(x, ({width},))", norm_by_welford),
+                ("x @ x.t()", lambda x: in_order(x[:, None] * x[None])),
+                ("x.mean(-1)", lambda x: in_order(x) / x.shape[1]),
+            ):
+                self.assertFalse(
+                    self.reason(
+                        lambda x, _, candidate=candidate: candidate(x),
+                        f"return {forward}",
+                        inputs=inputs,
+                    ),
+                    (forward, width),
+                )
 
     def test_layers_in_another_order_pass(self):
         def candidate(x, model):
@@ -264,10 +288,15 @@ class Candidates(unittest.TestCase):
             return x
 
         for depth, width in ((3, 8), (12, 48)):
-            self.assertFalse(self.reason(
-                candidate, "return self.layers(x)",
-                init=LAYERS.format(depth, width),
-                inputs=f"[torch.randn(32, {width})]"), depth)
+            self.assertFalse(
+                self.reason(
+                    candidate,
+                    "return self.layers(x)",
+                    init=LAYERS.format(depth, width),
+                    inputs=f"[torch.randn(32, {width})]",
+                ),
+                depth,
+            )
 
 
 if __name__ == "__main__":

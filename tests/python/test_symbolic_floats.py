@@ -44,8 +44,11 @@ class ScaledBySize(nn.Module):
 
 class SymbolicFloats(BackendCase):
     def texts(self) -> list[str]:
-        return [kernels.source.text for graph in self.compiled_graphs()
-                for kernels in graph.kernels.values()]
+        return [
+            kernels.source.text
+            for graph in self.compiled_graphs()
+            for kernels in graph.kernels.values()
+        ]
 
     def captured(self, text: str) -> list[str]:
         """The operators of that problem file's graph."""
@@ -53,8 +56,7 @@ class SymbolicFloats(BackendCase):
 
     def graph(self, text: str) -> dict[str, Any]:
         """That problem file's graph."""
-        problem, out = (os.path.join(self.folder, name)
-                        for name in ("problem.py", "graph.json"))
+        problem, out = (os.path.join(self.folder, name) for name in ("problem.py", "graph.json"))
         with open(problem, "w", encoding="utf-8") as file:
             file.write(text)
         reply = capture.reply_of(problem, out)
@@ -66,15 +68,14 @@ class SymbolicFloats(BackendCase):
         """Kernels of GPU targets, run here, give what eager gives."""
         graph = self.graph(text)
         reference = Reference(graph)
-        inputs = [spec.view(torch.rand(spec.storage_elements).to(spec.dtype))
-                  for spec in reference.inputs]
+        inputs = [
+            spec.view(torch.rand(spec.storage_elements).to(spec.dtype)) for spec in reference.inputs
+        ]
         for variant in variants:
-            answer, = variant.generate([graph], ())
+            (answer,) = variant.generate([graph], ())
             self.assertNotIn("error", answer)
-            function, = variant.build([graph], [answer],
-                                      self.folder)[0].values()
-            for got, wanted in zip(function(inputs),
-                                   reference.function()(*inputs), strict=True):
+            (function,) = variant.build([graph], [answer], self.folder)[0].values()
+            for got, wanted in zip(function(inputs), reference.function()(*inputs), strict=True):
                 torch.testing.assert_close(got, wanted)
 
     @torch.no_grad()
@@ -109,20 +110,20 @@ class SymbolicFloats(BackendCase):
 
     def test_a_number_on_the_host_goes_where_the_others_are(self) -> None:
         x, t = torch.empty(3, device="meta"), torch.tensor(0.5)
-        self.assertEqual([one.device.type for one in Numbers(
-            [0, 1]).on_device([x, t])], ["meta", "meta"])
-        self.assertEqual([one.device.type for one in Numbers(
-            [0]).on_device([x, t])], ["meta", "cpu"])
+        self.assertEqual(
+            [one.device.type for one in Numbers([0, 1]).on_device([x, t])], ["meta", "meta"]
+        )
+        self.assertEqual(
+            [one.device.type for one in Numbers([0]).on_device([x, t])], ["meta", "cpu"]
+        )
         host = [torch.empty(3), t]
         self.assertIs(Numbers([0, 1]).on_device(host), host)
-
 
     def test_a_tensor_of_a_size_is_made_once(self) -> None:
         made = SizeTensors([(_WeftSize([(2, [(0, 1)]), (1, [])]), torch.float32)])
         for columns in (4, 5):
             (one,) = made.of([torch.empty(3, columns)])
-            self.assertEqual((one.dtype, one.item()),
-                             (torch.float32, 2 * columns + 1))
+            self.assertEqual((one.dtype, one.item()), (torch.float32, 2 * columns + 1))
             (again,) = made.of([torch.empty(7, columns)])
             self.assertIs(one, again)
 
@@ -133,18 +134,19 @@ class UserLines(BackendCase):
         self.compiled(Tempered())(torch.randn(6, 8))
         (kernels,) = self.compiled_graphs()[0].kernels.values()
         with open(__file__, encoding="utf-8") as file:
-            line = next(number for number, text in enumerate(file, 1)
-                        if "softmax(x / self" in text)
-        self.assertIn("_softmax.default(div, -1, False)  # from "
-                      f"{os.path.basename(__file__)}:{line}\n",
-                      kernels.source.text)
+            line = next(number for number, text in enumerate(file, 1) if "softmax(x / self" in text)
+        self.assertIn(
+            f"_softmax.default(div, -1, False)  # from {os.path.basename(__file__)}:{line}\n",
+            kernels.source.text,
+        )
 
     def test_reasons_have_it_instead_of_the_problem_file_s(self) -> None:
         text = "import torch\nx = 1  # from model.py:23\ny = 2\n"
         for reason, said in (
-                ("problem.py:2: it is none", "model.py:23: it is none"),
-                ("problem.py:3: it is none", "it is none"),
-                ("problem.py:9: it is none", "it is none")):
+            ("problem.py:2: it is none", "model.py:23: it is none"),
+            ("problem.py:3: it is none", "it is none"),
+            ("problem.py:9: it is none", "it is none"),
+        ):
             self.assertEqual(problem_source.at_user_lines(reason, text), said)
 
     @torch.no_grad()
@@ -155,8 +157,7 @@ class UserLines(BackendCase):
 
         thrice.register_fake(torch.empty_like)
         self.compiled(lambda x: thrice(x) + 1)(torch.randn(3))
-        self.assertRegex(self.reasons()[0],
-                         rf"thrice.*\({os.path.basename(__file__)}:\d+\)")
+        self.assertRegex(self.reasons()[0], rf"thrice.*\({os.path.basename(__file__)}:\d+\)")
 
     @torch.no_grad()
     def test_a_search_s_reason_has_it(self) -> None:
@@ -165,8 +166,11 @@ class UserLines(BackendCase):
 
         self.patch(search.weft_process, "run", failing)
         self.compiled(Tempered())(torch.randn(6, 8))
-        self.assertRegex(self.reasons()[0], r"^(test_symbolic_floats.py:\d+: )?it "
-                         "cannot be captured$")
+        self.assertRegex(
+            self.reasons()[0],
+            r"^(test_symbolic_floats.py:\d+: )?it "
+            "cannot be captured$",
+        )
 
 
 if __name__ == "__main__":

@@ -17,35 +17,40 @@ class Tf32(unittest.TestCase):
 
     def expected(self, after=lambda y: y, has_wide=True):
         """Of that behind a convolution, as it is and with TF32 allowed."""
+
         def run(x, w):
             return after(F.conv2d(x, w)).to(x.dtype)
 
         self.lossy = []
         tf32.with_losses(HOST, lambda: run(self.x, self.w), self.lossy.append)
         strict, allowed = (
-            compare.expect("y", run(self.x, self.w),
-                           run(self.x.double(), self.w.double())
-                           if has_wide else None)
-            for _ in range(2))
+            compare.expect(
+                "y",
+                run(self.x, self.w),
+                run(self.x.double(), self.w.double()) if has_wide else None,
+            )
+            for _ in range(2)
+        )
         for one in self.lossy:
             compare.allow(allowed, one)
         return strict, allowed
 
     def test_ten_bits_of_a_mantissa_are_left(self):
         values = torch.tensor([1 + 2**-10 + 2**-11, -1.0, math.inf, 0.0])
-        self.assertEqual(tf32.cut(values).tolist(),
-                         [1 + 2**-10, -1.0, math.inf, 0.0])
-        self.assertEqual(tf32.rounded(values).tolist(),
-                         [1 + 2 * 2**-10, -1.0, math.inf, 0.0])
+        self.assertEqual(tf32.cut(values).tolist(), [1 + 2**-10, -1.0, math.inf, 0.0])
+        self.assertEqual(tf32.rounded(values).tolist(), [1 + 2 * 2**-10, -1.0, math.inf, 0.0])
         for lose in (tf32.cut, tf32.rounded):
             self.assertTrue(lose(torch.tensor([math.nan])).isnan().all())
         self.assertEqual(values[0], 1 + 2**-10 + 2**-11)
 
     def test_products_lose_bits_and_nothing_else(self):
         a, b = torch.rand(9, 9), torch.rand(9, 9)
-        for run, loses in ((lambda: a @ b, True), (lambda: a * b, False),
-                           (lambda: F.conv2d(self.x, self.w), True),
-                           (lambda: torch.addmm(a, a, b), True)):
+        for run, loses in (
+            (lambda: a @ b, True),
+            (lambda: a * b, False),
+            (lambda: F.conv2d(self.x, self.w), True),
+            (lambda: torch.addmm(a, a, b), True),
+        ):
             made = []
             tf32.with_losses(HOST, run, made.append)
             for lossy in made:
@@ -63,12 +68,11 @@ class Tf32(unittest.TestCase):
         for lossy in self.lossy:  # where the framework has TF32, kernels may
             like_it = compare.expect("y", lossy, truth)
             compare.framework_used_tf32(like_it)
-            found = [compare.compare(x, like_it)
-                     for x in (*self.lossy, F.conv2d(self.x, self.w))]
+            found = [compare.compare(x, like_it) for x in (*self.lossy, F.conv2d(self.x, self.w))]
             self.assertEqual([x.reason for x in found], ["", "", ""])
             self.assertEqual(
-                [compare.precision_shown(x, like_it) for x in found],
-                ["tf32", "tf32", "float32"])
+                [compare.precision_shown(x, like_it) for x in found], ["tf32", "tf32", "float32"]
+            )
             halves = F.conv2d(self.x.bfloat16(), self.w.bfloat16()).float()
             self.assertTrue(compare.compare(halves, like_it).reason)
 
@@ -77,8 +81,10 @@ class Tf32(unittest.TestCase):
         whole step then, and what all err together is still held."""
         self.x = torch.randn(4, 16, 32, 32)
         self.w = torch.randn(16, 16, 3, 3)
+
         def step(y):
             return (y > 0).float()
+
         exact, _ = self.expected(step)
         framework = exact.framework.clone()
         framework.view(-1)[0] = 1 - framework.view(-1)[0]
@@ -86,8 +92,7 @@ class Tf32(unittest.TestCase):
         self.assertGreater(made.tolerance, 1)
         self.assertFalse(compare.compare(exact.framework, made).reason)
         for lossy in self.lossy:
-            self.assertIn("root mean square",
-                          compare.compare(lossy, made).reason)
+            self.assertIn("root mean square", compare.compare(lossy, made).reason)
 
     def test_it_is_known_whether_the_framework_used_it(self):
         exact = F.conv2d(self.x, self.w)
@@ -138,14 +143,22 @@ class Tf32(unittest.TestCase):
         self.assertFalse(tf32.is_asked(torch.device("cpu")))
 
     def test_products_are_known_by_their_names(self):
-        for name in ("aten.mm.default", "aten.convolution.default",
-                     "aten.addmm.default", "aten._cudnn_rnn.default"):
+        for name in (
+            "aten.mm.default",
+            "aten.convolution.default",
+            "aten.addmm.default",
+            "aten._cudnn_rnn.default",
+        ):
             self.assertTrue(tf32.multiplies([name]), name)
-        for name in ("aten.add.Tensor", "aten.mul.Tensor", "getitem",
-                     "aten.mean.dim", "aten.comm.default"):
+        for name in (
+            "aten.add.Tensor",
+            "aten.mul.Tensor",
+            "getitem",
+            "aten.mean.dim",
+            "aten.comm.default",
+        ):
             self.assertFalse(tf32.multiplies([name]), name)
-        self.assertTrue(tf32.convolves(["aten.mm.default",
-                                        "aten.convolution.default"]))
+        self.assertTrue(tf32.convolves(["aten.mm.default", "aten.convolution.default"]))
         self.assertFalse(tf32.convolves(["aten.mm.default"]))
 
 

@@ -15,7 +15,7 @@ from weft.judge import whole_model
 from weft.device.device import HOST
 from weft.expect.reference import Reference
 
-PROBLEM = '''
+PROBLEM = """
 import torch
 
 class Model(torch.nn.Module):
@@ -32,7 +32,7 @@ def get_inputs():
 
 def get_init_inputs():
     return []
-'''
+"""
 
 
 class Library:
@@ -68,9 +68,11 @@ class Expected(unittest.TestCase):
 
     def with_library(self, uses_tf32, asked=False):
         library = Library(uses_tf32)
-        for name, value in (("is_allowed", lambda device: True),
-                            ("is_asked", lambda device: asked),
-                            ("forbidden", library.forbidden)):
+        for name, value in (
+            ("is_allowed", lambda device: True),
+            ("is_asked", lambda device: asked),
+            ("forbidden", library.forbidden),
+        ):
             patched = mock.patch.object(tf32, name, value)
             patched.start()
             self.addCleanup(patched.stop)
@@ -79,12 +81,15 @@ class Expected(unittest.TestCase):
     def of_subgraph(self, library, has_room=True):
         """(what is expected, the result in float32, in TF32)."""
         x, w = torch.rand(2, 4, 16, 16), torch.randn(8, 4, 3, 3)
-        case = ("conv", lambda x, w: torch.relu(
-            torch.ops.aten.convolution(x, w, None, [1, 1], [0, 0], [1, 1],
-                                       False, [0, 0], 1)), (x, w))
-        graph, = captured_cases.graphs_of([case])
-        maker = expected.CaseMaker(Reference(json.loads(json.dumps(graph))),
-                                   HOST)
+        case = (
+            "conv",
+            lambda x, w: torch.relu(
+                torch.ops.aten.convolution(x, w, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+            ),
+            (x, w),
+        )
+        (graph,) = captured_cases.graphs_of([case])
+        maker = expected.CaseMaker(Reference(json.loads(json.dumps(graph))), HOST)
         plain = maker._eager
 
         def eager(*views):
@@ -94,7 +99,7 @@ class Expected(unittest.TestCase):
         maker._eager = eager
         if not has_room:
             maker._expect_wide = lambda storages: None
-        one, = maker.expect([x.reshape(-1), w.reshape(-1)])
+        (one,) = maker.expect([x.reshape(-1), w.reshape(-1)])
         with tf32.Lossy(tf32.cut):
             lossy = case[1](x, w)
         return one, case[1](x, w), lossy
@@ -146,10 +151,8 @@ class Expected(unittest.TestCase):
         whole._run = with_library
         case = whole.case("given", HOST.generator(1))
         self.assertTrue(whole.framework_used_tf32)
-        self.assertGreater(case.outputs[0].tolerance,
-                           strict.outputs[0].tolerance)
-        self.assertGreater(case.outputs[0].framework_rms,
-                           30 * strict.outputs[0].framework_rms)
+        self.assertGreater(case.outputs[0].tolerance, strict.outputs[0].tolerance)
+        self.assertGreater(case.outputs[0].framework_rms, 30 * strict.outputs[0].framework_rms)
         means = [one for one in case.state_after if "running_mean" in one.name]
         self.assertLess(means[0].rms_tolerance, 1.0)
 

@@ -128,8 +128,9 @@ class Timing(OneModel):
         return self.slot.asked
 
     def test_a_candidate_warms_up_before_its_inputs_are_there(self):
-        self.assertEqual(self.ask({"flush": True}), [
-            ("warm", False), ("ran", "load", True), ("run", True)])
+        self.assertEqual(
+            self.ask({"flush": True}), [("warm", False), ("ran", "load", True), ("run", True)]
+        )
 
     def untimed_work(self, loads, usual, timed=None, exports=None):
         bench = self.bench
@@ -142,7 +143,8 @@ class Timing(OneModel):
 
     def test_noise_beside_the_clock_is_not_surely_there(self):
         median, least, *_ = self.untimed_work(
-            [0.002, 0.006, 0.002, 0.006, 0.006, 0.002], [0.002] * 5)
+            [0.002, 0.006, 0.002, 0.006, 0.006, 0.002], [0.002] * 5
+        )
         self.assertAlmostEqual(median, 0.002)
         self.assertEqual(least, 0.0)
 
@@ -161,8 +163,7 @@ class Timing(OneModel):
 
     def test_work_now_before_the_clock_and_now_after_it_is(self):
         loads = [0.5, *([0.009, 0.0] * 6)]
-        exports = {0: 0.5, **{number: 0.010 - loads[number]
-                              for number in (1, 2, 4, 6, 9)}}
+        exports = {0: 0.5, **{number: 0.010 - loads[number] for number in (1, 2, 4, 6, 9)}}
         hidden, least, *_ = self.untimed_work(loads, [0.0] * 12, [1e-5] * 12, exports)
         self.assertAlmostEqual(hidden, 0.009)
         self.assertAlmostEqual(least, 0.009)
@@ -178,14 +179,17 @@ class Timing(OneModel):
         dice = random.Random(1)
 
         def waits(count):
-            return [work(0.001 + 0.004 * (dice.random() < 0.5))
-                    for _ in range(count)]
+            return [work(0.001 + 0.004 * (dice.random() < 0.5)) for _ in range(count)]
+
         for hidden in (0.002, 0.0):
             found = untimed_work_by(
-                "seconds", [work(0.0001)] * 60, waits(60),
-                {number: work(hidden + one.seconds)
-                 for number, one in enumerate(waits(60))},
-                waits(120), waits(60))
+                "seconds",
+                [work(0.0001)] * 60,
+                waits(60),
+                {number: work(hidden + one.seconds) for number, one in enumerate(waits(60))},
+                waits(120),
+                waits(60),
+            )
             self.assertAlmostEqual(found.quiet_s, hidden, msg=found)
             self.assertGreater(found.most_s, hidden + 0.003)
 
@@ -201,11 +205,9 @@ class Timing(OneModel):
             self.assertAlmostEqual(found.least_s, least)
 
     def test_the_call_that_wakes_counts_as_loading(self):
-        device = types.SimpleNamespace(
-            driver=types.SimpleNamespace(uuid=lambda: "none"))
+        device = types.SimpleNamespace(driver=types.SimpleNamespace(uuid=lambda: "none"))
         of_a_device = functools.partial(DeviceRounds, device=device)
-        for flush, kind, messages in (({"flush": True}, of_a_device, 1),
-                                      ({}, Rounds, 2)):
+        for flush, kind, messages in (({"flush": True}, of_a_device, 1), ({}, Rounds, 2)):
             self.bench._loads, self.bench._usual_loads = [], []
             self.ask(flush)
             rounds = kind(None, self.slot, self.bench, ["eager"], None)
@@ -216,8 +218,7 @@ class Timing(OneModel):
 
     def test_on_the_host_it_does_not_warm_up(self):
         # No message but those whose time is counted.
-        self.assertEqual(
-            self.ask({}), [(True,), ("ran", "load", True), ("run", True)])
+        self.assertEqual(self.ask({}), [(True,), ("ran", "load", True), ("run", True)])
 
 
 class Examined(OneModel):
@@ -229,12 +230,10 @@ class Examined(OneModel):
         case = whole.expect("given", 1, *self.bench._case)
         for view, made in zip(whole.buffers.output_views, case.expectations):
             view.copy_(made.framework)
-        whole.buffers.output_views[0].copy_(
-            change(torch.relu(leaves[0] * self.bench._case[1][0])))
+        whole.buffers.output_views[0].copy_(change(torch.relu(leaves[0] * self.bench._case[1][0])))
         self.slot.call = lambda wall_ms, steps, **how: (case.described, 0.001)
         self.bench._baseline = self.slot
-        with mock.patch.object(whole, "_run_wide",
-                               wraps=whole._run_wide) as wide:
+        with mock.patch.object(whole, "_run_wide", wraps=whole._run_wide) as wide:
             limits = types.SimpleNamespace(wall_ms=1000)
             _, reason = self.bench.examine(self.slot, limits, random.Random(1))
         return reason, wide.called
@@ -247,8 +246,7 @@ class Examined(OneModel):
     def test_float64_decides_on_what_is_less_near(self):
         self.examine()
         tolerance = self.bench._like.outputs[0].tolerance
-        reason, asked = self.examine(
-            lambda y: y + 0.7 * tolerance * y.square().mean().sqrt())
+        reason, asked = self.examine(lambda y: y + 0.7 * tolerance * y.square().mean().sqrt())
         self.assertTrue(asked)
         self.assertEqual(reason, "")
 
@@ -277,22 +275,23 @@ class FreshInputs(unittest.TestCase):
     def changes(self, bench):
         """Which of the inputs are others than those of the base case."""
         fresh = bench._fresh(torch.Generator().manual_seed(1), bench._draws)
-        return [not torch.equal(a, b)
-                for a, b in zip(fresh, bench._base.leaves)]
+        return [not torch.equal(a, b) for a, b in zip(fresh, bench._base.leaves)]
 
     def test_all_inputs_are_new_where_the_model_takes_them(self):
         self.assertEqual(self.changes(self.bench_of(PROBLEM)), [True])
 
     def test_what_the_model_takes_not_rolled_is_drawn_again(self):
-        self.assertEqual(self.changes(self.bench_of(OFFSETS)),
-                         [True, False, True])
+        self.assertEqual(self.changes(self.bench_of(OFFSETS)), [True, False, True])
 
     def test_a_positive_definite_matrix_stays_one(self):
         self.assertEqual(self.changes(self.bench_of(POSITIVE)), [True])
 
     def test_a_model_that_takes_nothing_else_is_not_timed(self):
-        only = OFFSETS.replace(", weights", "").replace(
-            " * weights", "").replace(",\n            torch.rand(3, 1)]", "]")
+        only = (
+            OFFSETS.replace(", weights", "")
+            .replace(" * weights", "")
+            .replace(",\n            torch.rand(3, 1)]", "]")
+        )
         only = only.replace("torch.randint(0, 10, (7,))", "torch.arange(7)")
         with self.assertRaises(CandidateFailed) as raised:
             self.bench_of(only)
@@ -300,8 +299,10 @@ class FreshInputs(unittest.TestCase):
 
     def test_inputs_that_come_in_another_form_later_are_a_reason(self):
         bench = self.bench_of(OFFSETS)
-        with mock.patch.object(bench._whole, "drawn", return_value=None), \
-                self.assertRaises(BaselineLost) as raised:
+        with (
+            mock.patch.object(bench._whole, "drawn", return_value=None),
+            self.assertRaises(BaselineLost) as raised,
+        ):
             bench.refresh(torch.Generator().manual_seed(1), random.Random(1))
         self.assertIn("another form", str(raised.exception))
 

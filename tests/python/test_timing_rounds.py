@@ -18,24 +18,29 @@ class Trial(unittest.TestCase):
     is "again" and its name."""
 
     def chosen(self, seconds=300, ours="kernels", record=None, **played):
-        played = {name.replace("_", " "): one if isinstance(one, list) else [one]
-                  for name, one in played.items()}
-        played = {name: itertools.chain(one, itertools.repeat(one[-1]))
-                  for name, one in played.items()}
+        played = {
+            name.replace("_", " "): one if isinstance(one, list) else [one]
+            for name, one in played.items()
+        }
+        played = {
+            name: itertools.chain(one, itertools.repeat(one[-1])) for name, one in played.items()
+        }
         self.clock = 0.0
 
         def taken(side, arguments, devices):
             self.clock += (one := next(played[side]))
             return one
 
-        with mock.patch.object(timing_rounds, "_seconds", taken), mock.patch.object(
-                timing_rounds.time, "monotonic", lambda: self.clock):
-            return timing_rounds.select_fastest("framework", ours, [torch.zeros(2)], seconds,
-                                                record)[:2]
+        with (
+            mock.patch.object(timing_rounds, "_seconds", taken),
+            mock.patch.object(timing_rounds.time, "monotonic", lambda: self.clock),
+        ):
+            return timing_rounds.select_fastest(
+                "framework", ours, [torch.zeros(2)], seconds, record
+            )[:2]
 
     def test_who_is_slower_is_told_by_how_much(self):
-        found = self.chosen(framework=[9, 2, 2, 2, 2, 2],
-                            kernels=[1, 3, 3, 3, 90, 3])
+        found = self.chosen(framework=[9, 2, 2, 2, 2, 2], kernels=[1, 3, 3, 3, 90, 3])
         self.assertEqual(found, ("framework", 1.5))
 
     def test_who_is_faster_stays(self):
@@ -66,17 +71,16 @@ class Trial(unittest.TestCase):
         for sides in (["a", "b"], ["a", "b", "c", "d"]):
             called = []
             with mock.patch.object(
-                    timing_rounds, "_seconds",
-                    lambda side, *_: called.append(side) or 1e-4):
+                timing_rounds, "_seconds", lambda side, *_: called.append(side) or 1e-4
+            ):
                 timing_rounds._times(sides, [], timing_rounds.time.monotonic() + 60)
             count = len(sides)
-            rounds = [called[i:i + count] for i in range(0, len(called), count)]
+            rounds = [called[i : i + count] for i in range(0, len(called), count)]
             self.assertEqual(len(rounds), timing_rounds.ROUNDS_MAX + 1)
             for side in sides:
                 firsts = sum(one[0] == side for one in rounds)
                 self.assertLessEqual(abs(firsts - len(rounds) / count), 2)
-                before = {one[one.index(side) - 1] for one in rounds if
-                          one[0] != side}
+                before = {one[one.index(side) - 1] for one in rounds if one[0] != side}
                 self.assertEqual(len(before), min(2, count - 1), sides)
 
     def test_three_rounds_are_enough(self):
@@ -84,13 +88,23 @@ class Trial(unittest.TestCase):
         self.assertEqual((found, self.clock), (("framework", 9), 40))
 
     def test_replays_are_left_out_where_time_is_short(self):
-        found = self.chosen(60, framework=1, kernels=2, record=lambda side:
-                            "again " + side, again_framework=0.5,
-                            again_kernels=0.5)
+        found = self.chosen(
+            60,
+            framework=1,
+            kernels=2,
+            record=lambda side: "again " + side,
+            again_framework=0.5,
+            again_kernels=0.5,
+        )
         self.assertEqual(found, ("again kernels", 0))
-        found = self.chosen(25, framework=1, kernels=2, record=lambda side:
-                            "again " + side, again_framework=0.5,
-                            again_kernels=0.5)
+        found = self.chosen(
+            25,
+            framework=1,
+            kernels=2,
+            record=lambda side: "again " + side,
+            again_framework=0.5,
+            again_kernels=0.5,
+        )
         self.assertEqual((found, self.clock), (("framework", 2), 22))
 
     def test_a_replay_is_taken_where_it_is_faster(self):
@@ -98,27 +112,27 @@ class Trial(unittest.TestCase):
             return "again " + side
 
         for times, found in (
-                ((5, 4, 2, 1), ("again kernels", 0)),
-                ((5, 4, 2, 3.99), ("again framework", 2)),
-                ((5, 4, 4.9, 3.9), ("kernels", 0)),  # by too little
-                ((5, 4, 6, 7), ("kernels", 0)),
-                ((1, 4, 6, 3), ("framework", 3))):
+            ((5, 4, 2, 1), ("again kernels", 0)),
+            ((5, 4, 2, 3.99), ("again framework", 2)),
+            ((5, 4, 4.9, 3.9), ("kernels", 0)),  # by too little
+            ((5, 4, 6, 7), ("kernels", 0)),
+            ((1, 4, 6, 3), ("framework", 3)),
+        ):
             names = ("framework", "kernels", "again_framework", "again_kernels")
             with self.subTest(times):
-                self.assertEqual(self.chosen(
-                    record=again, **dict(zip(names, times))), found)
+                self.assertEqual(self.chosen(record=again, **dict(zip(names, times))), found)
 
     def test_without_kernels_the_framework_may_be_replayed(self):
         def again(side):
             return "again " + side
 
-        found = self.chosen(ours=None, record=again, framework=2,
-                            again_framework=1)
+        found = self.chosen(ours=None, record=again, framework=2, again_framework=1)
         self.assertEqual(found, ("again framework", 0))
         found = self.chosen(ours=None, record=lambda _: None, framework=2)
         self.assertEqual(found, ("framework", 0))
-        self.assertEqual((self.chosen(ours=None, framework=2), self.clock),
-                         (("framework", 0), 0))  # there is nothing to compare
+        self.assertEqual(
+            (self.chosen(ours=None, framework=2), self.clock), (("framework", 0), 0)
+        )  # there is nothing to compare
 
     def test_without_time_nothing_is_recorded(self):
         def never(_):
@@ -130,12 +144,14 @@ class Trial(unittest.TestCase):
 class InThePiece(BackendCase):
     def test_slower_kernels_are_given_up_and_why_is_told(self):
         net = Net().eval()
+
         def slow(framework, kernels, arguments, seconds, record):
             self.assertEqual(torch._C._len_torch_dispatch_stack(), 0)
             self.assertIsInstance(kernels, ComposedModule)
             self.assertNotIsInstance(framework, ComposedModule)
-            self.assertEqual((len(arguments) > 0, seconds, record),
-                             (True, 1, None))  # there is no GPU
+            self.assertEqual(
+                (len(arguments) > 0, seconds, record), (True, 1, None)
+            )  # there is no GPU
             return timing_rounds.Choice(framework, 1.5)
 
         with mock.patch.object(timing_rounds, "select_fastest", slow):
@@ -145,16 +161,16 @@ class InThePiece(BackendCase):
                 for _ in range(2):
                     self.assert_same(mine(x), net(x))
         self.assertEqual(self.states("inference"), ["framework"])
-        self.assertIn("in this program the kernels take 1.50 times as long as "
-                      "eager", self.reasons())
+        self.assertIn(
+            "in this program the kernels take 1.50 times as long as eager", self.reasons()
+        )
 
     def test_attention_without_dropout_draws_nothing(self):
         from weft.backend.graphs.random_state import uses_rng
 
         def attention(dropout):
             def forward(q, k, v):
-                return torch.ops.aten._scaled_dot_product_flash_attention(
-                    q, k, v, dropout, True)[0]
+                return torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, dropout, True)[0]
 
             q = torch.empty(1, 2, 8, 16, device="meta")
             return torch.fx.experimental.proxy_tensor.make_fx(forward)(q, q, q)
@@ -185,8 +201,7 @@ class Precision(unittest.TestCase):
         self.assertIn("an error of", first_result_check.difference(expected, got))
         self.assertEqual(first_result_check.difference(expected, got, "tf32"), "")
         far = [torch.ones(64) * 1.1]
-        self.assertIn("an error of",
-                      first_result_check.difference(expected, far, "tf32"))
+        self.assertIn("an error of", first_result_check.difference(expected, far, "tf32"))
         wide = [one.double() for one in expected], [one.double() for one in got]
         self.assertIn("an error of", first_result_check.difference(*wide, "tf32"))
 

@@ -33,32 +33,39 @@ NORMED = problem_with(
     "        self.frozen = nn.Parameter(torch.rand(8), requires_grad=False)",
     forward="y = torch.relu(self.norm(self.linear(x))) * self.frozen\n"
     "        return {'y': y.view(2, 32), 'most': [y.argmax(1), y.mean()]}",
-    inputs="[torch.rand(8, 16)]")
+    inputs="[torch.rand(8, 16)]",
+)
 DROPS = problem_with(
     init="self.scale = nn.Parameter(torch.rand(16))",
-    forward="return nn.functional.dropout(x * self.scale, 0.5)")
+    forward="return nn.functional.dropout(x * self.scale, 0.5)",
+)
 LITERAL = problem_with(
     init="self.scale = nn.Parameter(torch.rand(16))",
     forward="return x * self.scale * torch.tensor([1.0, 2.0]).repeat(8)",
-    inputs="[torch.rand(8, 16, requires_grad=True)]")
+    inputs="[torch.rand(8, 16, requires_grad=True)]",
+)
 TIED = problem_with(
     init="self.first, self.second = nn.Linear(16, 16), nn.Linear(16, 16)\n"
     "        self.second.weight = self.first.weight",
-    forward="return self.second(torch.tanh(self.first(x)))")
-SMALL = problem_with(init="self.linear = nn.Linear(4, 3)",
-                     forward="return torch.tanh(self.linear(x))",
-                     inputs="[torch.rand(2, 4)]")
+    forward="return self.second(torch.tanh(self.first(x)))",
+)
+SMALL = problem_with(
+    init="self.linear = nn.Linear(4, 3)",
+    forward="return torch.tanh(self.linear(x))",
+    inputs="[torch.rand(2, 4)]",
+)
 ROUNDS = problem_with(
     init="self.scale = nn.Parameter(torch.rand(16))",
-    forward="y = x * self.scale\n        return y + (y.round() - y).detach()")
+    forward="y = x * self.scale\n        return y + (y.round() - y).detach()",
+)
 
 
 HALVES = problem_with(
     init="self.layers = nn.ModuleList([nn.Linear(\n"
     "            16, 16, dtype=torch.bfloat16) for _ in range(12)])",
-    forward="for one in self.layers:\n"
-    "            x = torch.tanh(one(x))\n        return x",
-    inputs="[torch.rand(8, 16, dtype=torch.bfloat16)]")
+    forward="for one in self.layers:\n            x = torch.tanh(one(x))\n        return x",
+    inputs="[torch.rand(8, 16, dtype=torch.bfloat16)]",
+)
 
 
 class TrainingCase(WeftCase):
@@ -76,8 +83,7 @@ class TrainingCase(WeftCase):
         step = joint.capture(model, problems.make_inputs(problem))
         return model, step, training_run.sources_of(step)
 
-    def module(self, text, change=lambda forward, backward: None,
-               mode="as-is"):
+    def module(self, text, change=lambda forward, backward: None, mode="as-is"):
         """(ModelNew's module with the framework's operators for kernels, the
         Step)"""
         _, step, graphs = self.captured(text, mode)
@@ -86,8 +92,7 @@ class TrainingCase(WeftCase):
         return trained_model_text.write(text, step, *texts), step
 
     def loaded(self, name, text):
-        spec = importlib.util.spec_from_file_location(
-            name, self.write(f"{name}.py", text))
+        spec = importlib.util.spec_from_file_location(name, self.write(f"{name}.py", text))
         module = importlib.util.module_from_spec(spec)
         with mock.patch.dict(sys.modules, {name: module}):
             spec.loader.exec_module(module)
@@ -139,15 +144,12 @@ class Modules(TrainingCase):
         from torch._dynamo.backends.common import aot_autograd
 
         def passing(name):
-            return lambda graph, inputs: (
-                passes.append(name) or make_boxed_func(graph.forward))
+            return lambda graph, inputs: passes.append(name) or make_boxed_func(graph.forward)
 
         passes, (_, step) = [], self.module(LITERAL)
-        module = self.loaded("compiled", step_text.write(
-            LITERAL, "Model", step, is_compiled=True))
+        module = self.loaded("compiled", step_text.write(LITERAL, "Model", step, is_compiled=True))
         model, inputs = module.Model(), module.get_inputs()
-        backend = aot_autograd(fw_compiler=passing("forward"),
-                               bw_compiler=passing("backward"))
+        backend = aot_autograd(fw_compiler=passing("forward"), bw_compiler=passing("backward"))
         self.addCleanup(torch._dynamo.reset)
         with torch.no_grad():
             compiled = torch.compile(model, dynamic=False, backend=backend)
@@ -171,11 +173,16 @@ class Modules(TrainingCase):
         with torch.no_grad():
             self.assertTrue(computes(lambda: ours(x))[0])
         for call, why in (
-                (lambda: ours(torch.rand(4, 16)), "shape"),
-                (lambda: ours(x.clone().requires_grad_(True)), "gradient"),
-                (lambda: ours.eval()(x), "mode"),
-                (lambda: torch.func.functional_call(
-                    ours.train(), {"norm.bias": torch.rand(3)}, (x,)), "shape")):
+            (lambda: ours(torch.rand(4, 16)), "shape"),
+            (lambda: ours(x.clone().requires_grad_(True)), "gradient"),
+            (lambda: ours.eval()(x), "mode"),
+            (
+                lambda: torch.func.functional_call(
+                    ours.train(), {"norm.bias": torch.rand(3)}, (x,)
+                ),
+                "shape",
+            ),
+        ):
             with contextlib.suppress(RuntimeError):  # of the original's
                 done, reason = computes(call)
                 self.assertFalse(done)
@@ -197,41 +204,45 @@ class Modules(TrainingCase):
         module = self.loaded("made", self.module(NORMED)[0])
         ours, (x,) = module.ModelNew(), module.get_inputs()
         with self.assertRaisesRegex(RuntimeError, "create_graph"):
-            torch.autograd.grad(ours(x)["most"][1], [ours.linear.weight],
-                                create_graph=True)
+            torch.autograd.grad(ours(x)["most"][1], [ours.linear.weight], create_graph=True)
 
     def test_what_cannot_be_trained_says_why(self):
         scaled = "self.scale = nn.Parameter(torch.rand(16))"
         for text, why in (
-                (problem_with(), "requires a gradient"),
-                (problem_with(init=scaled, forward="return x > 1"),
-                 "none of its results"),
-                (problem_with(init=scaled, forward="x += 1\n"
-                              "        return x * self.scale"),
-                 "writes into its inputs"),
-                (problem_with(init=scaled,
-                              forward="return x * self.scale, x.t()"),
-                 "a view of one")):
+            (problem_with(), "requires a gradient"),
+            (problem_with(init=scaled, forward="return x > 1"), "none of its results"),
+            (
+                problem_with(init=scaled, forward="x += 1\n        return x * self.scale"),
+                "writes into its inputs",
+            ),
+            (problem_with(init=scaled, forward="return x * self.scale, x.t()"), "a view of one"),
+        ):
             with self.assertRaisesRegex(Unsupported, why):
                 self.captured(text)
 
     def test_each_pass_s_kernels_are_tried_alone_too(self):
-        graphs = [training_run.Graph("forward", None, composed="some"),
-                  training_run.Graph("backward", None, composed="some")]
-        self.assertEqual(training_run.ways(graphs), [
-            ["forward", "backward"], ["forward"], ["backward"]])
+        graphs = [
+            training_run.Graph("forward", None, composed="some"),
+            training_run.Graph("backward", None, composed="some"),
+        ]
+        self.assertEqual(
+            training_run.ways(graphs), [["forward", "backward"], ["forward"], ["backward"]]
+        )
         graphs[0].composed = None
         self.assertEqual(training_run.ways(graphs), [["backward"]])
         graphs[1].composed = None
         self.assertEqual(training_run.ways(graphs), [])
 
     def test_nothing_is_called_slower_that_was_not_tried(self):
-        graphs = [training_run.Graph("forward", None, "no kernel of ours was tried"),
-                  training_run.Graph("backward", None, "its run ended with 1")]
+        graphs = [
+            training_run.Graph("forward", None, "no kernel of ours was tried"),
+            training_run.Graph("backward", None, "its run ended with 1"),
+        ]
         self.assertEqual(
             training_run._why_none(graphs, []),
             "the forward pass: no kernel of ours was tried; "
-            "the backward pass: its run ended with 1")
+            "the backward pass: its run ended with 1",
+        )
         self.assertIn("was faster", training_run._why_none(graphs, ["a trial"]))
 
 
@@ -241,13 +252,13 @@ class Gradcheck(TrainingCase):
         model, step, _ = self.captured(text)
         backward = step.backward
         step.backward = lambda *kept: [
-            None if one is None else change(one) for one in backward(*kept)]
+            None if one is None else change(one) for one in backward(*kept)
+        ]
         checked = gradients.check(model, step)
         return checked["outcome"], checked["how"], checked["reason"]
 
     def test_elements_are_varied_alone_or_in_directions(self):
-        for elements, how in ((1000, "every element"),
-                              (0, "random directions")):
+        for elements, how in ((1000, "every element"), (0, "random directions")):
             with mock.patch.object(gradients, "ELEMENTS_MAX", elements):
                 self.assertEqual(self.told(SMALL), ("agrees", how, ""))
                 with self.assertRaisesRegex(Unsupported, "derivatives"):
@@ -271,8 +282,9 @@ class Gradcheck(TrainingCase):
     def test_a_tied_weight_has_the_name_that_a_step_knows(self):
         model, step, _ = self.captured(TIED)
         found = [torch.ones(2)] * len(step.wanted)
-        self.assertEqual(list(gradients._by_name(step, found, found)),
-                         list(dict(model.named_parameters())))
+        self.assertEqual(
+            list(gradients._by_name(step, found, found)), list(dict(model.named_parameters()))
+        )
 
     def test_what_a_half_format_rounds_in_each_operator_is_not_lost(self):
         _, step, _ = self.captured(HALVES)
@@ -290,10 +302,13 @@ class Reasons(TrainingCase):
         reference = self.write("step.py", step_text.write(SMALL, "Model", step))
         settings = {"mode": "as-is", "device": "cpu"}
         for told, shown in (
-                ("output 0 is off", "result 0 is off"),
-                ("output 1 is off", "gradient of linear.weight is off"),
-                ("it says: output 99, output 98765432109 and 3",
-                 "it says: output 99, output 98765432109 and 3")):
+            ("output 0 is off", "result 0 is off"),
+            ("output 1 is off", "gradient of linear.weight is off"),
+            (
+                "it says: output 99, output 98765432109 and 3",
+                "it says: output 99, output 98765432109 and 3",
+            ),
+        ):
             self.assertEqual(training_verdict._named(told, settings, reference), shown)
         # A reference that cannot run here leaves the numbers.
         broken = self.write("broken.py", "x = 1\n")
@@ -303,22 +318,30 @@ class Reasons(TrainingCase):
         shown = io.StringIO()
         with contextlib.redirect_stderr(shown):
             runs.say({"quiet": False}, "refused: \x1b[2J\u009b2J, 1.2× off")
-        self.assertEqual(shown.getvalue(),
-                         "weft: refused: \\x1b[2J\\u009b2J, 1.2× off\n")
+        self.assertEqual(shown.getvalue(), "weft: refused: \\x1b[2J\\u009b2J, 1.2× off\n")
 
 
 class Verdicts(TrainingCase):
     """By weft eval, in the sandbox."""
 
     def settings(self, **more):
-        return {"weft": WEFT, "problem": self.write("normed.py", NORMED),
-                "out": self.path("run"), "mode": "as-is", "target": "cpu",
-                "device": "cpu", "budget_s": 0, "with_compile": False,
-                "judge_flags": ["--no-compile-baseline", "--timing-ms", "10"],
-                "quiet": True, **more}
+        return {
+            "weft": WEFT,
+            "problem": self.write("normed.py", NORMED),
+            "out": self.path("run"),
+            "mode": "as-is",
+            "target": "cpu",
+            "device": "cpu",
+            "budget_s": 0,
+            "with_compile": False,
+            "judge_flags": ["--no-compile-baseline", "--timing-ms", "10"],
+            "quiet": True,
+            **more,
+        }
 
     def refusal(self, change):
         """Of ModelNew, where change(text) is the module of its backward pass."""
+
         def changed(forward, backward):
             text = change(backward.source.text)
             self.assertNotEqual(text, backward.source.text)
@@ -327,8 +350,7 @@ class Verdicts(TrainingCase):
         self.new, step = self.module(NORMED, changed)
         settings = self.settings()
         os.makedirs(self.path("run/composed"))
-        reference = self.write("step.py", step_text.write(
-            NORMED, "Model", step))
+        reference = self.write("step.py", step_text.write(NORMED, "Model", step))
         made = training_verdict.Trial(["backward"], self.new)
         with mock.patch.dict(os.environ, environment()):
             made.check_step(settings, reference, step)
@@ -336,16 +358,21 @@ class Verdicts(TrainingCase):
         return made.reason
 
     def test_a_gradient_that_is_off_by_a_percent_is_refused(self):
-        self.assertRegex(self.refusal(lambda text: text.replace(
-            "return (", "return tuple(1.01 * one for one in (", 1).replace(
-                ",)\n\n\ndef get_inputs", ",))\n\n\ndef get_inputs", 1)),
-            "^case 0 .*gradient of ")
+        self.assertRegex(
+            self.refusal(
+                lambda text: text.replace(
+                    "return (", "return tuple(1.01 * one for one in (", 1
+                ).replace(",)\n\n\ndef get_inputs", ",))\n\n\ndef get_inputs", 1)
+            ),
+            "^case 0 .*gradient of ",
+        )
 
     def test_what_it_writes_it_writes_in_its_box(self):
         """The kernels' text runs in the sandbox alone: not where weft does."""
         outside = self.path("escaped.txt")
-        self.assertIn("escaped.txt", self.refusal(
-            lambda text: f"open({outside!r}, 'w').close()\n{text}"))
+        self.assertIn(
+            "escaped.txt", self.refusal(lambda text: f"open({outside!r}, 'w').close()\n{text}")
+        )
         self.assertFalse(os.path.exists(outside))
         self.loaded("escaping", self.new)  # as anybody's module would
         self.assertTrue(os.path.exists(outside))
@@ -353,22 +380,23 @@ class Verdicts(TrainingCase):
     def test_both_runs_become_one_module(self):
         """Each by a program that answers at once, with a module of its own."""
         out = self.path("run")
-        settings = self.settings(weft=FAKE, device=0, json=True,
-                                 run_flags=["--variants", "2"])
+        settings = self.settings(weft=FAKE, device=0, json=True, run_flags=["--variants", "2"])
         told, both = io.StringIO(), [["forward", "backward"]]
-        with contextlib.redirect_stdout(told), \
-                mock.patch.object(training_run, "ways", return_value=both), \
-                mock.patch.object(training_verdict.Trial, "is_faster", True), \
-                mock.patch.dict(os.environ, environment(
-                    WEFT_BIN=WEFT, FAKE_WEFT_RUNS=self.path("runs"))):
+        with (
+            contextlib.redirect_stdout(told),
+            mock.patch.object(training_run, "ways", return_value=both),
+            mock.patch.object(training_verdict.Trial, "is_faster", True),
+            mock.patch.dict(
+                os.environ, environment(WEFT_BIN=WEFT, FAKE_WEFT_RUNS=self.path("runs"))
+            ),
+        ):
             code = training_run.main(json.dumps(settings))
         self.assertEqual(code, 0, told.getvalue())
         result = json.loads(told.getvalue())
         self.assertTrue(result["verified"])
         self.assertEqual(result["kernels"], both[0])
         self.assertEqual(result["gradcheck"]["outcome"], "agrees")
-        self.assertEqual(result["gradcheck"]["lost_in_rounding"],
-                         ["linear.bias"])
+        self.assertEqual(result["gradcheck"]["lost_in_rounding"], ["linear.bias"])
         (one,) = result["tried"]
         for verdict in (one["verdict"], one["descent"]):
             self.assertTrue(verdict["correct"], verdict)
@@ -383,21 +411,28 @@ class Verdicts(TrainingCase):
         self.assertIn("--variants 2", words[0])
         # It needs nothing of weft's.
         done = subprocess.run(
-            [sys.executable, "-B", "-c",
-             "import sys\n"
-             "from model_new import ModelNew, get_inputs\n"
-             "model = ModelNew()\n"
-             "model(*get_inputs())['most'][1].backward()\n"
-             "assert 'weft' not in sys.modules\n"
-             "assert not model.weft_reason\n"
-             "assert model.linear.weight.grad is not None"],
-            cwd=os.path.join(out, "composed"), capture_output=True, text=True,
-            check=False, env={**environment(), "PYTHONPATH": ""})
+            [
+                sys.executable,
+                "-B",
+                "-c",
+                "import sys\n"
+                "from model_new import ModelNew, get_inputs\n"
+                "model = ModelNew()\n"
+                "model(*get_inputs())['most'][1].backward()\n"
+                "assert 'weft' not in sys.modules\n"
+                "assert not model.weft_reason\n"
+                "assert model.linear.weight.grad is not None",
+            ],
+            cwd=os.path.join(out, "composed"),
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**environment(), "PYTHONPATH": ""},
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_the_program_says_it_and_ends_with_2(self):
-        done = self.weft("run", "--train", self.write("bare.py",
-                                                      problem_with()))
+        done = self.weft("run", "--train", self.write("bare.py", problem_with()))
         self.assert_ends(done, 2, "bare.py cannot be trained")
         self.assertEqual(os.listdir(self.folder), ["bare.py"])
 
@@ -409,13 +444,26 @@ class WholeRuns(WeftCase):
         text = problem_with(
             init="self.scale = nn.Parameter(torch.rand(16))",
             forward="return torch.tanh(x * self.scale) * torch.sigmoid(x)",
-            inputs="[torch.randn(32, 16)]")
+            inputs="[torch.randn(32, 16)]",
+        )
         out = self.path("run")
         done = self.weft(
-            "run", "--train", self.write("problem.py", text), "--out", out,
-            "--target", "triton", "--variants", "1", "--seeds", "compiler",
-            "--no-compile-baseline", "--json", timeout=900,
-            CUDA_VISIBLE_DEVICES="")
+            "run",
+            "--train",
+            self.write("problem.py", text),
+            "--out",
+            out,
+            "--target",
+            "triton",
+            "--variants",
+            "1",
+            "--seeds",
+            "compiler",
+            "--no-compile-baseline",
+            "--json",
+            timeout=900,
+            CUDA_VISIBLE_DEVICES="",
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         result = self.read_json("run/result.json")
         self.assertTrue(result["verified"], result)
@@ -428,8 +476,7 @@ class WholeRuns(WeftCase):
             subgraphs = self.read_json(f"run/{name}/result.json")["subgraphs"]
             self.assertTrue(all(one["ours"] for one in subgraphs))
             self.assert_replays(os.path.join(out, name))
-        with open(self.path("run/composed/model_new.py"),
-                  encoding="utf-8") as file:
+        with open(self.path("run/composed/model_new.py"), encoding="utf-8") as file:
             self.assertIn("@triton.jit", file.read())
 
     def read_json(self, name):

@@ -34,17 +34,40 @@ from test_contractions import convolution
 from triton_kernels import TritonVariant
 
 # What takes the interpreter long: smaller ones of the kind are below.
-SLOW = {"large_softmax", "large_softmax0", "large_var0", "batch_large",
-        "max2d_of_dear", "mean2d_dear", "max2d_padded", "large_two_results",
-        "large_rows", "large_argmax0", "transposed3d_mean", "conv3d"}
+SLOW = {
+    "large_softmax",
+    "large_softmax0",
+    "large_var0",
+    "batch_large",
+    "max2d_of_dear",
+    "mean2d_dear",
+    "max2d_padded",
+    "large_two_results",
+    "large_rows",
+    "large_argmax0",
+    "transposed3d_mean",
+    "conv3d",
+}
 
 # Triton has no such function, or not in float64.
-REFUSED = {f"{name}_{shape}" for shape in ("(5, 17)_0", "(1023,)_1")
-           for name in ("tan", "atan", "sinh", "cosh", "asin", "fmod",
-                        "remainder", "log10", "floor_divide", "trunc_divide",
-                        "erfc")}
-REFUSED |= {"atan2" + how for how in ("", "_special", "_row", "_column",
-                                      "_one")} | {"f64"}
+REFUSED = {
+    f"{name}_{shape}"
+    for shape in ("(5, 17)_0", "(1023,)_1")
+    for name in (
+        "tan",
+        "atan",
+        "sinh",
+        "cosh",
+        "asin",
+        "fmod",
+        "remainder",
+        "log10",
+        "floor_divide",
+        "trunc_divide",
+        "erfc",
+    )
+}
+REFUSED |= {"atan2" + how for how in ("", "_special", "_row", "_column", "_one")} | {"f64"}
 
 
 def quick(group):
@@ -69,13 +92,10 @@ def more_pool_cases():
     image = numbers(1, 2, 5, 7)
     return [
         ("max_padded", lambda x: F.max_pool2d(x, 3, 1, 1), (image,)),
-        ("max_of_dear", lambda x: F.max_pool2d(F.mish(x), 3, 1, 1) + 1,
-         (image,)),
+        ("max_of_dear", lambda x: F.max_pool2d(F.mish(x), 3, 1, 1) + 1, (image,)),
         ("max_special", lambda x: F.max_pool1d(x, 3, 2, 1), (special(1, 40),)),
-        ("max_lowest", lambda x: F.max_pool2d(x, 2, 1, 1),
-         (torch.full((1, 1, 4, 5), -INF),)),
-        ("mean_dear", lambda x: F.avg_pool2d(F.gelu(x), 3, 1).sigmoid(),
-         (image,)),
+        ("max_lowest", lambda x: F.max_pool2d(x, 2, 1, 1), (torch.full((1, 1, 4, 5), -INF),)),
+        ("mean_dear", lambda x: F.avg_pool2d(F.gelu(x), 3, 1).sigmoid(), (image,)),
     ]
 
 
@@ -86,31 +106,34 @@ def overlapping_window_cases():
     return [
         ("windows_max", lambda x: F.max_pool2d(x, 3, 1, 1), (image,)),
         ("windows_max_even", lambda x: F.max_pool2d(x, 4, 1, 0), (image,)),
-        ("windows_max_special", lambda x: F.max_pool2d(x, 3, 1, 1),
-         (special(1, 2, 8, 24),)),
-        ("windows_mean", lambda x: F.avg_pool2d(x, (5, 3), (2, 1), (2, 1)),
-         (image,)),
+        ("windows_max_special", lambda x: F.max_pool2d(x, 3, 1, 1), (special(1, 2, 8, 24),)),
+        ("windows_mean", lambda x: F.avg_pool2d(x, (5, 3), (2, 1), (2, 1)), (image,)),
         ("windows_mean3d", lambda x: F.avg_pool3d(x, 3, 2, 1), (cube,)),
-        ("windows_amid", lambda x, y: (
-            F.max_pool2d(x.sigmoid() * 3, 3, 1, 1) + y).tanh(),
-         (image, numbers(3, 1, 1))),
-        ("windows_two_results", lambda x: [
-            F.avg_pool2d(x, 3, 1, 1), F.avg_pool2d(x, 3, 1, 1) * 2],
-         (image,)),
+        (
+            "windows_amid",
+            lambda x, y: (F.max_pool2d(x.sigmoid() * 3, 3, 1, 1) + y).tanh(),
+            (image, numbers(3, 1, 1)),
+        ),
+        (
+            "windows_two_results",
+            lambda x: [F.avg_pool2d(x, 3, 1, 1), F.avg_pool2d(x, 3, 1, 1) * 2],
+            (image,),
+        ),
         ("windows_last", lambda x: F.avg_pool2d(x, 3, 1, 1), (last,)),
-        convolution("windows_depthwise", 2, 4, 4, (8, 20), (3, 3), groups=4,
-                    padding=1, then=torch.relu),
+        convolution(
+            "windows_depthwise", 2, 4, 4, (8, 20), (3, 3), groups=4, padding=1, then=torch.relu
+        ),
     ]
 
 
 # Every case with the first source; what else there is for a part of them.
 # Multiprocessors decide what is shared out among programs.
-VARIANTS = (TritonVariant("first", 0, 1, multiprocessors=4),
-            TritonVariant("others", 1, 16, multiprocessors=4, step=8),
-            TritonVariant("one multiprocessor", 0, 1, multiprocessors=1,
-                          first=1, step=6),
-            TritonVariant("many multiprocessors", 0, 2, multiprocessors=132,
-                          first=2, step=6))
+VARIANTS = (
+    TritonVariant("first", 0, 1, multiprocessors=4),
+    TritonVariant("others", 1, 16, multiprocessors=4, step=8),
+    TritonVariant("one multiprocessor", 0, 1, multiprocessors=1, first=1, step=6),
+    TritonVariant("many multiprocessors", 0, 2, multiprocessors=132, first=2, step=6),
+)
 
 
 class Interpreted(KernelCases):
@@ -130,18 +153,31 @@ class Interpreted(KernelCases):
 
 class TritonKernels(Interpreted, unittest.TestCase):
     refused = REFUSED
-    groups = [quick(group) for group in (
-        *operators.ALL, contractions.product_cases,
-        contractions.attention_cases, contractions.convolution_cases,
-        contractions.transposed_cases, movement.movement_cases,
-        movement.lookup_cases, pools.max_pool_cases, pools.average_pool_cases,
-        pools.loss_cases, row_cases, more_pool_cases)]
+    groups = [
+        quick(group)
+        for group in (
+            *operators.ALL,
+            contractions.product_cases,
+            contractions.attention_cases,
+            contractions.convolution_cases,
+            contractions.transposed_cases,
+            movement.movement_cases,
+            movement.lookup_cases,
+            pools.max_pool_cases,
+            pools.average_pool_cases,
+            pools.loss_cases,
+            row_cases,
+            more_pool_cases,
+        )
+    ]
 
 
 class Halves(Interpreted, unittest.TestCase):
     groups = (half_cases,)
-    variants = (TritonVariant("first", 0, 1, multiprocessors=132),
-                TritonVariant("others", 1, 16, multiprocessors=4, step=3))
+    variants = (
+        TritonVariant("first", 0, 1, multiprocessors=132),
+        TritonVariant("others", 1, 16, multiprocessors=4, step=3),
+    )
 
 
 class Windows(Interpreted, unittest.TestCase):
@@ -156,8 +192,7 @@ class Kept(OneReader, Interpreted, unittest.TestCase):
 
 class KeptWhereMemoryIsSlow(Interpreted, unittest.TestCase):
     groups = (residual_cases,)
-    variants = (TritonVariant("slow memory", 0, 2, multiprocessors=132,
-                              memory=1e-4),)
+    variants = (TritonVariant("slow memory", 0, 2, multiprocessors=132, memory=1e-4),)
     rounding = 40  # a softmax of a norm of a sum, each in its own order
 
 

@@ -64,10 +64,16 @@ class WritingDriver(LoadingDriver):
             return 201
         how = config._obj
         pointers = [ctypes.c_uint64.from_address(p).value for p in places]
-        self.launched.append({
-            "function": function.value, "grid": list(how.grid),
-            "threads": how.block[0], "shared_bytes": how.shared_bytes,
-            "pointers": pointers, "stream": how.stream or 0})
+        self.launched.append(
+            {
+                "function": function.value,
+                "grid": list(how.grid),
+                "threads": how.block[0],
+                "shared_bytes": how.shared_bytes,
+                "pointers": pointers,
+                "stream": how.stream or 0,
+            }
+        )
         return 0
 
 
@@ -81,8 +87,9 @@ class TritonLaunches:
         self.count += 1
         made, _ = triton_build.compile_one(kernel, tensors, options, ARCH)
         self.functions[made.metadata.name] = len(self.functions) + 1
-        return types.SimpleNamespace(metadata=made.metadata, asm=made.asm,
-                                     function=len(self.functions))
+        return types.SimpleNamespace(
+            metadata=made.metadata, asm=made.asm, function=len(self.functions)
+        )
 
 
 @contextlib.contextmanager
@@ -91,19 +98,22 @@ def in_place_of_a_gpu(driver, launches):
 
     real = ctypes.CDLL
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(
-            JITFunction, "run", lambda kernel, *given, **how: launches(
-                kernel, *given, **how)))
+        stack.enter_context(
+            mock.patch.object(
+                JITFunction, "run", lambda kernel, *given, **how: launches(kernel, *given, **how)
+            )
+        )
         for name, stand_in in (
-                ("ctypes.CDLL", lambda path, *rest: driver
-                 if path == "libcuda.so.1" else real(path, *rest)),
-                ("torch.cuda.get_device_capability", lambda: (9, 0)),
-                ("torch.cuda.synchronize", lambda: None),
-                ("torch.cuda.is_current_stream_capturing",
-                 lambda: driver.captures),
-                ("torch._C._cuda_getDevice", lambda: -1),
-                ("torch._C._cuda_getCurrentRawStream",
-                 lambda device: driver.stream)):
+            (
+                "ctypes.CDLL",
+                lambda path, *rest: driver if path == "libcuda.so.1" else real(path, *rest),
+            ),
+            ("torch.cuda.get_device_capability", lambda: (9, 0)),
+            ("torch.cuda.synchronize", lambda: None),
+            ("torch.cuda.is_current_stream_capturing", lambda: driver.captures),
+            ("torch._C._cuda_getDevice", lambda: -1),
+            ("torch._C._cuda_getCurrentRawStream", lambda device: driver.stream),
+        ):
             # The framework may have been built without CUDA.
             stack.enter_context(mock.patch(name, stand_in, create=True))
         yield
@@ -116,8 +126,7 @@ class ModuleCase(unittest.TestCase):
     def setUpClass(cls):
         if os.environ.pop("TRITON_INTERPRET", None):
             raise unittest.SkipTest("another test has Triton interpret")
-        cli = captured_cases.program("triton_codegen_cli",
-                                     "WEFT_TRITON_CODEGEN")
+        cli = captured_cases.program("triton_codegen_cli", "WEFT_TRITON_CODEGEN")
         answers = captured_cases.generate([cls.graph()], [cli, "132", "1"])
         cls.source = answers[0]["variants"][0]
 
@@ -146,11 +155,11 @@ class ModuleCase(unittest.TestCase):
         """A run's folder with that package; the module in it."""
         run = tempfile.TemporaryDirectory()
         self.addCleanup(run.cleanup)
-        key = hashlib.sha256(
-            f"{self.source['text']}\0{ARCH}".encode()).hexdigest()[:32]
+        key = hashlib.sha256(f"{self.source['text']}\0{ARCH}".encode()).hexdigest()[:32]
         for name, text in (
-                ("composed/model_new.py", self.source["module"] + MODEL_NEW),
-                (f"build/{key}.json", json.dumps(package))):
+            ("composed/model_new.py", self.source["module"] + MODEL_NEW),
+            (f"build/{key}.json", json.dumps(package)),
+        ):
             path = os.path.join(run.name, name)
             os.makedirs(os.path.dirname(path))
             with open(path, "w", encoding="utf-8") as file:
@@ -188,9 +197,9 @@ class Modules(ModuleCase):
         function = self.opened(self.built(self.package()))
         out = function(*self.inputs)
         self.assertEqual(self.launches.count, 0)
-        self.check_launched(out, {
-            name: number + 1
-            for number, name in enumerate(self.driver.functions)})
+        self.check_launched(
+            out, {name: number + 1 for number, name in enumerate(self.driver.functions)}
+        )
 
     def test_nothing_is_loaded_while_a_cuda_graph_is_recorded(self):
         function = self.opened(self.built(self.package()))
@@ -201,8 +210,9 @@ class Modules(ModuleCase):
     def test_what_the_run_has_built_is_kept_with_its_module(self):
         path = self.built(self.package())
         run = os.path.dirname(os.path.dirname(path))
-        with open(os.path.join(run, "build", "0" * 32 + ".json"), "w",
-                  encoding="utf-8") as file:  # a variant that did not win
+        with open(
+            os.path.join(run, "build", "0" * 32 + ".json"), "w", encoding="utf-8"
+        ) as file:  # a variant that did not win
             json.dump({"arch": ARCH}, file)
         self.addCleanup(os.umask, os.umask(0o002))
         with mock.patch.dict(os.environ, {"WEFT_CACHE_DIR": self.folder}):
@@ -211,8 +221,9 @@ class Modules(ModuleCase):
             # As weft.load does.
             saved = module_store.keep_files(module_store.texts_of(kept))
         for folder in (kept, saved):
-            self.assertEqual(os.listdir(os.path.join(folder, "build")),
-                             [os.path.basename(self.package_path)])
+            self.assertEqual(
+                os.listdir(os.path.join(folder, "build")), [os.path.basename(self.package_path)]
+            )
             self.opened(os.path.join(folder, "model_new.py"))(*self.inputs)
         self.assertEqual(self.launches.count, 0)
 
@@ -222,13 +233,18 @@ class Modules(ModuleCase):
             for mode in ("eval", "train"):
                 shutil.copytree(run, os.path.join(out, mode))
             os.makedirs(os.path.join(out, "composed"))
-            results = {mode: {"verdict": {"correct": True}, "kernelbench_module": None,
-                              "why_no_kernel": "", "timed": False}
-                       for mode in ("eval", "train")}
+            results = {
+                mode: {
+                    "verdict": {"correct": True},
+                    "kernelbench_module": None,
+                    "why_no_kernel": "",
+                    "timed": False,
+                }
+                for mode in ("eval", "train")
+            }
             for result in results.values():
                 result.update(timing={}, subgraphs=[], externs={})
-            with mock.patch.object(both_modes_run, "judge", lambda *_: (
-                    {"correct": True}, None)):
+            with mock.patch.object(both_modes_run, "judge", lambda *_: ({"correct": True}, None)):
                 both_modes_run.compose({"out": out, "problem": "", "quiet": True}, results)
             path = os.path.join(out, "composed/model_new.py")
             self.opened(path)
@@ -247,13 +263,16 @@ class Modules(ModuleCase):
         whole = self.package()
         cubin = {"cubin": "AAAA"}
         for name, package in (
-                ("half", {"format": 1, "arch": ARCH}),
-                ("no JSON object", []),
-                ("another GPU's", {**whole, "arch": "sm_80"}),
-                ("a later format", {**whole, "format": 2}),
-                ("no cubin", {**whole, "modules": [cubin] * len(whole["modules"])}),
-                ("other arguments", {**whole, "launches": [
-                    {**one, "arguments": ["in0"]} for one in whole["launches"]]})):
+            ("half", {"format": 1, "arch": ARCH}),
+            ("no JSON object", []),
+            ("another GPU's", {**whole, "arch": "sm_80"}),
+            ("a later format", {**whole, "format": 2}),
+            ("no cubin", {**whole, "modules": [cubin] * len(whole["modules"])}),
+            (
+                "other arguments",
+                {**whole, "launches": [{**one, "arguments": ["in0"]} for one in whole["launches"]]},
+            ),
+        ):
             with self.subTest(name):
                 self.check_made(self.opened(self.built(package)))
 
@@ -275,8 +294,7 @@ class Modules(ModuleCase):
                 self.assertEqual(done[key], one[key])
             self.assertEqual(len(done["pointers"]), len(one["arguments"]))
             for pointer, name in zip(done["pointers"], one["arguments"]):
-                known = {"in0": self.inputs[0].data_ptr(),
-                         "out0": out.data_ptr(), "null": 0}
+                known = {"in0": self.inputs[0].data_ptr(), "out0": out.data_ptr(), "null": 0}
                 self.assertEqual(pointer, known.get(name, pointer))
 
     def test_memory_at_odd_places_is_tritons(self):
@@ -312,21 +330,19 @@ class Modules(ModuleCase):
         for self.driver.stream in (0, 7, 7, 9, 0):
             self.driver.launched.clear()
             self.function(*self.inputs)
-            self.assertEqual({one["stream"] for one in self.driver.launched},
-                             {self.driver.stream})
+            self.assertEqual({one["stream"] for one in self.driver.launched}, {self.driver.stream})
 
     def test_what_triton_must_launch_it_launches(self):
         real = triton_build.compile_one
 
         def in_a_grid_that_meets(*given):
             made, tensors = real(*given)
-            fields = {**made.metadata._asdict(),
-                      "launch_cooperative_grid": True}
+            fields = {**made.metadata._asdict(), "launch_cooperative_grid": True}
             return types.SimpleNamespace(
-                metadata=types.SimpleNamespace(**fields), asm=made.asm), tensors
+                metadata=types.SimpleNamespace(**fields), asm=made.asm
+            ), tensors
 
-        with mock.patch.object(triton_build, "compile_one",
-                               in_a_grid_that_meets):
+        with mock.patch.object(triton_build, "compile_one", in_a_grid_that_meets):
             self.function(*self.inputs)
             number = self.launches.count
             self.function(*self.inputs)
@@ -337,8 +353,9 @@ class Modules(ModuleCase):
 class ModulesForAnyBatch(ModuleCase):
     @staticmethod
     def graph():
-        (_, graph), = sized_cases.growing(lambda batch: [
-            ("softmax", lambda x: x.softmax(1), (numbers(batch, 48),))])
+        ((_, graph),) = sized_cases.growing(
+            lambda batch: [("softmax", lambda x: x.softmax(1), (numbers(batch, 48),))]
+        )
         return graph
 
     def test_a_batch_is_an_argument_of_one_kernel(self):
@@ -349,7 +366,8 @@ class ModulesForAnyBatch(ModuleCase):
         self.assertEqual(self.launches.count, 2)
         self.assertEqual(
             [(one["grid"], one["pointers"][2]) for one in self.driver.launched],
-            [([4, 1, 1], 50), ([1, 1, 1], 13)])
+            [([4, 1, 1], 50), ([1, 1, 1], 13)],
+        )
 
     def test_a_thread_without_a_context_brings_a_batch_of_its_own(self):
         function, failed = self.opened(self.built(self.package())), []
@@ -365,16 +383,14 @@ class ModulesForAnyBatch(ModuleCase):
         thread.start()
         thread.join()
         self.assertEqual(failed, [])
-        self.assertEqual([one["pointers"][2] for one in self.driver.launched],
-                         [64, 13])
+        self.assertEqual([one["pointers"][2] for one in self.driver.launched], [64, 13])
 
     def test_what_is_built_is_for_every_batch_of_32_bits(self):
         function = self.opened(self.built(self.package()))
         for batch in (64, 1, 50, 1_031):
             function(numbers(batch, 48))
         self.assertEqual(self.launches.count, 0)
-        self.assertEqual([one["pointers"][2] for one in self.driver.launched],
-                         [64, 1, 50, 1_031])
+        self.assertEqual([one["pointers"][2] for one in self.driver.launched], [64, 1, 50, 1_031])
         rows = (1 << 30) // 48 + 1  # which only a look at their number costs
         function(torch.empty(rows, 48, device="meta"))
         self.assertEqual(self.launches.count, 1)

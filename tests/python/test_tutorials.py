@@ -32,8 +32,7 @@ def text_of(*path: str) -> str:
 
 def programs_of(page: str) -> list[str]:
     """The blocks that a page marks as complete Python."""
-    return re.findall(r"^```python\n(.*?)^```$", text_of(DOCS, page),
-                      re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```python\n(.*?)^```$", text_of(DOCS, page), re.MULTILINE | re.DOTALL)
 
 
 def without_docstring(text: str) -> str:
@@ -44,14 +43,28 @@ class Tutorials(WeftCase):
     def environment(self) -> dict[str, str]:
         """The environment of a program for which weft is installed, even if it is not."""
         os.makedirs(self.path("site/weft_kernels-0.dist-info"), exist_ok=True)
-        self.write("site/weft_kernels-0.dist-info/METADATA",
-                   "Metadata-Version: 2.1\nName: weft-kernels\nVersion: 0\n")
-        self.write("site/weft_kernels-0.dist-info/entry_points.txt",
-                   "[torch_dynamo_backends]\nweft = weft.backend:compile\n")
-        path = os.pathsep.join([os.path.join(ROOT, "python"), self.path("site"),
-                                *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
-        return dict(os.environ, WEFT_BIN=WEFT, WEFT_LIBRARY="", PYTHONPATH=path,
-                    WEFT_CACHE_DIR=self.path("cache"))
+        self.write(
+            "site/weft_kernels-0.dist-info/METADATA",
+            "Metadata-Version: 2.1\nName: weft-kernels\nVersion: 0\n",
+        )
+        self.write(
+            "site/weft_kernels-0.dist-info/entry_points.txt",
+            "[torch_dynamo_backends]\nweft = weft.backend:compile\n",
+        )
+        path = os.pathsep.join(
+            [
+                os.path.join(ROOT, "python"),
+                self.path("site"),
+                *os.environ.get("PYTHONPATH", "").split(os.pathsep),
+            ]
+        )
+        return dict(
+            os.environ,
+            WEFT_BIN=WEFT,
+            WEFT_LIBRARY="",
+            PYTHONPATH=path,
+            WEFT_CACHE_DIR=self.path("cache"),
+        )
 
     def test_the_first_kernel_is_the_example(self):
         [program] = programs_of("tutorials/first-kernel.md")
@@ -62,8 +75,14 @@ class Tutorials(WeftCase):
         [program] = programs_of("tutorials/your-program.md")
         self.assertRegex(program, BUDGET)
         script = self.write("gated_norm.py", BUDGET.sub(rf"\g<1>{SHORT_S}", program))
-        done = subprocess.run([sys.executable, script], text=True, timeout=600,
-                              capture_output=True, env=self.environment(), check=False)
+        done = subprocess.run(
+            [sys.executable, script],
+            text=True,
+            timeout=600,
+            capture_output=True,
+            env=self.environment(),
+            check=False,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         difference = re.search(r"largest difference from eager: (\S+)", done.stdout)
         self.assertLess(float(difference[1]), 1e-4, done.stdout)
@@ -71,14 +90,19 @@ class Tutorials(WeftCase):
 
     def test_the_wrong_softmax_is_rejected_as_the_page_says(self):
         page = text_of(DOCS, "how-to", "judge-a-kernel.md")
-        blocks = [re.sub(r"^    ", "", block, flags=re.MULTILINE).split()
-                  for block in re.findall(r"((?:^(?:    .*)?\n)+)", page, re.MULTILINE)]
+        blocks = [
+            re.sub(r"^    ", "", block, flags=re.MULTILINE).split()
+            for block in re.findall(r"((?:^(?:    .*)?\n)+)", page, re.MULTILINE)
+        ]
         for name in ("softmax.py", "softmax_without_max.py"):
             text = without_docstring(text_of(EXAMPLES, "judge", name))
             self.assertIn(text.split(), blocks, name)
-        done = self.weft("eval", os.path.join(EXAMPLES, "judge", "softmax.py"),
-                         os.path.join(EXAMPLES, "judge", "softmax_without_max.py"),
-                         "--no-timing")
+        done = self.weft(
+            "eval",
+            os.path.join(EXAMPLES, "judge", "softmax.py"),
+            os.path.join(EXAMPLES, "judge", "softmax_without_max.py"),
+            "--no-timing",
+        )
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("rejected (wrong)", done.stdout)
 
@@ -90,9 +114,15 @@ class Tutorials(WeftCase):
             source = "".join(cell["source"])
             cell["source"] = BUDGET.sub(rf"\g<1>{SHORT_S}", source)
         path = self.write("notebook.ipynb", json.dumps(notebook))
-        done = subprocess.run([sys.executable, "-c", RUN_NOTEBOOK, path], text=True,
-                              timeout=900, capture_output=True, cwd=self.folder,
-                              env=self.environment(), check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", RUN_NOTEBOOK, path],
+            text=True,
+            timeout=900,
+            capture_output=True,
+            cwd=self.folder,
+            env=self.environment(),
+            check=False,
+        )
         self.assertEqual(done.returncode, 0, done.stderr[-4000:])
         self.assertIn("eager, ms", done.stdout)
 
@@ -100,8 +130,14 @@ class Tutorials(WeftCase):
         notebook = json.loads(text_of(EXAMPLES, "notebook.ipynb"))
         code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
         self.assertTrue(all(cell["execution_count"] for cell in code))
-        self.assertFalse([output for cell in code for output in cell["outputs"]
-                          if output["output_type"] == "error"])
+        self.assertFalse(
+            [
+                output
+                for cell in code
+                for output in cell["outputs"]
+                if output["output_type"] == "error"
+            ]
+        )
 
 
 if __name__ == "__main__":

@@ -19,12 +19,18 @@ import weft
 from weft.backend.graphs import exported_module, problem_source, symbolic_graph
 
 #: None of them is a pair that anything was captured, printed or judged at.
-PAIRS = ((1, 2), (2, 1), (3, 100), (100, 3), (7, 5), (5, 7), (1, 997), (41, 2),
-         (31, 31))
+PAIRS = ((1, 2), (2, 1), (3, 100), (100, 3), (7, 5), (5, 7), (1, 997), (41, 2), (31, 31))
 #: The problem's: kernels win by far more than a busy machine's noise.
 BATCH, LENGTH = 12, 160
-QUICK = ("--variants", "1", "--no-compile-baseline", "--timing-ms", "100",
-         "--final-timing-ms", "300")
+QUICK = (
+    "--variants",
+    "1",
+    "--no-compile-baseline",
+    "--timing-ms",
+    "100",
+    "--final-timing-ms",
+    "300",
+)
 BOTH = ("--dynamic-batch", "--dynamic-dim", "1")
 
 
@@ -56,7 +62,7 @@ class Attention(nn.Module):
     def forward(self, x):
         batch, length, width = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, 2, 32).permute(2, 0, 3, 1, 4)
-        scores = q @ k.transpose(-1, -2) / 32 ** 0.5
+        scores = q @ k.transpose(-1, -2) / 32**0.5
         mask = torch.ones(length, length, dtype=torch.bool).tril()
         scores = scores.masked_fill(~mask, float("-inf"))
         y = scores.softmax(-1)
@@ -92,9 +98,17 @@ def inputs_at(batch, length):
 
 class RunsForTwoSizes(WeftCase):
     def run_of(self, text, *words, name="run"):
-        return self.weft("run", self.write("problem.py", text), "--out",
-                         self.path(name), "--target", "cpu", *QUICK, *words,
-                         timeout=900)
+        return self.weft(
+            "run",
+            self.write("problem.py", text),
+            "--out",
+            self.path(name),
+            "--target",
+            "cpu",
+            *QUICK,
+            *words,
+            timeout=900,
+        )
 
     def run_that_wins(self, text):
         """The folder of one with kernels of ours: asked again where the machine
@@ -102,8 +116,7 @@ class RunsForTwoSizes(WeftCase):
         for attempt in range(3):
             name = f"run{attempt}"
             self.assert_ends(self.run_of(text, *BOTH, name=name), 0)
-            with open(self.path(name + "/result.json"),
-                      encoding="utf-8") as file:
+            with open(self.path(name + "/result.json"), encoding="utf-8") as file:
                 result = json.load(file)
             if any(one["ours"] for one in result["subgraphs"]):
                 return self.path(name)
@@ -129,8 +142,11 @@ class RunsForTwoSizes(WeftCase):
     def test_written_attention_takes_every_batch_and_length(self):
         """Scores have the length's square in their shape."""
         text = inspect.getsource(Attention).replace("Attention", "Model")
-        text = PROBLEM.format(model=text, batch=8, length=96).replace(
-            ", torch.randn(1, 96, 128)", "").replace("128", "64")
+        text = (
+            PROBLEM.format(model=text, batch=8, length=96)
+            .replace(", torch.randn(1, 96, 128)", "")
+            .replace("128", "64")
+        )
         run = self.run_that_wins(text)
         self.assert_replays(run)
         self.judged_at(run)
@@ -158,29 +174,38 @@ class RunsForTwoSizes(WeftCase):
         single dimensions gives it."""
         text = problem_with(
             "return torch.tanh(x * 2).abs().sqrt() + m.sum(1)[:, None]",
-            arguments="self, x, m", inputs="get_inputs_at(6, 40)")
-        self.assert_ends(self.run_of(
-            text + "\ndef get_inputs_at(batch, length):\n"
-            "    return [torch.rand(batch, length, 8).relu(),\n"
-            "            torch.rand(length, length)]\n", *BOTH), 0)
+            arguments="self, x, m",
+            inputs="get_inputs_at(6, 40)",
+        )
+        self.assert_ends(
+            self.run_of(
+                text + "\ndef get_inputs_at(batch, length):\n"
+                "    return [torch.rand(batch, length, 8).relu(),\n"
+                "            torch.rand(length, length)]\n",
+                *BOTH,
+            ),
+            0,
+        )
 
     def test_a_branch_on_the_length_is_refused(self):
-        done = self.run_of(problem_with(
-            forward="return x * 2 if x.shape[1] > 500 else x + 1",
-            inputs="[torch.rand(4, 16, 8)]"), *BOTH)
+        done = self.run_of(
+            problem_with(
+                forward="return x * 2 if x.shape[1] > 500 else x + 1",
+                inputs="[torch.rand(4, 16, 8)]",
+            ),
+            *BOTH,
+        )
         self.assert_ends(done, 2, "cannot have kernels for any size")
 
     def test_what_cannot_be_is_said_at_once(self):
         text = problem_with(inputs="[torch.rand(4, 16, 8)]")
         for words, said in (
-                ((*BOTH, "--dynamic-dim", "2"), "two sizes can be symbols, and "
-                                                "these are 3"),
-                (("--dynamic-dim", "1", "--dynamic-dim", "1"),
-                 "--dynamic-dim 1 is there twice"),
-                (("--dynamic-batch", "--dynamic-dim", "0"),
-                 "--dynamic-batch is there twice"),
-                (("--dynamic-batch", "--dynamic-dim", "0:0"), "named twice"),
-                ((*BOTH[:2], "7"), "--dynamic-dim 7: the first tensor")):
+            ((*BOTH, "--dynamic-dim", "2"), "two sizes can be symbols, and these are 3"),
+            (("--dynamic-dim", "1", "--dynamic-dim", "1"), "--dynamic-dim 1 is there twice"),
+            (("--dynamic-batch", "--dynamic-dim", "0"), "--dynamic-batch is there twice"),
+            (("--dynamic-batch", "--dynamic-dim", "0:0"), "named twice"),
+            ((*BOTH[:2], "7"), "--dynamic-dim 7: the first tensor"),
+        ):
             with self.subTest(words):
                 self.assert_ends(self.run_of(text, *words), 2, said)
 
@@ -189,8 +214,7 @@ class CallsForTwoSizes(RealSearches):
     def check(self, module, call, pairs):
         with torch.no_grad():
             for pair in ((BATCH, LENGTH), (BATCH, LENGTH), *pairs):
-                verdict = weft.verify(module, call,
-                                      [torch.randn(*pair, 128)])
+                verdict = weft.verify(module, call, [torch.randn(*pair, 128)])
                 self.assertTrue(verdict, f"{pair}: {verdict}")
         told = str(weft.explain())
         self.assertEqual(len(self.searches), 1, told)
@@ -199,8 +223,7 @@ class CallsForTwoSizes(RealSearches):
     @weft_case.long
     def test_optimize_searches_once_for_a_batch_and_a_sequence(self):
         module = Block().eval()
-        ours = self.optimized(module, torch.randn(BATCH, LENGTH, 128),
-                              dynamic_dim=(0, 1))
+        ours = self.optimized(module, torch.randn(BATCH, LENGTH, 128), dynamic_dim=(0, 1))
         self.check(module, ours, PAIRS)
         dispatch = ours.__dict__["_weft"]
         self.assertEqual(dispatch.declined, 0)
@@ -224,8 +247,14 @@ class Asked(BackendCase):
         self.assertEqual(self.states(), ["ready"] * 2, self.reasons())
         self.assertEqual(self.runs(), 1)
         # But for the first call of each graph, which looks at both.
-        self.assertEqual(sum(kernels.calls for graph in self.compiled_graphs()
-                             for kernels in graph.kernels.values()), 2)
+        self.assertEqual(
+            sum(
+                kernels.calls
+                for graph in self.compiled_graphs()
+                for kernels in graph.kernels.values()
+            ),
+            2,
+        )
 
     def words_of(self, x, **asked):
         weft.optimize(Net(), x, **asked)
@@ -234,8 +263,11 @@ class Asked(BackendCase):
     @torch.no_grad()
     def test_two_dimensions_are_two_flags(self):
         x = torch.randn(4, 9, 12)
-        for asked in ({"dynamic_dim": (0, 1)}, {"dynamic_dim": [0, -2]},
-                      {"dynamic_batch": True, "dynamic_dim": 1}):
+        for asked in (
+            {"dynamic_dim": (0, 1)},
+            {"dynamic_dim": [0, -2]},
+            {"dynamic_batch": True, "dynamic_dim": 1},
+        ):
             with self.subTest(asked):
                 weft.cache.clear()
                 self.assertEqual(self.words_of(x, **asked), ["0:0", "0:1"])
@@ -248,27 +280,29 @@ class Asked(BackendCase):
     def test_wrong_dimensions_are_said(self):
         x = torch.randn(4, 9, 12)
         for asked, said in (
-                ({"dynamic_dim": (0, 1, 2)}, "3 dimensions .* and 2 can be"),
-                ({"dynamic_dim": (1, 1)}, "there twice"),
-                ({"dynamic_batch": True, "dynamic_dim": 0}, "there twice"),
-                ({"dynamic_dim": "1"}, "a number, or two in a tuple, and not '1'")):
+            ({"dynamic_dim": (0, 1, 2)}, "3 dimensions .* and 2 can be"),
+            ({"dynamic_dim": (1, 1)}, "there twice"),
+            ({"dynamic_batch": True, "dynamic_dim": 0}, "there twice"),
+            ({"dynamic_dim": "1"}, "a number, or two in a tuple, and not '1'"),
+        ):
             with self.subTest(asked), self.assertRaisesRegex(ValueError, said):
                 weft.optimize(Net(), x, **asked)
         marked = torch.randn(4, 9, 12)
         for dim in range(3):
             torch._dynamo.mark_dynamic(marked, dim)
         for x, asked, said in (
-                (marked, {}, "3 sizes are symbols, and 2 can be"),
-                (x, {"dynamic_dim": (1, -2)}, "one dimension is there twice")):
+            (marked, {}, "3 sizes are symbols, and 2 can be"),
+            (x, {"dynamic_dim": (1, -2)}, "one dimension is there twice"),
+        ):
             with self.subTest(asked):
-                _, report = weft.optimize(nn.Sequential(nn.Tanh(), nn.ReLU()), x,
-                                          **asked)
+                _, report = weft.optimize(nn.Sequential(nn.Tanh(), nn.ReLU()), x, **asked)
                 self.assertIn("for these sizes alone: ", str(report))
                 self.assertIn(said, report.one_size)
 
     def test_what_was_saved_with_one_size_has_that(self):
-        source = problem_source.Source("", "", 1, [0], {}, set(), [], [],
-                                       any_size="0:0", sizes=(4,))
+        source = problem_source.Source(
+            "", "", 1, [0], {}, set(), [], [], any_size="0:0", sizes=(4,)
+        )
         self.assertEqual(pickle.loads(pickle.dumps(source)), source)
         state = {**vars(source), "batch": 4}
         del state["sizes"]
@@ -278,38 +312,57 @@ class Asked(BackendCase):
 
     def test_the_first_named_owns_a_dimension(self):
         leaves = [torch.rand(5, 7), torch.rand(5, 5), torch.rand(7, 5)]
-        self.assertEqual(exported_module._owners(leaves, [(0, 0), (1, 0)]),
-                         [{0: 0}, {0: 1}, {}])
-        self.assertEqual(exported_module._owners(leaves, [(0, 0), (0, 1)]),
-                         [{0: 0, 1: 1}, {0: 0}, {}])
+        self.assertEqual(exported_module._owners(leaves, [(0, 0), (1, 0)]), [{0: 0}, {0: 1}, {}])
+        self.assertEqual(
+            exported_module._owners(leaves, [(0, 0), (0, 1)]), [{0: 0, 1: 1}, {0: 0}, {}]
+        )
 
 
 class TheSameTextOfPairs(unittest.TestCase):
     def texts(self, text):
-        return {(n, m): str(eval(text, {"n": n, "m": m}))
-                for n, m in symbolic_graph.SAMPLES[2]}
+        return {(n, m): str(eval(text, {"n": n, "m": m})) for n, m in symbolic_graph.SAMPLES[2]}
 
     def test_numbers_that_grow_are_expressions(self):
-        self.assertEqual(symbolic_graph.common_text(self.texts(
-            "f'view({n}, {8 * m}, {n * m}, {2 * n * m + n + 3}, {m - 1}, "
-            "{3 * n * m * m - m * m}, 64)'")),
+        self.assertEqual(
+            symbolic_graph.common_text(
+                self.texts(
+                    "f'view({n}, {8 * m}, {n * m}, {2 * n * m + n + 3}, {m - 1}, "
+                    "{3 * n * m * m - m * m}, 64)'"
+                )
+            ),
             "view(weft_batch, (8 * weft_sequence), (weft_batch * weft_sequence), "
             "(weft_batch + 2 * weft_batch * weft_sequence + 3), "
             "(weft_sequence - 1), (-1 * weft_sequence * weft_sequence + "
-            "3 * weft_batch * weft_sequence * weft_sequence), 64)")
+            "3 * weft_batch * weft_sequence * weft_sequence), 64)",
+        )
 
     def test_what_goes_by_their_product_has_that_as_one_size(self):
-        self.assertEqual(symbolic_graph.common_text(
-            self.texts("f'view({n * m}, {8 * n * m - 3}, 64)'"), is_product=True),
-            "view(weft_batch, (8 * weft_batch - 3), 64)")
+        self.assertEqual(
+            symbolic_graph.common_text(
+                self.texts("f'view({n * m}, {8 * n * m - 3}, 64)'"), is_product=True
+            ),
+            "view(weft_batch, (8 * weft_batch - 3), 64)",
+        )
         for text in ("n", "f'{n * m}, {m}'", "n * m + m", "n * m * m"):
-            with self.subTest(text), self.assertRaisesRegex(
-                    symbolic_graph.Unsupported, "goes by a size that no input says"):
+            with (
+                self.subTest(text),
+                self.assertRaisesRegex(
+                    symbolic_graph.Unsupported, "goes by a size that no input says"
+                ),
+            ):
                 symbolic_graph.common_text(self.texts(text), is_product=True)
 
     def test_what_does_not_grow_evenly_is_refused(self):
-        for text in ("n * n", "m * m * m", "n * m // 2", "n * n * m", "max(n, m)",
-                     "'x' * m", "m * m // 8 * 8", "n * (m * m % 24)"):
+        for text in (
+            "n * n",
+            "m * m * m",
+            "n * m // 2",
+            "n * n * m",
+            "max(n, m)",
+            "'x' * m",
+            "m * m // 8 * 8",
+            "n * (m * m % 24)",
+        ):
             with self.subTest(text), self.assertRaises(symbolic_graph.Unsupported):
                 symbolic_graph.common_text(self.texts(text))
 

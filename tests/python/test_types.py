@@ -10,18 +10,15 @@ import sys
 import unittest
 from collections.abc import Iterator
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Text that weft prints into a user's module: other pieces define its names.
 PRINTED = ("weft/backend/graphs/graph_arguments.py", "weft/inductor/loader.py")
 
 
 def strict_modules() -> list[str]:
     """Paths below python/ of all modules except PRINTED and *_part.py."""
-    found = glob.glob("weft/**/*.py", root_dir=os.path.join(ROOT, "python"),
-                      recursive=True)
-    return sorted(path for path in set(found) - set(PRINTED)
-                  if not path.endswith("_part.py"))
+    found = glob.glob("weft/**/*.py", root_dir=os.path.join(ROOT, "python"), recursive=True)
+    return sorted(path for path in set(found) - set(PRINTED) if not path.endswith("_part.py"))
 
 
 def unannotated(source: str) -> Iterator[tuple[int, str]]:
@@ -31,10 +28,12 @@ def unannotated(source: str) -> Iterator[tuple[int, str]]:
             continue
         given = node.args
         arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs]
-        arguments += [given_rest for given_rest in (given.vararg, given.kwarg)
-                      if given_rest]
-        lacking = [argument.arg for argument in arguments
-                   if argument.annotation is None and argument.arg not in ("self", "cls")]
+        arguments += [given_rest for given_rest in (given.vararg, given.kwarg) if given_rest]
+        lacking = [
+            argument.arg
+            for argument in arguments
+            if argument.annotation is None and argument.arg not in ("self", "cls")
+        ]
         if lacking or node.returns is None:
             yield node.lineno, node.name
 
@@ -53,23 +52,39 @@ class Types(unittest.TestCase):
             self.assertTrue(os.path.exists(os.path.join(ROOT, "python", path)), path)
 
     def test_a_function_without_annotations_is_found(self) -> None:
-        self.assertEqual(list(unannotated(
-            "def f(x: int): pass\n"
-            "def g(x, *, y: int) -> None: pass\n"
-            "class A:\n    def h(self, *args: int) -> None: pass\n")),
-            [(1, "f"), (2, "g")])
+        self.assertEqual(
+            list(
+                unannotated(
+                    "def f(x: int): pass\n"
+                    "def g(x, *, y: int) -> None: pass\n"
+                    "class A:\n    def h(self, *args: int) -> None: pass\n"
+                )
+            ),
+            [(1, "f"), (2, "g")],
+        )
 
     def test_the_package_says_that_it_is_typed(self) -> None:
-        self.assertTrue(os.path.exists(
-            os.path.join(ROOT, "python", "weft", "py.typed")))
+        self.assertTrue(os.path.exists(os.path.join(ROOT, "python", "weft", "py.typed")))
 
     @unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not installed")
     def test_strict_modules_pass_the_type_checker(self) -> None:
         paths = [os.path.join("python", path) for path in strict_modules()]
         done = subprocess.run(
-            [sys.executable, "-m", "mypy", "--config-file", "mypy.ini",
-             "--cache-dir", os.path.join("build", "mypy-cache"), *paths],
-            cwd=ROOT, text=True, capture_output=True, check=False)
+            [
+                sys.executable,
+                "-m",
+                "mypy",
+                "--config-file",
+                "mypy.ini",
+                "--cache-dir",
+                os.path.join("build", "mypy-cache"),
+                *paths,
+            ],
+            cwd=ROOT,
+            text=True,
+            capture_output=True,
+            check=False,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 

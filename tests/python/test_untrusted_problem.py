@@ -75,23 +75,29 @@ class UntrustedProblem(WeftCase):
         self.addCleanup(self.server.server_close)
         self.addCleanup(self.server.shutdown)
 
-    def problem(self, answer="assert not FOUND, FOUND\n        "
-                             "return torch.relu(x) * 2") -> str:
+    def problem(self, answer="assert not FOUND, FOUND\n        return torch.relu(x) * 2") -> str:
         port = self.server.server_address[1]
-        head = (f"HOME, MARK, PORT = {self.home!r}, '/var/tmp/weft-escaped', {port}\n"
-                f"URL = 'http://127.0.0.1:{port}/hello'\n" + ATTACK)
-        return self.write("problem.py", weft_case.problem_with(
-            forward=answer, head=head))
+        head = (
+            f"HOME, MARK, PORT = {self.home!r}, '/var/tmp/weft-escaped', {port}\n"
+            f"URL = 'http://127.0.0.1:{port}/hello'\n" + ATTACK
+        )
+        return self.write("problem.py", weft_case.problem_with(forward=answer, head=head))
 
     def run_here(self, *words, **variables):
-        return self.weft(*words, HOME=self.home, XDG_CACHE_HOME=None,
-                         OPENAI_API_KEY="sk-canary", WEFT_TEST_OWN="own",
-                         **variables)
+        return self.weft(
+            *words,
+            HOME=self.home,
+            XDG_CACHE_HOME=None,
+            OPENAI_API_KEY="sk-canary",
+            WEFT_TEST_OWN="own",
+            **variables,
+        )
 
     def check_canaries(self) -> None:
         # weft's own cache lies in the home folder, outside of every sandbox.
-        changed = [path for path in self.canaries.changed()
-                   if ".cache" not in path and path != self.home]
+        changed = [
+            path for path in self.canaries.changed() if ".cache" not in path and path != self.home
+        ]
         self.assertEqual(changed, [])
         self.assertFalse(os.path.exists("/var/tmp/weft-escaped"))
         self.assertFalse(os.path.exists(self.path("beside")))
@@ -99,15 +105,24 @@ class UntrustedProblem(WeftCase):
 
     def test_a_run_reaches_nothing_and_ends_with_verdicts(self) -> None:
         run = self.path("run")
-        done = self.run_here("run", self.problem(), "--untrusted-problem", "--out",
-                             run, "--seeds", "compiler", *QUICK)
+        done = self.run_here(
+            "run",
+            self.problem(),
+            "--untrusted-problem",
+            "--out",
+            run,
+            "--seeds",
+            "compiler",
+            *QUICK,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.check_canaries()
         with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
             self.assertTrue(json.load(file)["verdict"]["correct"])
         # The journal records it, so a resumed or replayed run is restricted, too.
-        [start] = [event["body"] for event in weft_case.events_of(run)
-                   if event["type"] == "RunStart"]
+        [start] = [
+            event["body"] for event in weft_case.events_of(run) if event["type"] == "RunStart"
+        ]
         self.assertTrue(start["untrusted_problem"])
         again = self.run_here("replay", run, "--check")
         self.assertEqual(again.returncode, 0, again.stderr)
@@ -115,16 +130,14 @@ class UntrustedProblem(WeftCase):
     def test_what_the_test_looks_for_is_reached_without_the_flag(self) -> None:
         """Else the test above would prove nothing."""
         problem = self.problem("return torch.relu(x) * 2")
-        self.run_here("run", problem, "--out", self.path("run"), "--seeds", "compiler",
-                      *QUICK)
+        self.run_here("run", problem, "--out", self.path("run"), "--seeds", "compiler", *QUICK)
         self.assertNotEqual(Told.asked, [])
         self.assertIn(os.path.join(self.home, "escaped"), self.canaries.changed())
         os.remove("/var/tmp/weft-escaped")
 
     def test_without_a_sandbox_it_is_refused(self) -> None:
         problem = self.problem()
-        for words in (["run", problem, "--out", self.path("run")],
-                      ["eval", problem, problem]):
+        for words in (["run", problem, "--out", self.path("run")], ["eval", problem, problem]):
             done = self.run_here(*words, "--untrusted-problem", "--sandbox", "none")
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
             self.assertIn("needs the sandbox", done.stderr)
@@ -134,8 +147,9 @@ class UntrustedProblem(WeftCase):
         self.check_canaries()
 
     def test_a_driver_that_loads_the_problem_is_refused(self) -> None:
-        done = self.run_here("run", self.problem(), "--untrusted-problem", "--train",
-                             "--out", self.path("run"))
+        done = self.run_here(
+            "run", self.problem(), "--untrusted-problem", "--train", "--out", self.path("run")
+        )
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertIn("--train", done.stderr)
         self.check_canaries()
@@ -144,10 +158,22 @@ class UntrustedProblem(WeftCase):
         folder = os.path.dirname(self.problem())
         os.makedirs(self.path("problems"))
         os.rename(os.path.join(folder, "problem.py"), self.path("problems/problem.py"))
-        done = self.run_here("bench", self.path("problems"), "--untrusted-problem",
-                             "--out", self.path("bench"), "--seeds", "compiler",
-                             "--variants", "1", "--no-compile-baseline",
-                             "--timing-ms", "50", "--final-timing-ms", "100")
+        done = self.run_here(
+            "bench",
+            self.path("problems"),
+            "--untrusted-problem",
+            "--out",
+            self.path("bench"),
+            "--seeds",
+            "compiler",
+            "--variants",
+            "1",
+            "--no-compile-baseline",
+            "--timing-ms",
+            "50",
+            "--final-timing-ms",
+            "100",
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.check_canaries()
 

@@ -63,18 +63,28 @@ class Kept(BackendCase):
     FLAGS = {
         "threads": (torch.get_num_threads, torch.set_num_threads),
         "dtype": (torch.get_default_dtype, torch.set_default_dtype),
-        "precision": (torch.get_float32_matmul_precision,
-                      torch.set_float32_matmul_precision),
-        "deterministic": (torch.are_deterministic_algorithms_enabled,
-                          torch.use_deterministic_algorithms),
-        "benchmark": (lambda: torch.backends.cudnn.benchmark,
-                      lambda on: setattr(torch.backends.cudnn, "benchmark",
-                                         on)),
-        "TF32": (lambda: torch.backends.cudnn.allow_tf32,
-                 lambda on: setattr(torch.backends.cudnn, "allow_tf32", on)),
+        "precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+        "deterministic": (
+            torch.are_deterministic_algorithms_enabled,
+            torch.use_deterministic_algorithms,
+        ),
+        "benchmark": (
+            lambda: torch.backends.cudnn.benchmark,
+            lambda on: setattr(torch.backends.cudnn, "benchmark", on),
+        ),
+        "TF32": (
+            lambda: torch.backends.cudnn.allow_tf32,
+            lambda on: setattr(torch.backends.cudnn, "allow_tf32", on),
+        ),
     }
-    SETTINGS = {"threads": 1, "dtype": torch.float64, "precision": "high",
-                "deterministic": True, "benchmark": True, "TF32": False}
+    SETTINGS = {
+        "threads": 1,
+        "dtype": torch.float64,
+        "precision": "high",
+        "deterministic": True,
+        "benchmark": True,
+        "TF32": False,
+    }
 
     def after_each_end(self, work):
         """Of a search, and of a look at what it gave."""
@@ -114,10 +124,11 @@ class Kept(BackendCase):
     def test_generators_are_touched_for_graphs_that_draw_alone(self):
         """Another thread may be drawing from them."""
         x = torch.randn(4, 12)
-        for call, count in ((Net(), 0),
-                            (lambda x: torch.rand_like(x) + x, 1)):
-            with mock.patch.object(compiled_graphs, "set_random_states") as touched, \
-                    torch.no_grad():
+        for call, count in ((Net(), 0), (lambda x: torch.rand_like(x) + x, 1)):
+            with (
+                mock.patch.object(compiled_graphs, "set_random_states") as touched,
+                torch.no_grad(),
+            ):
                 self.compiled(call)(x)
             self.assertEqual(touched.call_count, count)
 
@@ -141,16 +152,14 @@ class Memory(BackendCase):
         other[-1, -1, -1] += 1
         gap[7, 7, 7] = torch.nan
         with mock.patch.object(first_result_check, "ELEMENTS_MAX", 1000):
-            for b, why in ((a.clone(), ""), (other, "an error of"),
-                           (gap, "a special value")):
+            for b, why in ((a.clone(), ""), (other, "an error of"), (gap, "a special value")):
                 with Largest() as largest:
                     told = first_result_check.difference([a], [b])
                 self.assertIn(why, told)
                 self.assertEqual(bool(why), bool(told))
                 # A sum for each of 12,000 rows is the largest.
                 self.assertLessEqual(largest.bytes, 8 * 12_000)
-            told = first_result_check.difference([torch.zeros(5000)],
-                                                 [torch.full((5000,), 1e-30)])
+            told = first_result_check.difference([torch.zeros(5000)], [torch.full((5000,), 1e-30)])
             self.assertIn("an error of", told)
 
     @torch.no_grad()
@@ -177,8 +186,7 @@ class Memory(BackendCase):
     @torch.no_grad()
     def test_inputs_at_other_batches_have_a_bound(self):
         with mock.patch.object(exported_module, "SAMPLE_BYTES_MAX", 4 * 12 * 61 - 1):
-            _, report = weft.optimize(Net(), torch.randn(4, 12),
-                                      dynamic_batch=True)
+            _, report = weft.optimize(Net(), torch.randn(4, 12), dynamic_batch=True)
         self.assertIn("of the program's memory", report.one_size)
         self.assertNotIn("--dynamic-dim", self.words()[0])
 
@@ -189,8 +197,7 @@ class Memory(BackendCase):
                 return x.relu() * 2 if x.shape[1] > 1000 else x.relu() + 1
 
         for dim in (1, -1, 7):
-            _, report = weft.optimize(Branch(), torch.randn(4, 50),
-                                      dynamic_dim=dim)
+            _, report = weft.optimize(Branch(), torch.randn(4, 50), dynamic_dim=dim)
             self.assertTrue(report.ready and report.one_size, str(report))
         self.assertNotIn("--dynamic-dim", str(self.words()))
         weft.optimize(Net(), [torch.randn(7, 12)], dynamic_dim=-2)
@@ -220,7 +227,7 @@ class Beside(BackendCase):
                 for _ in range(count):
                     self.assert_same(compiled(x), net(x))
                 went_on.set()
-                kernels, = self.compiled_graphs()[-1].kernels.values()
+                (kernels,) = self.compiled_graphs()[-1].kernels.values()
                 self.assertTrue(kernels.settled.wait(60))
             told = f"the program made {count} calls meanwhile"
             self.assertEqual(told in str(weft.explain()), count > 0)
@@ -231,13 +238,13 @@ class Beside(BackendCase):
         said = os.path.join(self.folder, "said")
         for niceness, told in (("7", " nice 7"), ("0", " nice 0")):
             self.set_environment(
-                WEFT_NICE=niceness,
-                WEFT_BIN=self.script("sleep 0.2; cat /proc/self/autogroup"))
+                WEFT_NICE=niceness, WEFT_BIN=self.script("sleep 0.2; cat /proc/self/autogroup")
+            )
             with open(said, "wb") as file:
                 code, _ = weft_process.run([], limit_s=60, answer=file)
             self.assertEqual(code, 0)
             with open(said, encoding="ascii") as file:
-                self.assertEqual(file.read().rstrip()[-len(told):], told)
+                self.assertEqual(file.read().rstrip()[-len(told) :], told)
 
     def script(self, text):
         path = os.path.join(self.folder, "script")
@@ -251,21 +258,30 @@ class Told(BackendCase):
     """WEFT_LOG, of a program that does not import weft itself at first."""
 
     def said(self, level, how):
-        environment = {**os.environ, "FAKE_WEFT": how, "PYTHONPATH":
-                       os.path.join(ROOT, "python")}
+        environment = {**os.environ, "FAKE_WEFT": how, "PYTHONPATH": os.path.join(ROOT, "python")}
         environment.pop("WEFT_LOG", None)
         if level is not None:
             environment["WEFT_LOG"] = level
         done = subprocess.run(
-            [sys.executable, "-B", "-W", "ignore", "-c",
-             PROGRAM.replace('"weft", options', "__import__("
-                             "'weft.backend').backend.compile, options"),
-             os.path.join(ROOT, "tests", "python")],
-            env=environment, capture_output=True, text=True, check=False)
+            [
+                sys.executable,
+                "-B",
+                "-W",
+                "ignore",
+                "-c",
+                PROGRAM.replace(
+                    '"weft", options', "__import__('weft.backend').backend.compile, options"
+                ),
+                os.path.join(ROOT, "tests", "python"),
+            ],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, "")
-        return [line for line in done.stderr.splitlines()
-                if "weft" in line.lower()]
+        return [line for line in done.stderr.splitlines() if "weft" in line.lower()]
 
     def test_info_tells_what_happens(self):
         told = self.said("info", "right")
@@ -277,7 +293,7 @@ class Told(BackendCase):
         self.assertRegex("\n".join(told), "stays the framework's.*this run fails")
 
     def test_without_it_nothing_is_told(self):
-        for level in (None, "warning")[:2 if weft_case.IS_LONG else 1]:
+        for level in (None, "warning")[: 2 if weft_case.IS_LONG else 1]:
             with self.subTest(level):
                 weft.cache.clear()
                 self.assertEqual(self.said(level, "fails"), [])

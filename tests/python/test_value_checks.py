@@ -47,8 +47,7 @@ BIAS = "torch.full((6, 6), -1.0).tril()"
 def part_of(name: str) -> str:
     options = "16, 2, dim_feedforward=32, dropout=0.0, batch_first=True"
     if name == "Transformer":
-        return f"nn.Transformer({options}, num_encoder_layers=1, " \
-            "num_decoder_layers=1)"
+        return f"nn.Transformer({options}, num_encoder_layers=1, num_decoder_layers=1)"
     return f"nn.{name}(nn.{name}Layer({options}), 2)"
 
 
@@ -59,13 +58,17 @@ class Masks(CaptureTest):
             for mask in masks:
                 for mode in ("train", "eval"):
                     with self.subTest(name=name, mask=mask, mode=mode):
-                        self.assert_captured(PROBLEM.format(
-                            part=part_of(name), mask=mask, call=call), mode)
+                        self.assert_captured(
+                            PROBLEM.format(part=part_of(name), mask=mask, call=call), mode
+                        )
 
     def test_a_mask_of_other_numbers_is_captured(self) -> None:
-        self.assert_captured(PROBLEM.format(
-            part=part_of("TransformerEncoder"), mask=BIAS,
-            call=LAYERS["TransformerEncoder"]), "train")
+        self.assert_captured(
+            PROBLEM.format(
+                part=part_of("TransformerEncoder"), mask=BIAS, call=LAYERS["TransformerEncoder"]
+            ),
+            "train",
+        )
 
     def assert_captured(self, text: str, mode: str = "as-is") -> None:
         """Captured graphs agree with eager: capture compares them."""
@@ -73,14 +76,18 @@ class Masks(CaptureTest):
         self.assertTrue(reply["ok"], reply)
 
     def test_a_mask_made_in_forward_is_captured(self) -> None:
-        self.assert_captured(PROBLEM.format(
-            part=part_of("TransformerEncoder"), mask=CAUSAL,
-            call="self.part(x, nn.Transformer.generate_square_subsequent_mask("
-            "x.shape[1]))"))
+        self.assert_captured(
+            PROBLEM.format(
+                part=part_of("TransformerEncoder"),
+                mask=CAUSAL,
+                call="self.part(x, nn.Transformer.generate_square_subsequent_mask(x.shape[1]))",
+            )
+        )
 
     def test_the_user_s_module_is_captured(self) -> None:
-        part = nn.TransformerEncoder(nn.TransformerEncoderLayer(
-            16, 2, 32, batch_first=True), 2).eval()
+        part = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2
+        ).eval()
         mask = nn.Transformer.generate_square_subsequent_mask(6)
         call = call_structure.flatten(((torch.randn(2, 6, 16),), {"mask": mask}))
         _, module = exported_module.capture(part, call, [])
@@ -90,11 +97,11 @@ class Masks(CaptureTest):
         exported_module._check_any_size(part, call, owners)
 
     def test_the_model_s_own_look_is_refused(self) -> None:
-        reply = capture.reply_of(self.write(simple(
-            "return x * 2 if (x == x.abs()).all() else x")), self.out)
+        reply = capture.reply_of(
+            self.write(simple("return x * 2 if (x == x.abs()).all() else x")), self.out
+        )
         self.assertFalse(reply["ok"])
-        self.assertIn("depends on the values of a tensor",
-                      reply["error"]["message"])
+        self.assertIn("depends on the values of a tensor", reply["error"]["message"])
 
     def test_outside_of_transformers_a_tensor_has_its_truth(self) -> None:
         with value_checks.left_out():
@@ -105,17 +112,14 @@ class Masks(CaptureTest):
 class Losses(CaptureTest):
     def test_gaussian_nll_loss_has_eager_s_values(self) -> None:
         x, y = torch.randn(4, 3), torch.randn(4, 3)
-        for var in (0.5, torch.rand(4, 3), torch.rand(4), torch.rand(4, 1),
-                    torch.zeros(4, 3)):
+        for var in (0.5, torch.rand(4, 3), torch.rand(4), torch.rand(4, 1), torch.zeros(4, 3)):
             for full in (False, True):
                 for reduction in ("none", "mean", "sum"):
                     with self.subTest(var=var, full=full, reduction=reduction):
                         options = {"full": full, "reduction": reduction}
                         with value_checks.left_out():
-                            got = functional.gaussian_nll_loss(
-                                x, y, var, **options)
-                        wanted = functional.gaussian_nll_loss(
-                            x, y, var, **options)
+                            got = functional.gaussian_nll_loss(x, y, var, **options)
+                        wanted = functional.gaussian_nll_loss(x, y, var, **options)
                         torch.testing.assert_close(got, wanted, rtol=0, atol=0)
 
     def test_gaussian_nll_loss_has_eager_s_gradients(self) -> None:
@@ -123,17 +127,19 @@ class Losses(CaptureTest):
         for checks in (value_checks.left_out(), torch.enable_grad()):
             var = torch.tensor([0.0, 0.5, 2.0], requires_grad=True)
             with checks:
-                nn.GaussianNLLLoss(eps=0.1)(
-                    torch.ones(3), torch.zeros(3), var).backward()
+                nn.GaussianNLLLoss(eps=0.1)(torch.ones(3), torch.zeros(3), var).backward()
             gradients.append(var.grad)
         torch.testing.assert_close(*gradients, rtol=0, atol=0)
 
     def test_gaussian_nll_loss_is_captured(self) -> None:
         for var in ("x.abs()", "x.abs()[:, 0]", "0.25"):
             with self.subTest(var=var):
-                reply = capture.reply_of(self.write(simple(
-                    "return torch.nn.functional.gaussian_nll_loss("
-                    f"x, x.tanh(), {var})")), self.out)
+                reply = capture.reply_of(
+                    self.write(
+                        simple(f"return torch.nn.functional.gaussian_nll_loss(x, x.tanh(), {var})")
+                    ),
+                    self.out,
+                )
                 self.assertTrue(reply["ok"], reply)
 
 

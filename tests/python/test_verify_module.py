@@ -22,42 +22,36 @@ class Verify(BackendCase):
         verdict = weft.verify(net, other, [x])
         self.assertFalse(verdict)
         self.assertGreater(verdict.error, verdict.tolerance)
-        self.assertIn("shape", weft.verify(
-            net, lambda x: net(x)[:2], [x]).reason)
+        self.assertIn("shape", weft.verify(net, lambda x: net(x)[:2], [x]).reason)
         self.assertIn("raised", weft.verify(net, lambda x: x.nothing, x).reason)
 
     def test_an_input_that_is_written_is_seen(self):
-        self.assertFalse(weft.verify(
-            lambda x: x + 1, lambda x: x.add_(1), torch.ones(3)))
+        self.assertFalse(weft.verify(lambda x: x + 1, lambda x: x.add_(1), torch.ones(3)))
 
     def test_what_differs_is_named(self):
         x, pair = torch.ones(3), collections.namedtuple("Pair", "a b")
         for mine, said in (
-                (lambda x: [x, x], "it returns [*, *] instead of (*, *)"),
-                (lambda x: pair(x, x),
-                 "it returns Pair(a=*, b=*) instead of (*, *)"),
-                (lambda x: {"a": x}, "it returns {'a': *} instead of (*, *)"),
-                (lambda x: (x.clone(), x.mul_(2)), "output argument 0 after the call[0]")):
+            (lambda x: [x, x], "it returns [*, *] instead of (*, *)"),
+            (lambda x: pair(x, x), "it returns Pair(a=*, b=*) instead of (*, *)"),
+            (lambda x: {"a": x}, "it returns {'a': *} instead of (*, *)"),
+            (lambda x: (x.clone(), x.mul_(2)), "output argument 0 after the call[0]"),
+        ):
             with self.subTest(said):
-                self.assertIn(said, weft.verify(
-                    lambda x: (x.clone(), x * 2), mine, [x]).reason)
+                self.assertIn(said, weft.verify(lambda x: (x.clone(), x * 2), mine, [x]).reason)
         self.assertIn(
             "its arguments are [[[*, *]], {}] after the call instead of [[[*]]",
-            weft.verify(lambda x: x[0] + 1, lambda x: x.append(x[0]) or x[0] + 1,
-                        [[x]]).reason)
+            weft.verify(lambda x: x[0] + 1, lambda x: x.append(x[0]) or x[0] + 1, [[x]]).reason,
+        )
 
     def test_keywords_are_given_to_both(self):
         x, far = torch.ones(3), {"kwargs": {"by": 3.0}}
-        self.assertTrue(weft.verify(lambda x, by: x * by,
-                                    lambda x, by: by * x, [x], **far))
-        self.assertFalse(weft.verify(lambda x, by: x * by,
-                                     lambda x, by: x * 2, [x], **far))
+        self.assertTrue(weft.verify(lambda x, by: x * by, lambda x, by: by * x, [x], **far))
+        self.assertFalse(weft.verify(lambda x, by: x * by, lambda x, by: x * 2, [x], **far))
 
     def test_one_that_writes_nothing_finds_nothing(self):
         for count in (4, 100, 300, 1000, 3000, 10000):
             for _ in range(5):
-                self.assertFalse(weft.verify(
-                    torch.cosh, torch.empty_like, torch.randn(count)))
+                self.assertFalse(weft.verify(torch.cosh, torch.empty_like, torch.randn(count)))
 
     def test_what_becomes_of_buffers_is_held(self):
         norm, x = nn.BatchNorm1d(8), torch.randn(32, 8)
@@ -69,7 +63,8 @@ class Verify(BackendCase):
             self.assertFalse(one.running_mean.any())
         self.assertTrue(weft.verify(norm, lambda x: copy.deepcopy(other)(x), x))
         other.forward = lambda x: nn.functional.batch_norm(
-            x, None, None, other.weight, other.bias, True)
+            x, None, None, other.weight, other.bias, True
+        )
         self.assertIn("buffer running_mean", weft.verify(norm, other, x).reason)
 
     def test_random_numbers_are_left_alone(self):

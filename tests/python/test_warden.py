@@ -30,10 +30,21 @@ class WardenTest(unittest.TestCase):
         return descriptor
 
     def test_what_is_no_request_is_refused(self):
-        for line in (b"", b"5", b"[]", b"{}", b'{"do": "run"}', b'{"do": "close"}',
-                     b'{"do": "__init__"}', b'{"do": "place"}', b"[" * 100_000,
-                     b'{"do": "memory", "bytes": "1"}', b'{"do": "memory", "bytes": -1}',
-                     b'{"do": "memory", "bytes": true}', b"\xff"):
+        for line in (
+            b"",
+            b"5",
+            b"[]",
+            b"{}",
+            b'{"do": "run"}',
+            b'{"do": "close"}',
+            b'{"do": "__init__"}',
+            b'{"do": "place"}',
+            b"[" * 100_000,
+            b'{"do": "memory", "bytes": "1"}',
+            b'{"do": "memory", "bytes": -1}',
+            b'{"do": "memory", "bytes": true}',
+            b"\xff",
+        ):
             reply, descriptors = self.warden.answer(line)
             self.assertEqual((reply["error"], descriptors), ("bad_request", []), line)
 

@@ -37,13 +37,27 @@ class Wheel(WeftCase):
         cls.addClassCleanup(folder.cleanup)
         cls.site = os.path.join(folder.name, "site")
         package = os.path.join(cls.site, "weft")
-        shutil.copytree(os.path.join(ROOT, "python", "weft"), package,
-                        ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            os.path.join(ROOT, "python", "weft"),
+            package,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
         cls.native = os.path.join(package, "native")
         subprocess.run(
-            ["cmake", "--install", os.path.dirname(WEFT), "--prefix",
-             cls.native, "--component", "portable", "--strip"], check=True,
-            capture_output=True, timeout=300)
+            [
+                "cmake",
+                "--install",
+                os.path.dirname(WEFT),
+                "--prefix",
+                cls.native,
+                "--component",
+                "portable",
+                "--strip",
+            ],
+            check=True,
+            capture_output=True,
+            timeout=300,
+        )
         with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
             cls.project = tomllib.load(file)
         cls.write_metadata()
@@ -54,39 +68,51 @@ class Wheel(WeftCase):
         project = cls.project["project"]
         folder = os.path.join(cls.site, "weft_kernels-0.dist-info")
         os.mkdir(folder)
-        with open(os.path.join(folder, "METADATA"), "w",
-                  encoding="utf-8") as file:
-            file.write("Metadata-Version: 2.1\nVersion: 0\n"
-                       f"Name: {project['name']}\n")
-        with open(os.path.join(folder, "entry_points.txt"), "w",
-                  encoding="utf-8") as file:
+        with open(os.path.join(folder, "METADATA"), "w", encoding="utf-8") as file:
+            file.write(f"Metadata-Version: 2.1\nVersion: 0\nName: {project['name']}\n")
+        with open(os.path.join(folder, "entry_points.txt"), "w", encoding="utf-8") as file:
             for group, entries in project["entry-points"].items():
                 file.write(f"[{group}]\n")
-                file.writelines(f"{name} = {what}\n"
-                                for name, what in entries.items())
+                file.writelines(f"{name} = {what}\n" for name, what in entries.items())
 
     def python(self, *words):
         """With nothing of the checkout in reach; PyTorch's kept bytecode is the
         user's, as making it takes long."""
         environment = {
-            "PATH": os.environ["PATH"], "PYTHONPATH": self.site,
-            "PYTHONDONTWRITEBYTECODE": "1", "HOME": os.environ["HOME"],
-            "WEFT_CACHE_DIR": self.folder, "WEFT_LIBRARY": ""}
-        return subprocess.run([sys.executable, *words], env=environment,
-                              capture_output=True, text=True, timeout=300,
-                              cwd=self.folder, check=False)
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": self.site,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HOME": os.environ["HOME"],
+            "WEFT_CACHE_DIR": self.folder,
+            "WEFT_LIBRARY": "",
+        }
+        return subprocess.run(
+            [sys.executable, *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            cwd=self.folder,
+            check=False,
+        )
 
     def test_the_console_script_is_the_program(self):
-        self.assertEqual(self.project["project"]["scripts"],
-                         {"weft": "weft.backend.searches.weft_process:main"})
-        doctor = self.python("-m", "weft.backend.searches.weft_process", "doctor",
-                             "--no-run")
+        self.assertEqual(
+            self.project["project"]["scripts"], {"weft": "weft.backend.searches.weft_process:main"}
+        )
+        doctor = self.python("-m", "weft.backend.searches.weft_process", "doctor", "--no-run")
         self.assertEqual(doctor.returncode, 0, doctor.stdout + doctor.stderr)
         self.assertIn(self.site, doctor.stdout)
         self.assertIn(sys.executable, doctor.stdout)
-        done = self.python("-m", "weft.backend.searches.weft_process", "run",
-                           self.write("tiny.py", TINY), "--out",
-                           self.path("run"), *QUICK)
+        done = self.python(
+            "-m",
+            "weft.backend.searches.weft_process",
+            "run",
+            self.write("tiny.py", TINY),
+            "--out",
+            self.path("run"),
+            *QUICK,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_the_backend_is_found_by_its_name(self):
@@ -99,13 +125,26 @@ class Wheel(WeftCase):
     def test_programs_need_no_library_of_the_machine_but_glibc(self):
         for program in ("weft", "weft-sandbox"):
             listed = subprocess.run(
-                ["ldd", os.path.join(self.native, "bin", program)], text=True,
-                capture_output=True, check=True).stdout
+                ["ldd", os.path.join(self.native, "bin", program)],
+                text=True,
+                capture_output=True,
+                check=True,
+            ).stdout
             for line in listed.splitlines():
                 word = os.path.basename(line.split()[0])
-                at_home = any(word.startswith(name + ".so") for name in (
-                    "linux-vdso", "ld-linux-x86-64", "libc", "libm",
-                    "libpthread", "libdl", "librt", "libresolv"))
+                at_home = any(
+                    word.startswith(name + ".so")
+                    for name in (
+                        "linux-vdso",
+                        "ld-linux-x86-64",
+                        "libc",
+                        "libm",
+                        "libpthread",
+                        "libdl",
+                        "librt",
+                        "libresolv",
+                    )
+                )
                 self.assertTrue(at_home or self.native in line, line)
 
     def test_every_file_is_a_file(self):
@@ -115,8 +154,7 @@ class Wheel(WeftCase):
                 self.assertFalse(os.path.islink(os.path.join(folder, name)))
 
     def test_the_version_is_one(self):
-        with open(os.path.join(ROOT, "CMakeLists.txt"),
-                  encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as file:
             text = file.read()
         import weft
 
@@ -149,13 +187,19 @@ with zipfile.ZipFile(made, "a") as wheel:
 class Tagged(WeftCase):
     """tools/wheel, of a wheel that is there; auditwheel is played."""
 
-    def tag(self, *words, meets="manylinux_2_36_x86_64", has=(
-            "libcurl.so.4", "libmissing-2.5.so.0"), licences=("libcurl4",)):
+    def tag(
+        self,
+        *words,
+        meets="manylinux_2_36_x86_64",
+        has=("libcurl.so.4", "libmissing-2.5.so.0"),
+        licences=("libcurl4",),
+    ):
         tools = self.path("tools")
         os.makedirs(tools, exist_ok=True)
         for name in ("auditwheel", "patchelf"):
-            path = self.write(f"tools/{name}", AUDITWHEEL.format(
-                meets=meets, python=sys.executable))
+            path = self.write(
+                f"tools/{name}", AUDITWHEEL.format(meets=meets, python=sys.executable)
+            )
             os.chmod(path, 0o755)
         wheel = self.path("weft-py3-none-linux_x86_64.whl")
         with zipfile.ZipFile(wheel, "w") as file:
@@ -164,28 +208,41 @@ class Tagged(WeftCase):
             for name in licences:
                 file.writestr("weft/native/share/weft/licences/" + name, "")
         return subprocess.run(
-            [os.path.join(ROOT, "tools", "wheel"), "--wheel", wheel, "--out",
-             self.path("out"), *words], capture_output=True, text=True,
-            check=False, env={"PATH": f"{tools}:/usr/bin:/bin",
-                              "PYTHON": sys.executable})
+            [
+                os.path.join(ROOT, "tools", "wheel"),
+                "--wheel",
+                wheel,
+                "--out",
+                self.path("out"),
+                *words,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PATH": f"{tools}:/usr/bin:/bin", "PYTHON": sys.executable},
+        )
 
     def test_it_has_the_tag_that_its_symbols_meet(self):
         done = self.tag()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("manylinux_2_36_x86_64.whl", done.stdout)
-        self.assertIn("needs glibc 2.36 or newer; contains 2 libraries and 1 "
-                      "licence texts", done.stdout)
-        self.assertEqual(os.listdir(self.path("out")),
-                         ["weft-py3-none-manylinux_2_36_x86_64.whl"])
+        self.assertIn(
+            "needs glibc 2.36 or newer; contains 2 libraries and 1 licence texts", done.stdout
+        )
+        self.assertEqual(os.listdir(self.path("out")), ["weft-py3-none-manylinux_2_36_x86_64.whl"])
 
     def test_what_it_is_not_is_refused(self):
         for words, changes, told in (
-                (["--platform", "manylinux_2_28_x86_64"], {},
-                 "is not manylinux_2_28_x86_64; by its symbols it is"),
-                ([], {"meets": "linux_x86_64"}, "for this Linux alone"),
-                ([], {"has": ["libcurl.so.4"]}, "install libmissing-2.5.so.0"),
-                ([], {"has": []}, "not weft's"),
-                ([], {"licences": []}, "lacks the licences")):
+            (
+                ["--platform", "manylinux_2_28_x86_64"],
+                {},
+                "is not manylinux_2_28_x86_64; by its symbols it is",
+            ),
+            ([], {"meets": "linux_x86_64"}, "for this Linux alone"),
+            ([], {"has": ["libcurl.so.4"]}, "install libmissing-2.5.so.0"),
+            ([], {"has": []}, "not weft's"),
+            ([], {"licences": []}, "lacks the licences"),
+        ):
             with self.subTest(told):
                 done = self.tag(*words, **changes)
                 self.assertEqual(done.returncode, 1, done.stdout)

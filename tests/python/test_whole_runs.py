@@ -23,7 +23,9 @@ from weft_case import (
 # What a model's user has: no weft, no environment of weft's.
 BARE = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 
-COMPARE = LOAD_BOTH + """
+COMPARE = (
+    LOAD_BOTH
+    + """
 torch.manual_seed(3)
 model = old.Model(*old.get_init_inputs())
 torch.manual_seed(3)
@@ -37,6 +39,7 @@ with torch.no_grad():
 assert "weft" not in sys.modules
 print("equal")
 """
+)
 
 
 def setUpModule():
@@ -55,20 +58,42 @@ def setUpModule():
     for attempt in range(3):  # a busy machine may not see what is faster
         run = os.path.join(folder, f"run{attempt}")
         done = subprocess.run(
-            [WEFT, "run", problem, "--out", run, "--variants", "2", "--jobs",
-             "2", "--no-compile-baseline", "--timing-ms", "300",
-             "--final-timing-ms", "2000"], capture_output=True, text=True,
-            env=environment(), timeout=400, check=False, cwd=work)
-        if os.path.exists(os.path.join(run, "results.csv")) and results()[
-                "model"]["eager_median_us"]:
+            [
+                WEFT,
+                "run",
+                problem,
+                "--out",
+                run,
+                "--variants",
+                "2",
+                "--jobs",
+                "2",
+                "--no-compile-baseline",
+                "--timing-ms",
+                "300",
+                "--final-timing-ms",
+                "2000",
+            ],
+            capture_output=True,
+            text=True,
+            env=environment(),
+            timeout=400,
+            check=False,
+            cwd=work,
+        )
+        if (
+            os.path.exists(os.path.join(run, "results.csv"))
+            and results()["model"]["eager_median_us"]
+        ):
             return
         print(done.stdout, file=sys.stderr)
 
 
 def tearDownModule():
     try:
-        checked = subprocess.run([WEFT, "replay", run, "--check"],
-                                 capture_output=True, text=True, check=False)
+        checked = subprocess.run(
+            [WEFT, "replay", run, "--check"], capture_output=True, text=True, check=False
+        )
         assert checked.returncode == 0, checked.stderr
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -76,8 +101,7 @@ def tearDownModule():
 
 def results():
     """The run's table, by what a row is about."""
-    with open(os.path.join(run, "results.csv"), newline="",
-              encoding="utf-8") as file:
+    with open(os.path.join(run, "results.csv"), newline="", encoding="utf-8") as file:
         return {row["id"]: row for row in csv.DictReader(file)}
 
 
@@ -112,13 +136,23 @@ class WholeRunTest(WeftCase):
             self.assertIn(by_id[name]["verdict"], ("won", "not_faster"))
 
     def test_the_subgraphs_have_the_fields_that_others_read(self):
-        with open(os.path.join(run, "subgraphs.json"),
-                  encoding="utf-8") as file:
+        with open(os.path.join(run, "subgraphs.json"), encoding="utf-8") as file:
             subgraphs = json.load(file)
         self.assertEqual(sorted(s["id"] for s in subgraphs), kernels())
-        fields = {"id", "type", "data_layout", "dtype", "ops", "inputs",
-                  "output_shape", "weights_fused", "weights_original",
-                  "count", "where", "source"}
+        fields = {
+            "id",
+            "type",
+            "data_layout",
+            "dtype",
+            "ops",
+            "inputs",
+            "output_shape",
+            "weights_fused",
+            "weights_original",
+            "count",
+            "where",
+            "source",
+        }
         for subgraph in subgraphs:
             self.assertLessEqual(fields, set(subgraph))
             self.assertTrue(subgraph["where"].startswith("tiny.py:"))
@@ -128,30 +162,40 @@ class WholeRunTest(WeftCase):
         composed = os.path.join(run, "composed", "model_new.py")
         compared = subprocess.run(
             [sys.executable, "-c", COMPARE, problem, composed],
-            capture_output=True, text=True, check=False, cwd=self.folder,
-            env={**BARE, "XDG_CACHE_HOME": self.path("cache")}, timeout=200)
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.folder,
+            env={**BARE, "XDG_CACHE_HOME": self.path("cache")},
+            timeout=200,
+        )
         self.assertEqual(compared.stdout.strip(), "equal", compared.stderr)
 
     def run_kernel_test(self, where):
         return subprocess.run(
-            [sys.executable, "test_kernel.py"], capture_output=True,
-            text=True, check=False, cwd=where, timeout=200,
-            env={**BARE, "XDG_CACHE_HOME": self.path("cache")})
+            [sys.executable, "test_kernel.py"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=where,
+            timeout=200,
+            env={**BARE, "XDG_CACHE_HOME": self.path("cache")},
+        )
 
     def test_each_kernels_test_passes_by_hand(self):
         self.assertEqual(len(kernels()), 2)
         for name in kernels():
             tested = self.run_kernel_test(os.path.join(run, "kernels", name))
-            self.assertEqual(tested.returncode, 0,
-                             tested.stdout + tested.stderr)
+            self.assertEqual(tested.returncode, 0, tested.stdout + tested.stderr)
 
     def test_a_broken_kernels_test_fails_by_hand(self):
         where = os.path.join(self.copy_of_run(), "kernels", kernels()[0])
-        with open(os.path.join(where, "kernel.py"), "a",
-                  encoding="utf-8") as file:
-            file.write("\n_right = kernel_function\n\n\n"
-                       "def kernel_function(*inputs):\n"
-                       "    return _right(*inputs) + 1\n")
+        with open(os.path.join(where, "kernel.py"), "a", encoding="utf-8") as file:
+            file.write(
+                "\n_right = kernel_function\n\n\n"
+                "def kernel_function(*inputs):\n"
+                "    return _right(*inputs) + 1\n"
+            )
         tested = self.run_kernel_test(where)
         self.assertEqual(tested.returncode, 1, tested.stdout + tested.stderr)
 
@@ -173,11 +217,9 @@ class WholeRunTest(WeftCase):
     def test_a_flipped_byte_in_the_journal_is_found_with_its_event(self):
         journal = os.path.join(self.copy_of_run(), "journal.db")
         with sqlite3.connect(journal) as database:
-            body, = database.execute(
-                "SELECT body FROM event WHERE seq = 7").fetchone()
+            (body,) = database.execute("SELECT body FROM event WHERE seq = 7").fetchone()
             flipped = bytes([body[0] ^ 1]) + body[1:]
-            database.execute("UPDATE event SET body = ? WHERE seq = 7",
-                             (flipped,))
+            database.execute("UPDATE event SET body = ? WHERE seq = 7", (flipped,))
         database.close()
         checked = self.weft("replay", os.path.dirname(journal), "--check")
         self.assert_ends(checked, 1, "event 7")
@@ -187,11 +229,9 @@ class WholeRunTest(WeftCase):
     def test_a_flipped_byte_in_a_blob_is_found(self):
         journal = os.path.join(self.copy_of_run(), "journal.db")
         with sqlite3.connect(journal) as database:
-            name, content = database.execute(
-                "SELECT hash, bytes FROM blob LIMIT 1").fetchone()
+            name, content = database.execute("SELECT hash, bytes FROM blob LIMIT 1").fetchone()
             flipped = content[:-1] + bytes([content[-1] ^ 1])
-            database.execute("UPDATE blob SET bytes = ? WHERE hash = ?",
-                             (flipped, name))
+            database.execute("UPDATE blob SET bytes = ? WHERE hash = ?", (flipped, name))
         database.close()
         checked = self.weft("replay", os.path.dirname(journal), "--check")
         self.assert_ends(checked, 1, "blob")
@@ -221,8 +261,9 @@ class WholeRunTest(WeftCase):
         self.assertNotIn("agent/" + other + " ", events.stdout)
 
     def test_show_of_an_unknown_subgraph_says_so(self):
-        self.assert_ends(self.weft("show", run, "--subgraph", "sg_none"), 2,
-                         "no subgraph 'sg_none'")
+        self.assert_ends(
+            self.weft("show", run, "--subgraph", "sg_none"), 2, "no subgraph 'sg_none'"
+        )
 
     def test_show_speaks_json(self):
         shown = self.weft("show", run, "--json")
@@ -233,11 +274,12 @@ class WholeRunTest(WeftCase):
 
     def test_every_request_has_one_reply(self):
         events = weft_case.events_of(run)
-        asked = [e["seq"] for e in events if e["dst"].startswith("port/")
-                 and e["dst"] != "port/clock"]
-        answered = [e["cause"] for e in events
-                    if e["src"].startswith("port/") and
-                    e["src"] != "port/clock"]
+        asked = [
+            e["seq"] for e in events if e["dst"].startswith("port/") and e["dst"] != "port/clock"
+        ]
+        answered = [
+            e["cause"] for e in events if e["src"].startswith("port/") and e["src"] != "port/clock"
+        ]
         self.assertTrue(asked)
         self.assertEqual(sorted(asked), sorted(answered))
 
@@ -259,20 +301,16 @@ class OtherWaysTest(WeftCase):
     """Runs of their own: a model with nothing for the compiler is cheapest."""
 
     def test_quiet_prints_nothing_when_all_is_well(self):
-        file = self.write("matmul.py", weft_case.problem_with(
-            "return x @ x.t()"))
-        quiet = self.weft("run", file, "--out", self.path("run"), "--quiet",
-                          *QUICK)
+        file = self.write("matmul.py", weft_case.problem_with("return x @ x.t()"))
+        quiet = self.weft("run", file, "--out", self.path("run"), "--quiet", *QUICK)
         self.assertIn(quiet.returncode, (0, 1), quiet.stderr)
         if quiet.returncode == 0:
             self.assertEqual(quiet.stdout + quiet.stderr, "")
         self.assert_replays(self.path("run"))
 
     def test_a_run_speaks_json(self):
-        file = self.write("matmul.py", weft_case.problem_with(
-            "return x @ x.t()"))
-        spoken = self.weft("run", file, "--out", self.path("run"), "--json",
-                           *QUICK)
+        file = self.write("matmul.py", weft_case.problem_with("return x @ x.t()"))
+        spoken = self.weft("run", file, "--out", self.path("run"), "--json", *QUICK)
         lines = [json.loads(line) for line in spoken.stdout.splitlines()]
         self.assertEqual(lines[-1]["type"], "RunFinished")
         self.assertEqual(lines[-1]["body"]["exit_code"], spoken.returncode)

@@ -8,8 +8,7 @@ import unittest
 from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)),
-                                "python"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "python"))
 
 from weft.candidate import work_clock  # noqa: E402
 from weft.device import process  # noqa: E402
@@ -43,14 +42,13 @@ class Kernel:
 class OfProcesses(unittest.TestCase):
     def setUp(self):
         self.kernel = kernel = Kernel()
-        for one in (mock.patch.object(process, "worked_ns", kernel.worked_ns),
-                    mock.patch.object(process, "main_thread_worked_ns",
-                                      kernel.main_thread),
-                    mock.patch.object(os, "listdir", kernel.listed),
-                    mock.patch.object(process, "is_stopped",
-                                      lambda pid: pid not in kernel.running),
-                    mock.patch.object(work_clock, "_last_pid",
-                                      lambda: kernel.last_pid)):
+        for one in (
+            mock.patch.object(process, "worked_ns", kernel.worked_ns),
+            mock.patch.object(process, "main_thread_worked_ns", kernel.main_thread),
+            mock.patch.object(os, "listdir", kernel.listed),
+            mock.patch.object(process, "is_stopped", lambda pid: pid not in kernel.running),
+            mock.patch.object(work_clock, "_last_pid", lambda: kernel.last_pid),
+        ):
             one.start()
             self.addCleanup(one.stop)
         self.clock = work_clock.WorkClock(7, True)

@@ -30,11 +30,13 @@ class Workspaces(BackendCase):
 
     def begin(self):
         """(another process, the folder that it works in)"""
-        paths = [os.path.dirname(os.path.dirname(weft.__file__)),
-                 os.path.dirname(FAKE)]
+        paths = [os.path.dirname(os.path.dirname(weft.__file__)), os.path.dirname(FAKE)]
         process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+            [sys.executable, "-c", SCRIPT],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -51,8 +53,7 @@ class Workspaces(BackendCase):
         asked = options.options_from({"cache": True})
         source = mock.Mock(key="none", spec=["key"])
         self.assertIsNone(search.known(source, asked))
-        self.assertEqual([os.path.isdir(path) for path in (*killed, used)],
-                         [False, False, True])
+        self.assertEqual([os.path.isdir(path) for path in (*killed, used)], [False, False, True])
 
     def test_a_folder_goes_with_its_work(self):
         with work_folders.made("verdict-") as path:
@@ -69,21 +70,25 @@ class Workspaces(BackendCase):
         self.assertTrue(os.path.isdir(path))
 
     def test_without_a_lock_s_file_only_old_verdicts_go(self):
-        old, new, run = (os.path.join(work_folders.place(), name) for name in (
-            "verdict-old", "verdict-new", "run-kept"))
+        old, new, run = (
+            os.path.join(work_folders.place(), name)
+            for name in ("verdict-old", "verdict-new", "run-kept")
+        )
         long_ago = time.time() - 2 * work_folders.UNLOCKED_S
         for path in (old, new, run):
             os.mkdir(path)
             if path != new:
                 os.utime(path, (long_ago, long_ago))
         work_folders.sweep()
-        self.assertEqual([os.path.isdir(path) for path in (old, new, run)],
-                         [False, True, True])
+        self.assertEqual([os.path.isdir(path) for path in (old, new, run)], [False, True, True])
 
     def test_one_that_cannot_be_made_says_what_to_set(self):
         for named in ("/dev/null/cache", "/proc/cache"):
             self.set_environment(WEFT_CACHE_DIR=named)
-            with self.assertRaisesRegex(OSError, "set WEFT_CACHE_DIR to a folder "
-                                        f"that can be written: '{named}"), \
-                    work_folders.made("run-"):
+            with (
+                self.assertRaisesRegex(
+                    OSError, f"set WEFT_CACHE_DIR to a folder that can be written: '{named}"
+                ),
+                work_folders.made("run-"),
+            ):
                 pass

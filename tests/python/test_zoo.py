@@ -27,8 +27,7 @@ class Zoo(BackendCase):
             for _ in range(2):
                 self.assert_same(compiled(*inputs), model(*inputs))
         is_left = name in ("LSTM", "GRU")
-        self.assertEqual(self.states("inference"),
-                         [] if is_left else ["ready"], self.reasons())
+        self.assertEqual(self.states("inference"), [] if is_left else ["ready"], self.reasons())
         count = len(self.compiled_graphs())
         breaks = weft.explain(model, inputs).breaks
         if is_left:
@@ -57,17 +56,16 @@ class Zoo(BackendCase):
     def test_a_scan_in_chunks_is_the_scan_step_by_step(self):
         scan = zoo_models.ChunkedScan(32, 4, 6, 8).double()
         x = torch.randn(2, 24, 32, dtype=torch.float64)
-        value, gate, write, read, rate = scan.project(x).split(
-            [32, 32, 6, 6, 4], -1)
+        value, gate, write, read, rate = scan.project(x).split([32, 32, 6, 6, 4], -1)
         rate, value = torch.nn.functional.softplus(rate), value.view(2, 24, 4, 8)
         state, results = torch.zeros(2, 4, 8, 6, dtype=torch.float64), []
         for step in range(24):
-            state = state * torch.exp(
-                -rate[:, step] * scan.decay)[..., None, None] + torch.einsum(
-                    "bhp,bh,bs->bhps", value[:, step], rate[:, step],
-                    write[:, step])
-            results.append(torch.einsum("bhps,bs->bhp", state, read[:, step])
-                           + value[:, step] * scan.skip)
+            state = state * torch.exp(-rate[:, step] * scan.decay)[..., None, None] + torch.einsum(
+                "bhp,bh,bs->bhps", value[:, step], rate[:, step], write[:, step]
+            )
+            results.append(
+                torch.einsum("bhps,bs->bhp", state, read[:, step]) + value[:, step] * scan.skip
+            )
         y = torch.stack(results, 1).reshape(x.shape)
         y = scan.out(scan.norm(y * torch.nn.functional.silu(gate)))
         self.assert_same(scan(x), y)

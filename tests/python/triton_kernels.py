@@ -24,8 +24,7 @@ class TritonVariant:
     `which` on, at most `most` of them, for a GPU with so many
     multiprocessors, whose memory moves so many bytes in a nanosecond."""
 
-    def __init__(self, label, which, most, multiprocessors, first=0, step=1,
-                 memory=4300):
+    def __init__(self, label, which, most, multiprocessors, first=0, step=1, memory=4300):
         self.label = label
         self.which = which
         self.most = most
@@ -33,19 +32,20 @@ class TritonVariant:
         self.cases = captured_cases.part(first, step)
 
     def generate(self, graphs, options):
-        cli = captured_cases.program("triton_codegen_cli",
-                                     "WEFT_TRITON_CODEGEN")
+        cli = captured_cases.program("triton_codegen_cli", "WEFT_TRITON_CODEGEN")
         return captured_cases.generate(graphs, [cli, *self.facts, *options])
 
     def build(self, graphs, answers, folder):
         del graphs
         built = []
         for answer in answers:
-            chosen = answer["variants"][self.which:][:self.most]
-            built.append({
-                one["variant"]: functools.partial(run, load(one["text"],
-                                                            folder))
-                for one in chosen})
+            chosen = answer["variants"][self.which :][: self.most]
+            built.append(
+                {
+                    one["variant"]: functools.partial(run, load(one["text"], folder))
+                    for one in chosen
+                }
+            )
         return built
 
 
@@ -56,14 +56,16 @@ def reduce_in_steps(self, inputs):
     types = [one.dtype for one in inputs]
     values = [np.moveaxis(one.handle.data, self.axis, -1) for one in inputs]
     while values[0].shape[-1] > 1:
-        pairs = [self.to_tensor(value[..., side::2], dtype) for side in (0, 1)
-                 for value, dtype in zip(values, types)]
+        pairs = [
+            self.to_tensor(value[..., side::2], dtype)
+            for side in (0, 1)
+            for value, dtype in zip(values, types)
+        ]
         combined = self.combine_fn.fn(*pairs)
         if not isinstance(combined, tuple):
             combined = (combined,)
         values = [one.handle.data for one in combined]
-    return [self.to_tensor(value[..., 0], dtype)
-            for value, dtype in zip(values, types)]
+    return [self.to_tensor(value[..., 0], dtype) for value, dtype in zip(values, types)]
 
 
 def remembering_types():
@@ -80,8 +82,7 @@ def remembering_types():
         return kind.name
 
     def make_type(self, element_ty, shape):
-        key = (element_of(element_ty),
-               tuple(getattr(one, "value", one) for one in shape))
+        key = (element_of(element_ty), tuple(getattr(one, "value", one) for one in shape))
         if key not in types:
             of_type(self, element_ty, shape)
             types[key] = dict(vars(self), key=key)
@@ -92,8 +93,7 @@ def remembering_types():
         if key not in tensors:
             of_tensor(self, handle, type)
             tensors[key] = dict(vars(self), handle=None)
-        vars(self).update(tensors[key], handle=handle, type=type,
-                          dtype=type.scalar)
+        vars(self).update(tensors[key], handle=handle, type=type, dtype=type.scalar)
 
     def numpy_type(kind):
         key = getattr(kind, "key", None) or element_of(kind)

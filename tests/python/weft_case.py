@@ -11,16 +11,19 @@ import sys
 import tempfile
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WEFT = os.environ.get("WEFT_BIN", os.path.join(ROOT, "build", "weft"))
 
 # The Python that runs the tests has PyTorch, so weft's own can be the same. No
 # test uses the user's kernel library, or another's. A run judges one subgraph at a
 # time, unless it is told: for the second one it would load PyTorch twice more, and
 # tests run beside each other as it is.
-ENVIRONMENT = {"WEFT_HOME": ROOT, "WEFT_PYTHON": sys.executable,
-               "WEFT_LIBRARY": "", "WEFT_RUN_JOBS": "1"}
+ENVIRONMENT = {
+    "WEFT_HOME": ROOT,
+    "WEFT_PYTHON": sys.executable,
+    "WEFT_LIBRARY": "",
+    "WEFT_RUN_JOBS": "1",
+}
 
 # Two subgraphs around an extern, one of which is used twice.
 TINY = """
@@ -58,8 +61,15 @@ def load(name, path):
 old, new = load("old", sys.argv[1]), load("new", sys.argv[2])
 """
 
-QUICK = ("--variants", "2", "--no-compile-baseline", "--timing-ms", "50",
-         "--final-timing-ms", "100")
+QUICK = (
+    "--variants",
+    "2",
+    "--no-compile-baseline",
+    "--timing-ms",
+    "50",
+    "--final-timing-ms",
+    "100",
+)
 
 
 #: tools/test --long: besides what each landing is tried with, what takes longer
@@ -77,24 +87,31 @@ def module_of(path):
     return module
 
 
-def problem_with(forward="return torch.relu(x) * 2", init="pass",
-                 inputs="[torch.rand(8, 16)]", arguments="self, x", head=""):
+def problem_with(
+    forward="return torch.relu(x) * 2",
+    init="pass",
+    inputs="[torch.rand(8, 16)]",
+    arguments="self, x",
+    head="",
+):
     """A problem file's text, with something special in one place."""
-    return (f"import torch\nimport torch.nn as nn\n{head}\n"
-            "class Model(nn.Module):\n"
-            "    def __init__(self):\n        super().__init__()\n"
-            f"        {init}\n\n"
-            f"    def forward({arguments}):\n        {forward}\n\n"
-            f"def get_inputs():\n    return {inputs}\n\n"
-            "def get_init_inputs():\n    return []\n")
+    return (
+        f"import torch\nimport torch.nn as nn\n{head}\n"
+        "class Model(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        f"        {init}\n\n"
+        f"    def forward({arguments}):\n        {forward}\n\n"
+        f"def get_inputs():\n    return {inputs}\n\n"
+        "def get_init_inputs():\n    return []\n"
+    )
 
 
 def tool(name):
     """That file of tools/, as a module."""
     loader = importlib.machinery.SourceFileLoader(
-        name.replace("-", "_"), os.path.join(ROOT, "tools", name))
-    module = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader(loader.name, loader))
+        name.replace("-", "_"), os.path.join(ROOT, "tools", name)
+    )
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
     return module
 
@@ -102,8 +119,7 @@ def tool(name):
 def environment(**changes):
     """This process's environment for weft; None removes a variable."""
     merged = {**os.environ, **ENVIRONMENT, **changes}
-    return {name: value for name, value in merged.items()
-            if value is not None}
+    return {name: value for name, value in merged.items() if value is not None}
 
 
 def processes_that_name(*texts):
@@ -131,9 +147,13 @@ def processes_that_name(*texts):
 
 def events_of(run):
     """The journal's envelopes, bodies decoded."""
-    shown = subprocess.run([WEFT, "show", run, "--events", "--json"],
-                           capture_output=True, text=True, check=True,
-                           env=environment())
+    shown = subprocess.run(
+        [WEFT, "show", run, "--events", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+    )
     return [json.loads(line) for line in shown.stdout.splitlines()]
 
 
@@ -172,13 +192,19 @@ class WeftCase(unittest.TestCase):
         real = os.path.realpath(sys.executable)
         return self.python("bare-python", f"exec '{real}' -I -S \"$@\"\n")
 
-    def weft(self, *words, timeout=300, preexec_fn=None, cwd=None, told=None,
-             **changes):
+    def weft(self, *words, timeout=300, preexec_fn=None, cwd=None, told=None, **changes):
         """`told`: what it reads from its standard input."""
-        return subprocess.run([WEFT, *words], capture_output=True, text=True,
-                              env=environment(**changes), timeout=timeout,
-                              preexec_fn=preexec_fn, cwd=cwd or self.folder,
-                              input=told, check=False)
+        return subprocess.run(
+            [WEFT, *words],
+            capture_output=True,
+            text=True,
+            env=environment(**changes),
+            timeout=timeout,
+            preexec_fn=preexec_fn,
+            cwd=cwd or self.folder,
+            input=told,
+            check=False,
+        )
 
     def assert_replays(self, run):
         checked = self.weft("replay", run, "--check")

@@ -15,8 +15,16 @@ PR_SET_PDEATHSIG = 1
 
 def node_command(args, index):
     """The command line of the node of that number."""
-    words = [args.weft, "node", "--join", args.join,
-             "--name", f"ray-{index}", "--slots", f"cpu={args.cpus}"]
+    words = [
+        args.weft,
+        "node",
+        "--join",
+        args.join,
+        "--name",
+        f"ray-{index}",
+        "--slots",
+        f"cpu={args.cpus}",
+    ]
     if args.keys:
         words += ["--keys", args.keys]
     if args.gpus == 0:
@@ -59,11 +67,11 @@ def main():
 
     args = parse()
     ray.init(address="auto")
-    node = ray.remote(num_cpus=args.cpus, num_gpus=args.gpus,
-                      max_restarts=-1)(Node)
+    node = ray.remote(num_cpus=args.cpus, num_gpus=args.gpus, max_restarts=-1)(Node)
     nodes = [node.remote() for _ in range(args.count)]
-    return max(ray.get([one.serve.remote(node_command(args, index))
-                        for index, one in enumerate(nodes)]))
+    return max(
+        ray.get([one.serve.remote(node_command(args, index)) for index, one in enumerate(nodes)])
+    )
 
 
 if __name__ == "__main__":

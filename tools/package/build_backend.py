@@ -48,13 +48,15 @@ def build_editable(
         name = prepare_metadata_for_build_editable(folder, config_settings)
         metadata = pathlib.Path(folder, name)
         (metadata / "WHEEL").write_text(WHEEL)
-        files = {f"{name}/{path.name}": path.read_bytes()
-                 for path in sorted(metadata.iterdir()) if path.is_file()}
+        files = {
+            f"{name}/{path.name}": path.read_bytes()
+            for path in sorted(metadata.iterdir())
+            if path.is_file()
+        }
     files["_weft_checkout.pth"] = f"{ROOT / 'python'}\n".encode()
     files.pop(f"{name}/RECORD", None)
     record = f"{name}/RECORD"
-    lines = [f"{path},sha256={_digest(content)},{len(content)}"
-             for path, content in files.items()]
+    lines = [f"{path},sha256={_digest(content)},{len(content)}" for path, content in files.items()]
     files[record] = "\n".join([*lines, f"{record},,", ""]).encode()
     wheel = f"{name.removesuffix('.dist-info')}-py3-none-any.whl"
     with zipfile.ZipFile(pathlib.Path(wheel_directory, wheel), "w") as archive:

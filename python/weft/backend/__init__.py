@@ -15,8 +15,8 @@ not_taken: collections.deque[tuple[int, str]] = collections.deque(maxlen=256)
 
 
 def compile(
-        graph_module: Any, example_inputs: Sequence[Any], *, options: Any = None,
-        mode: Any = None) -> Any:
+    graph_module: Any, example_inputs: Sequence[Any], *, options: Any = None, mode: Any = None
+) -> Any:
     """A Dynamo backend. ValueError for an option that it does not know;
     whatever else is wrong ends with the framework's own computation."""
     from weft.backend.options import is_disabled, log, options_from
@@ -34,12 +34,14 @@ def compile(
     except Exception as error:  # of a PyTorch that is made otherwise
         if type(error).__name__.endswith("RestartAnalysis"):
             raise  # Dynamo's own: it begins anew, and knows more then
-        log.warning("%s: %s; the framework computes this graph",
-                    type(error).__name__, error)
+        log.warning("%s: %s; the framework computes this graph", type(error).__name__, error)
         first, *_ = (*str(error).strip().splitlines(), "")
-        not_taken.append((
-            sum(node.op.startswith("call_") for node in graph_module.graph.nodes),
-            f"{type(error).__name__}: {first}"))
+        not_taken.append(
+            (
+                sum(node.op.startswith("call_") for node in graph_module.graph.nodes),
+                f"{type(error).__name__}: {first}",
+            )
+        )
         return graph_module.forward
 
 

@@ -17,8 +17,7 @@ TARGETS = ("auto", "cpu", "gpu", "cuda", "triton")
 #: Who may be asked for kernels, as the program's roster has them.
 SEEDS = ("library", "compiler", "inductor", "llm")
 #: torch.compile's own modes; weft's kernels are the same in each.
-MODES = (None, "default", "reduce-overhead", "max-autotune",
-         "max-autotune-no-cudagraphs")
+MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 #: Those that ask for CUDA graphs.
 CUDA_GRAPHS = ("reduce-overhead", "max-autotune")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -91,10 +90,8 @@ def options_from(given: Any, mode: Any = None) -> Any:
     known = [field.name for field in dataclasses.fields(Options)]
     for name in given or {}:
         if name not in known:
-            raise ValueError(f"weft has no option '{name}': it knows "
-                             + ", ".join(known))
-    options = Options(**{"fallback": "auto", "mode": mode, **_from_environment(),
-                         **(given or {})})
+            raise ValueError(f"weft has no option '{name}': it knows " + ", ".join(known))
+    options = Options(**{"fallback": "auto", "mode": mode, **_from_environment(), **(given or {})})
     if options.fallback == "auto":
         return dataclasses.replace(options, fallback=_default_fallback())
     return options
@@ -130,43 +127,51 @@ def _default_fallback() -> str:
     return "inductor" if has_triton and torch.cuda.is_available() else "eager"
 
 
-FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False,
-         "no": False}
+FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 #: Options that the environment may set, and how their text is read.
 FROM_ENVIRONMENT: dict[str, Callable[[str], Any]] = {
-    "budget_s": float, "fallback": str, "wait": _flag, "target": str,
-    "variants": int, "seeds": str, "shapes_max": int, "trial_s": float,
-    "replay_mb": int, "cache": _flag}
+    "budget_s": float,
+    "fallback": str,
+    "wait": _flag,
+    "target": str,
+    "variants": int,
+    "seeds": str,
+    "shapes_max": int,
+    "trial_s": float,
+    "replay_mb": int,
+    "cache": _flag,
+}
 
 
 def _check(name: str, value: Any, known: Any) -> None:
     if value not in known:
         raise ValueError(
-            f"weft's option {name} is {value!r}: it may be "
-            + ", ".join(repr(one) for one in known))
+            f"weft's option {name} is {value!r}: it may be " + ", ".join(repr(one) for one in known)
+        )
 
 
 def _check_flag(name: str, value: Any) -> None:
     """Any text would count as true, "no" as well."""
     if not isinstance(value, bool):
-        raise ValueError(f"weft's option {name} is {value!r}: it is True or "
-                         "False")
+        raise ValueError(f"weft's option {name} is {value!r}: it is True or False")
 
 
 def _check_seeds(value: Any) -> None:
     names = value.split(",") if isinstance(value, str) else []
     if value != "auto" and (not names or set(names) - set(SEEDS)):
-        raise ValueError(f"weft's option seeds is {value!r}: it is 'auto', or "
-                         f"some of {','.join(SEEDS)}, with commas between")
+        raise ValueError(
+            f"weft's option seeds is {value!r}: it is 'auto', or "
+            f"some of {','.join(SEEDS)}, with commas between"
+        )
 
 
 def _check_range(
-        name: str, value: Any, low: Any, high: Any, kinds: Any = (int, float),
-        words: str = "a number") -> None:
-    if (not isinstance(value, kinds) or isinstance(value, bool)
-            or not low <= value <= high):
-        raise ValueError(f"weft's option {name} is {value!r}: it is {words} "
-                         f"from {low:g} to {high:.7g}")
+    name: str, value: Any, low: Any, high: Any, kinds: Any = (int, float), words: str = "a number"
+) -> None:
+    if not isinstance(value, kinds) or isinstance(value, bool) or not low <= value <= high:
+        raise ValueError(
+            f"weft's option {name} is {value!r}: it is {words} from {low:g} to {high:.7g}"
+        )
 
 
 def _check_count(name: str, value: Any, low: Any, high: Any) -> None:
@@ -189,8 +194,7 @@ def _logger() -> Any:
         logger.setLevel(level)
         logger.propagate = False
     elif level not in ("", "0"):
-        logger.warning("WEFT_LOG is %r: it may be %s", level.lower(),
-                       ", ".join(LEVELS).lower())
+        logger.warning("WEFT_LOG is %r: it may be %s", level.lower(), ", ".join(LEVELS).lower())
     return logger
 
 

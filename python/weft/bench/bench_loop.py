@@ -18,8 +18,7 @@ from typing import Any
 from weft.bench import problems, records, results
 from weft.bench.child import Child
 from weft.bench.progress import Progress
-from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, \
-    STOPPED, TIMED_OUT
+from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, STOPPED, TIMED_OUT
 from weft.problem import network
 
 _TICK_S = 0.05
@@ -45,8 +44,7 @@ class Bench:
         self._begin = time.monotonic()
         folders = settings["folder"], settings["beside"]
         found = problems.find_beside(*folders)
-        self.chosen = problems.find_beside(
-            *folders, settings["levels"], settings["only"])
+        self.chosen = problems.find_beside(*folders, settings["levels"], settings["only"])
         self._records = records.Records(settings["out"])
         self._lock = _lock(settings["out"])
         self._sessions = _open_sessions(settings)
@@ -54,16 +52,14 @@ class Bench:
         chosen = set(self.chosen)
         #: What the results tell of: also what earlier calls chose.
         self._told = [p for p in found if p in chosen or self._of(p).digest]
-        self._waiting = deque(
-            alternate(p for p in self.chosen if self._is_due(p)))
+        self._waiting = deque(alternate(p for p in self.chosen if self._is_due(p)))
         self._running: dict[problems.Problem, tuple[Child, int]] = {}  # and its slot
         self._late: set[problems.Problem] = set()
         self._resumed: set[problems.Problem] = set()
         self._deaths: dict[problems.Problem, int] = {}
         self._written_at = 0.0
         self._stopping = ""
-        self.progress = Progress(settings, len(self.chosen),
-                                 len(self._waiting))
+        self.progress = Progress(settings, len(self.chosen), len(self._waiting))
 
     def run(self) -> int:
         """The exit code."""
@@ -96,16 +92,15 @@ class Bench:
             record = self._of(problem)
             changed = record.digest and record.digest != problem.digest()
             again = self._settings["rerun"] or (
-                self._settings["rerun_failed"]
-                and not self._row(problem)["verified"])
+                self._settings["rerun_failed"] and not self._row(problem)["verified"]
+            )
             is_over = self._is_due(problem) and self._is_spent(record)
             if changed or again or is_over:
                 self._records.forget(problem)
                 continue
             if record.tries and not record.tries[-1][1]:
                 begin = record.tries[-1][0]
-                record.tries[-1][1] = max(
-                    begin, self._records.last_sign(problem))
+                record.tries[-1][1] = max(begin, self._records.last_sign(problem))
                 self._records.save(problem, record)
 
     def _is_due(self, problem: problems.Problem) -> bool:
@@ -133,10 +128,16 @@ class Bench:
         one that runs alone, a device that nobody has."""
         alone = self._of(due).alone
         taken = {slot for _, slot in self._running.values()}
-        shut = {self._of(problem).device for problem in self._running
-                if alone or self._of(problem).alone}
-        free = [slot for slot in range(self._settings["jobs"])
-                if slot not in taken and self._device(due, slot) not in shut]
+        shut = {
+            self._of(problem).device
+            for problem in self._running
+            if alone or self._of(problem).alone
+        }
+        free = [
+            slot
+            for slot in range(self._settings["jobs"])
+            if slot not in taken and self._device(due, slot) not in shut
+        ]
         return min(free, default=None)
 
     def _device(self, problem: problems.Problem, slot: int) -> int:
@@ -159,11 +160,13 @@ class Bench:
         record.state = STOPPED
         record.tries.append([time.time(), 0])
         self._records.save(problem, record)
-        child = Child(self._words(problem),
-                      self._records.log(problem, "out"),
-                      self._records.log(problem, "err"),
-                      cores_of(slot, self._settings["jobs"]),
-                      self._surroundings(record.device))
+        child = Child(
+            self._words(problem),
+            self._records.log(problem, "out"),
+            self._records.log(problem, "err"),
+            cores_of(slot, self._settings["jobs"]),
+            self._surroundings(record.device),
+        )
         self._running[problem] = child, slot
 
     def _words(self, problem: problems.Problem) -> list[str]:
@@ -173,8 +176,16 @@ class Bench:
             self._resumed.add(problem)
             return [self._settings["weft"], "resume", folder, *python]
         shutil.rmtree(folder, ignore_errors=True)  # of a run that can't go on
-        return [self._settings["weft"], "run", problem.path, "--out", folder,
-                *python, *self._settings["run_flags"], *self._budget()]
+        return [
+            self._settings["weft"],
+            "run",
+            problem.path,
+            "--out",
+            folder,
+            *python,
+            *self._settings["run_flags"],
+            *self._budget(),
+        ]
 
     def _budget(self) -> list[str]:
         """So that a run ends with what it has, verified, before its time is up;
@@ -189,8 +200,11 @@ class Bench:
     def _is_spent(self, record: records.Record) -> bool:
         """Whether the budget of a run that was stopped is over: time goes on
         while nobody works."""
-        return (bool(record.tries) and bool(self._budget())
-                and time.time() - record.tries[0][0] > self._budget_s())
+        return (
+            bool(record.tries)
+            and bool(self._budget())
+            and time.time() - record.tries[0][0] > self._budget_s()
+        )
 
     def _surroundings(self, device: int) -> Mapping[str, str]:
         """Of several devices, a run sees one: the driver opens all it sees."""
@@ -236,8 +250,11 @@ class Bench:
             return
         if record.state == STOPPED:
             return
-        if self._settings["jobs"] > 1 and not record.alone and (
-                results.lacked_memory(self._row(problem))):
+        if (
+            self._settings["jobs"] > 1
+            and not record.alone
+            and (results.lacked_memory(self._row(problem)))
+        ):
             # Once more, after all the others, with the memory to itself. Until
             # it begins, what there is of it stands.
             record.alone = "due"
@@ -249,8 +266,7 @@ class Bench:
         if time.monotonic() - self._written_at > _WRITE_EVERY_S:
             self._write()
 
-    def _outcome(self, problem: problems.Problem, child: Child,
-                 code: int) -> tuple[str, str]:
+    def _outcome(self, problem: problems.Problem, child: Child, code: int) -> tuple[str, str]:
         """(state, reason)"""
         told = child.ending() if code in (0, 1, 2, 3) else None
         reason = told[1] if told else ""
@@ -260,8 +276,7 @@ class Bench:
             reason = reason or child.last_words()
             return _refusal(code, reason), reason
         if problem in self._late:
-            return TIMED_OUT, (f"not done after "
-                               f"{self._settings['problem_s']:g} s")
+            return TIMED_OUT, (f"not done after {self._settings['problem_s']:g} s")
         if self._stopping:
             return STOPPED, ""
         self._deaths[problem] = self._deaths.get(problem, 0) + 1
@@ -272,15 +287,15 @@ class Bench:
         self._written_at = time.monotonic()
         self._sessions[-1][1] = time.time()
         _save_sessions(self._settings, self._sessions)
-        results.write(self._settings, [self._row(p) for p in self._told],
-                      self._records, self._sessions)
+        results.write(
+            self._settings, [self._row(p) for p in self._told], self._records, self._sessions
+        )
 
     def _of(self, problem: problems.Problem) -> records.Record:
         return self._records.load(problem)
 
     def _row(self, problem: problems.Problem) -> dict[str, Any]:
-        return results.row(problem, self._of(problem),
-                           self._records.result(problem))
+        return results.row(problem, self._of(problem), self._records.result(problem))
 
     def _exit_code(self) -> int:
         rows = [self._row(problem) for problem in self.chosen]
@@ -323,19 +338,18 @@ def cores_of(slot: int, slots: int) -> tuple[int, ...]:
     cores = sorted(os.sched_getaffinity(0))
     if slots == 1 or len(cores) < slots:
         return ()
-    return tuple(cores[slot * len(cores) // slots:
-                       (slot + 1) * len(cores) // slots])
+    return tuple(cores[slot * len(cores) // slots : (slot + 1) * len(cores) // slots])
 
 
 def _lock(out: str) -> int:
     """Held until this process ends."""
-    descriptor = os.open(os.path.join(out, "lock"),
-                         os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(os.path.join(out, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise Refused(f"another bench is at work in {out}: wait for it, or "
-                      "choose another --out") from None
+        raise Refused(
+            f"another bench is at work in {out}: wait for it, or choose another --out"
+        ) from None
     return descriptor
 
 
@@ -345,14 +359,17 @@ def _open_sessions(settings: dict[str, Any]) -> list[list[float]]:
     told = records.read_json(os.path.join(settings["out"], "bench.json"))
     if told and not settings["rerun"]:
         if told.get("format") != _FORMAT:
-            raise Refused(f"{settings['out']} holds a bench of another weft: choose "
-                          "another --out, or begin again with --rerun")
+            raise Refused(
+                f"{settings['out']} holds a bench of another weft: choose "
+                "another --out, or begin again with --rerun"
+            )
         for name in ("folder", "beside", "target", "gpu", "run_flags"):
             if told.get(name) != settings[name]:
                 raise Refused(
                     f"{settings['out']} holds a bench with other {name} "
                     f"({told.get(name)!r}, not {settings[name]!r}): choose "
-                    "another --out, or begin again with --rerun")
+                    "another --out, or begin again with --rerun"
+                )
     sessions = told.get("sessions", []) if told else []
     sessions.append([time.time(), time.time()])
     _save_sessions(settings, sessions)
@@ -361,10 +378,10 @@ def _open_sessions(settings: dict[str, Any]) -> list[list[float]]:
 
 def _save_sessions(settings: dict[str, Any], sessions: list[list[float]]) -> None:
     names = ("version", "folder", "beside", "target", "gpu", "timed", "run_flags")
-    told = {"format": _FORMAT, **{name: settings[name] for name in names},
-            "sessions": sessions}
-    records.write_atomically(os.path.join(settings["out"], "bench.json"),
-                             json.dumps(told, indent=1) + "\n")
+    told = {"format": _FORMAT, **{name: settings[name] for name in names}, "sessions": sessions}
+    records.write_atomically(
+        os.path.join(settings["out"], "bench.json"), json.dumps(told, indent=1) + "\n"
+    )
 
 
 def main(text: str) -> int:
@@ -381,8 +398,7 @@ def main(text: str) -> int:
     try:
         return bench.run()
     except OSError as error:
-        return _fail(settings, 3, f"the bench cannot go on: {error}; the same "
-                     "command resumes it")
+        return _fail(settings, 3, f"the bench cannot go on: {error}; the same command resumes it")
 
 
 def _fail(settings: dict[str, Any], code: int, message: str) -> int:

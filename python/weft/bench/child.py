@@ -22,8 +22,14 @@ _TAIL_BYTES = 1 << 16
 
 
 class Child:
-    def __init__(self, words: list[str], log: str, errors: str, cores: Sequence[int],
-                 environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        words: list[str],
+        log: str,
+        errors: str,
+        cores: Sequence[int],
+        environment: Mapping[str, str],
+    ) -> None:
         """Appends what it says to those files. `cores`: empty for all."""
         parent = os.getpid()
 
@@ -40,8 +46,14 @@ class Child:
             # A session of its own: Ctrl-C is for the bench, which tells it.
             # No thread runs in this process, so that a hook is safe.
             self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                env=environment, start_new_session=True, preexec_fn=prepare)
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=environment,
+                start_new_session=True,
+                preexec_fn=prepare,
+            )
         process.nice_session(self._process.pid, os.nice(0))
         self._log, self._errors = log, errors
         self._told_at = 0.0

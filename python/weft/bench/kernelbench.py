@@ -20,8 +20,7 @@ _NOT_RUN = (STOPPED, NO_NETWORK)
 _BASELINES = (
     ("baseline_time_torch.json", "eager"),
     ("baseline_time_torch_compile_inductor_default.json", "compile"),
-    ("baseline_time_torch_compile_inductor_max-autotune.json",
-     "compile_autotune"),
+    ("baseline_time_torch_compile_inductor_max-autotune.json", "compile_autotune"),
 )
 
 
@@ -30,8 +29,10 @@ def run_folder(level: int) -> str:
 
 
 def kernel_path(row: dict[str, Any]) -> str:
-    return (f"{run_folder(row['level'])}/level_{row['level']}_problem_"
-            f"{row['number']}_sample_0_kernel.py")
+    return (
+        f"{run_folder(row['level'])}/level_{row['level']}_problem_"
+        f"{row['number']}_sample_0_kernel.py"
+    )
 
 
 def files(settings: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, str]:
@@ -41,8 +42,12 @@ def files(settings: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, str
     for level in sorted({row["level"] for row in rows}):
         own = [row for row in rows if row["level"] == level]
         made[f"{run_folder(level)}/eval_results.json"] = _json(
-            {str(row["number"]): [evaluation(settings, row)] for row in own
-             if row["state"] not in _NOT_RUN})
+            {
+                str(row["number"]): [evaluation(settings, row)]
+                for row in own
+                if row["state"] not in _NOT_RUN
+            }
+        )
     hardware = re.sub(r"[^A-Za-z0-9]+", "_", hardware_of(settings, rows))
     for name, side in _BASELINES:
         times = baseline(settings, rows, side)
@@ -54,16 +59,16 @@ def files(settings: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, str
 def evaluation(settings: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     """One sample of eval_results.json."""
     result = row.get("result")
-    metadata: dict[str, Any] = {"hardware": hardware_of(settings, [row]),
-                "device": device_of(settings)}
-    is_correct = row["verified"] and (
-        not row["kernelbench"] or bool(row["kernelbench_module"]))
+    metadata: dict[str, Any] = {
+        "hardware": hardware_of(settings, [row]),
+        "device": device_of(settings),
+    }
+    is_correct = row["verified"] and (not row["kernelbench"] or bool(row["kernelbench_module"]))
     if is_correct:
         metadata["correctness_trials"] = f"({row['cases']} / {row['cases']})"
     else:
         issue = "correctness_issue" if result else "other_error"
-        metadata[issue] = (row["reason"] or row["kernelbench_reason"]
-                           or row["verdict"])
+        metadata[issue] = row["reason"] or row["kernelbench_reason"] or row["verdict"]
     if row["kernelbench"]:
         metadata["weft_kernelbench"] = row["kernelbench"]
     if row["max_error"] is not None:
@@ -76,14 +81,18 @@ def evaluation(settings: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     timed = result["kernelbench_module"] if is_other and result else result
     times = timed["timing"]["candidate"] if timed else None
     stats = statistics_of(times, settings, row) if is_correct else {}
-    return {"sample_id": 0, "compiled": bool(result),
-            "correctness": is_correct, "metadata": metadata,
-            # KernelBench's own mark for "not measured" is -1.
-            "runtime": stats.get("mean", -1.0), "runtime_stats": stats}
+    return {
+        "sample_id": 0,
+        "compiled": bool(result),
+        "correctness": is_correct,
+        "metadata": metadata,
+        # KernelBench's own mark for "not measured" is -1.
+        "runtime": stats.get("mean", -1.0),
+        "runtime_stats": stats,
+    }
 
 
-def baseline(settings: dict[str, Any], rows: list[dict[str, Any]],
-             side: str) -> dict[str, Any]:
+def baseline(settings: dict[str, Any], rows: list[dict[str, Any]], side: str) -> dict[str, Any]:
     """{level: {file: statistics}}; {} when nothing was timed.
 
     Some versions of KernelBench's analysis pair the entries of both files by
@@ -96,23 +105,27 @@ def baseline(settings: dict[str, Any], rows: list[dict[str, Any]],
         if row["state"] in _NOT_RUN or (row["verified"] and not times):
             continue
         made.setdefault(f"level{row['level']}", {})[row["name"]] = (
-            statistics_of(times, settings, row) if times
-            else {"mean": -1.0, "num_trials": 0})
-    is_timed = any(times["num_trials"] for level in made.values()
-                   for times in level.values())
+            statistics_of(times, settings, row) if times else {"mean": -1.0, "num_trials": 0}
+        )
+    is_timed = any(times["num_trials"] for level in made.values() for times in level.values())
     return made if is_timed else {}
 
 
-def statistics_of(times: dict[str, Any] | None, settings: dict[str, Any],
-                  row: dict[str, Any]) -> dict[str, Any]:
+def statistics_of(
+    times: dict[str, Any] | None, settings: dict[str, Any], row: dict[str, Any]
+) -> dict[str, Any]:
     """{} when nothing was timed."""
     if not times:
         return {}
-    return {"mean": times["mean_us"] / 1e3, "std": times["std_us"] / 1e3,
-            "min": times["min_us"] / 1e3, "max": times["max_us"] / 1e3,
-            "num_trials": times["runs"],
-            "hardware": hardware_of(settings, [row]),
-            "device": device_of(settings)}
+    return {
+        "mean": times["mean_us"] / 1e3,
+        "std": times["std_us"] / 1e3,
+        "min": times["min_us"] / 1e3,
+        "max": times["max_us"] / 1e3,
+        "num_trials": times["runs"],
+        "hardware": hardware_of(settings, [row]),
+        "device": device_of(settings),
+    }
 
 
 def hardware_of(settings: dict[str, Any], rows: list[dict[str, Any]]) -> str:

@@ -10,8 +10,12 @@ from xml.sax.saxutils import escape
 
 _WIDTH, _HEIGHT = 900, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 40, 50
-_COLOURS = {"over_eager": "#4c78a8", "over_compile": "#e45756",
-            "bytes": "#4c78a8", "operations": "#f58518"}
+_COLOURS = {
+    "over_eager": "#4c78a8",
+    "over_compile": "#e45756",
+    "bytes": "#4c78a8",
+    "operations": "#f58518",
+}
 
 
 def all_plots(rows: list[dict[str, Any]]) -> dict[str, str]:
@@ -29,8 +33,9 @@ def all_plots(rows: list[dict[str, Any]]) -> dict[str, str]:
 class Axis:
     """A logarithmic scale from values to pixels."""
 
-    def __init__(self, values: Iterable[float], begin: float, end: float,
-                 always: Iterable[float] = ()) -> None:
+    def __init__(
+        self, values: Iterable[float], begin: float, end: float, always: Iterable[float] = ()
+    ) -> None:
         exponents = [math.log10(v) for v in [*values, *always] if v > 0]
         low, high = min(exponents), max(exponents)
         room = max(0.05 * (high - low), 0.05)
@@ -47,18 +52,16 @@ class Axis:
         """1, 2 and 5 of each decade; single decades where there are many."""
         steps = (1, 2, 5) if self._high - self._low < 3 else (1,)
         decades = range(math.floor(self._low), math.ceil(self._high) + 1)
-        values = [step * 10.0 ** decade for decade in decades
-                  for step in steps]
-        return [v for v in values
-                if self._low <= math.log10(v) <= self._high]
+        values = [step * 10.0**decade for decade in decades for step in steps]
+        return [v for v in values if self._low <= math.log10(v) <= self._high]
 
 
 def speedups(rows: list[dict[str, Any]]) -> str:
     """From the slowest to the fastest, for each baseline its own order."""
-    series = [(name, words, sorted((row for row in rows if row[name]),
-                                   key=lambda row: row[name]))
-              for name, words in (("over_eager", "over eager"),
-                                  ("over_compile", "over torch.compile"))]
+    series = [
+        (name, words, sorted((row for row in rows if row[name]), key=lambda row: row[name]))
+        for name, words in (("over_eager", "over eager"), ("over_compile", "over torch.compile"))
+    ]
     values = [row[name] for name, _, own in series for row in own]
     y = Axis(values, _HEIGHT - _BOTTOM, _TOP, always=(1,))
     parts = [_text(_LEFT, 22, "Speedup of each verified problem, sorted")]
@@ -68,11 +71,20 @@ def speedups(rows: list[dict[str, Any]]) -> str:
     for number, (name, words, own) in enumerate(series):
         for i, row in enumerate(own):
             x = _LEFT + room * (i + 0.5) / len(own)
-            parts.append(_line(x, y.at(row[name + "_low"] or row[name]), x,
-                               y.at(row[name + "_high"] or row[name]),
-                               _COLOURS[name]))
-            parts.append(_dot(x, y.at(row[name]), _COLOURS[name],
-                              f"{row['label']}: {row[name]:.2f}× {words}"))
+            parts.append(
+                _line(
+                    x,
+                    y.at(row[name + "_low"] or row[name]),
+                    x,
+                    y.at(row[name + "_high"] or row[name]),
+                    _COLOURS[name],
+                )
+            )
+            parts.append(
+                _dot(
+                    x, y.at(row[name]), _COLOURS[name], f"{row['label']}: {row[name]:.2f}× {words}"
+                )
+            )
         if own:
             parts += _key(number, words, _COLOURS[name])
     return _svg(parts)
@@ -83,21 +95,22 @@ def floors(rows: list[dict[str, Any]]) -> str:
     both = [v for row in rows for v in (row["floor_us"], row["ours_us"])]
     x = Axis(both, _LEFT, _WIDTH - _RIGHT)
     y = Axis(both, _HEIGHT - _BOTTOM, _TOP)
-    parts = [_text(_LEFT, 22, "Time of the module against the machine's floor"
-                   " (microseconds)")]
+    parts = [_text(_LEFT, 22, "Time of the module against the machine's floor (microseconds)")]
     parts += _grid_y(y, "")
     for value in x.ticks():
-        parts.append(_text(x.at(value), _HEIGHT - _BOTTOM + 18,
-                           f"{value:g}", "middle"))
+        parts.append(_text(x.at(value), _HEIGHT - _BOTTOM + 18, f"{value:g}", "middle"))
     least, most = min(both), max(both)
-    parts.append(_line(x.at(least), y.at(least), x.at(most), y.at(most),
-                       "#000"))
+    parts.append(_line(x.at(least), y.at(least), x.at(most), y.at(most), "#000"))
     for row in rows:
-        parts.append(_dot(
-            x.at(row["floor_us"]), y.at(row["ours_us"]),
-            _COLOURS[row["floor_by"]],
-            f"{row['label']}: {row['ours_us']:.1f} us, floor "
-            f"{row['floor_us']:.1f} us ({row['floor_share']:.0%})"))
+        parts.append(
+            _dot(
+                x.at(row["floor_us"]),
+                y.at(row["ours_us"]),
+                _COLOURS[row["floor_by"]],
+                f"{row['label']}: {row['ours_us']:.1f} us, floor "
+                f"{row['floor_us']:.1f} us ({row['floor_share']:.0%})",
+            )
+        )
     for number, kind in enumerate(("bytes", "operations")):
         parts += _key(number, f"bound by {kind}", _COLOURS[kind])
     return _svg(parts)
@@ -119,23 +132,24 @@ def _key(number: int, words: str, colour: str) -> list[str]:
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
-    return (f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
-            f'stroke="{colour}"/>')
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
 
 
 def _dot(x: float, y: float, colour: str, title: str) -> str:
-    return (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}">'
-            f"<title>{escape(title)}</title></circle>")
+    return (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}">'
+        f"<title>{escape(title)}</title></circle>"
+    )
 
 
 def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
-    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
-            f"{escape(words)}</text>")
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def _svg(parts: list[str]) -> str:
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" '
-            f'height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
-            'font-family="sans-serif" font-size="12">\n'
-            '<rect width="100%" height="100%" fill="#fff"/>\n'
-            + "\n".join(parts) + "\n</svg>\n")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" '
+        f'height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
+        'font-family="sans-serif" font-size="12">\n'
+        '<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )

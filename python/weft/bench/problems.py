@@ -51,12 +51,16 @@ class Problem:
             return "not read"
 
 
-def find(folder: str, levels: Collection[int] = (), only: Sequence[str] = (),
-         group: str = "") -> list[Problem]:
+def find(
+    folder: str, levels: Collection[int] = (), only: Sequence[str] = (), group: str = ""
+) -> list[Problem]:
     """In order of level, number and name. NoProblems: none."""
-    found = [replace(problem, group=group) for level, place in _levels(folder)
-             for problem in _in_folder(level, place)
-             if not levels or level in levels]
+    found = [
+        replace(problem, group=group)
+        for level, place in _levels(folder)
+        for problem in _in_folder(level, place)
+        if not levels or level in levels
+    ]
     chosen = [p for p in found if not only or _matches(p, only)]
     idle = [one for one in only if not any(_matches(p, [one]) for p in found)]
     if chosen and idle and not group:
@@ -64,19 +68,23 @@ def find(folder: str, levels: Collection[int] = (), only: Sequence[str] = (),
     if chosen:
         return sorted(chosen, key=lambda p: (p.level, p.number, p.name))
     if found:
-        raise NoProblems(f"none of the {len(found)} problems in {folder} is "
-                         f"called {' or '.join(only)}")
+        raise NoProblems(
+            f"none of the {len(found)} problems in {folder} is called {' or '.join(only)}"
+        )
     wanted = f" of level {', '.join(map(str, levels))}" if levels else ""
-    raise NoProblems(f"{folder} holds no problem files{wanted}: name a "
-                     "KernelBench checkout, or a folder of problem files")
+    raise NoProblems(
+        f"{folder} holds no problem files{wanted}: name a "
+        "KernelBench checkout, or a folder of problem files"
+    )
 
 
 #: What those of a second folder are called.
 BESIDE = "beside"
 
 
-def find_beside(folder: str, beside: str, levels: Collection[int] = (),
-                only: Sequence[str] = ()) -> list[Problem]:
+def find_beside(
+    folder: str, beside: str, levels: Collection[int] = (), only: Sequence[str] = ()
+) -> list[Problem]:
     """Those of the folder, and those of another one, "" for none."""
     found = find(folder, levels, only)
     return found + (find(beside, levels, only, BESIDE) if beside else [])
@@ -87,8 +95,7 @@ def _levels(folder: str) -> list[tuple[int, str]]:
     for root in (os.path.join(folder, "KernelBench"), folder):
         if not os.path.isdir(root):
             continue
-        levels = [(_level_of(name), os.path.join(root, name))
-                  for name in os.listdir(root)]
+        levels = [(_level_of(name), os.path.join(root, name)) for name in os.listdir(root)]
         levels = [(n, place) for n, place in levels if n]
         if levels:
             return levels
@@ -101,22 +108,21 @@ def _level_of(name: str) -> int:
 
 
 def _in_folder(level: int, folder: str) -> list[Problem]:
-    names = sorted(name for name in os.listdir(folder)
-                   if name.endswith(".py") and name[0] not in "_.")
+    names = sorted(
+        name for name in os.listdir(folder) if name.endswith(".py") and name[0] not in "_."
+    )
     for name in names:
         if name.encode(errors="replace") != os.fsencode(name):
-            raise NoProblems(f"the name of {ascii(name)} in {folder} is not "
-                             "UTF-8: rename it")
+            raise NoProblems(f"the name of {ascii(name)} in {folder} is not UTF-8: rename it")
     numbers = [re.match(r"(\d+)", name) for name in names]
     counted = [int(match[1]) for match in numbers if match]
     if len(set(counted)) < len(names):
         counted = list(range(1, len(names) + 1))
-    return [Problem(level, number, os.path.join(folder, name))
-            for number, name in zip(counted, names)]
+    return [
+        Problem(level, number, os.path.join(folder, name)) for number, name in zip(counted, names)
+    ]
 
 
 def _matches(problem: Problem, patterns: Iterable[str]) -> bool:
-    names = (problem.name, os.path.splitext(problem.name)[0], problem.label,
-             problem.key)
-    return any(fnmatch.fnmatchcase(name, pattern)
-               for name in names for pattern in patterns)
+    names = (problem.name, os.path.splitext(problem.name)[0], problem.label, problem.key)
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in patterns)

@@ -23,8 +23,7 @@ class Progress:
         self._begin = time.monotonic()
         self._done = 0  # by this call
         self._drawn_at = 0.0
-        self._live = (sys.stdout.isatty() and not settings["json"]
-                      and not settings["quiet"])
+        self._live = sys.stdout.isatty() and not settings["json"] and not settings["quiet"]
 
     def begin(self) -> None:
         kept = self._total - self._due
@@ -42,9 +41,16 @@ class Progress:
         """Says that it is done now."""
         self._done += 1
         if self._settings["json"]:
-            print(json.dumps({name: value for name, value in row.items()
-                              if name not in ("result", "machine")}),
-                  flush=True)
+            print(
+                json.dumps(
+                    {
+                        name: value
+                        for name, value in row.items()
+                        if name not in ("result", "machine")
+                    }
+                ),
+                flush=True,
+            )
             return
         self._wipe()
         self._say(f"{self._state()}  {row['label']}: {sentence(row)}")
@@ -56,34 +62,43 @@ class Progress:
         self._drawn_at = now
         width = shutil.get_terminal_size().columns
         text = f"{self._state()}, {running} running"
-        print("\r\033[2K" + text[:width - 1], end="", flush=True)
+        print("\r\033[2K" + text[: width - 1], end="", flush=True)
 
     def end(self, rows: list[dict[str, Any]], stopping: str) -> None:
-        left = sum(1 for row in rows if row["state"] in
-                   ("stopped", "died", "missing"))
+        left = sum(1 for row in rows if row["state"] in ("stopped", "died", "missing"))
         verified = sum(1 for row in rows if row["verified"])
         if self._settings["json"]:
-            print(json.dumps({"problems": len(rows), "verified": verified,
-                              "kernelbench": near_count(rows),
-                              "left": left, "stopped_by": stopping,
-                              "out": self._settings["out"]}), flush=True)
+            print(
+                json.dumps(
+                    {
+                        "problems": len(rows),
+                        "verified": verified,
+                        "kernelbench": near_count(rows),
+                        "left": left,
+                        "stopped_by": stopping,
+                        "out": self._settings["out"],
+                    }
+                ),
+                flush=True,
+            )
             return
         self._wipe()
         run = len(score.run_ones(rows))
-        not_run = (f", {len(rows) - run} not run: they want a network"
-                   if run < len(rows) else "")
-        self._say(f"{verified} of {run} verified{not_run}"
-                  + geometric_means(rows) + near_words(rows))
+        not_run = f", {len(rows) - run} not run: they want a network" if run < len(rows) else ""
+        self._say(
+            f"{verified} of {run} verified{not_run}" + geometric_means(rows) + near_words(rows)
+        )
         if stopping or left:
             why = {"limit": "the time is up: ", "interrupted": "interrupted: "}
-            print(f"weft: {why.get(stopping, '')}{are_left(left)}; the same "
-                  "command goes on", file=sys.stderr)
+            print(
+                f"weft: {why.get(stopping, '')}{are_left(left)}; the same command goes on",
+                file=sys.stderr,
+            )
         self._say(f"report: {self._settings['out']}/report.md")
 
     def _state(self) -> str:
         verified = sum(1 for row in self._rows if row["verified"])
-        text = (f"{len(self._rows)}/{self._total}, {verified} verified"
-                + geometric_means(self._rows))
+        text = f"{len(self._rows)}/{self._total}, {verified} verified" + geometric_means(self._rows)
         return f"[{text}, {self._time_left()}]"
 
     def _time_left(self) -> str:
@@ -128,8 +143,7 @@ def near_words(rows: list[dict[str, Any]]) -> str:
     near = score.by_near_rule(rows)
     if not near:
         return ""
-    return (f"; {near_count(rows)} of {len(near)} near to eager"
-            + geometric_means(near))
+    return f"; {near_count(rows)} of {len(near)} near to eager" + geometric_means(near)
 
 
 def sentence(row: dict[str, Any]) -> str:
@@ -140,7 +154,8 @@ def sentence(row: dict[str, Any]) -> str:
             text += f", {row[name]:.2f}x over {words}"
     if row["kernelbench"]:
         text += {"own": ", near eager", "other": ", near eager by another"}.get(
-            row["kernelbench_module"], ", not near eager")
+            row["kernelbench_module"], ", not near eager"
+        )
     if not row["verified"] and row["reason"]:
         text += f" ({sentences.whole_sentences(row['reason'], 200)})"
     return f"{text}, {row['wall_s']:.0f} s"

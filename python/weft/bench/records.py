@@ -68,8 +68,7 @@ class Records:
         """What another weft has written beside these fields is left out."""
         told = read_json(self._path("records", problem.key + ".json"))
         known = {one.name for one in fields(Record)}
-        return Record(**{name: value for name, value in (told or {}).items()
-                         if name in known})
+        return Record(**{name: value for name, value in (told or {}).items() if name in known})
 
     def save(self, problem: Problem, record: Record) -> None:
         path = self._path("records", problem.key + ".json")

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bench import bench_report, kernelbench, plots, score
 from weft.bench.records import (
-    DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, STOPPED, TIMED_OUT, Record, Records,
-    write_atomically)
+    DIED,
+    FINISHED,
+    MISSING,
+    NO_NETWORK,
+    REFUSED,
+    STOPPED,
+    TIMED_OUT,
+    Record,
+    Records,
+    write_atomically,
+)
 from weft.shown_text import csv_cell
 
 if TYPE_CHECKING:
@@ -19,51 +28,118 @@ if TYPE_CHECKING:
 
 #: The columns of results.csv, in order. Times in microseconds.
 COLUMNS = (
-    "level", "number", "name", "verdict", "verified", "discriminating",
-    "reason", "max_error", "framework_error", "tolerance", "cases",
-    "ours_us", "ours_p10_us", "ours_p90_us",
-    "eager_us", "eager_p10_us", "eager_p90_us",
-    "compile_us", "compile_p10_us", "compile_p90_us",
-    "autotune_us", "autotune_p10_us", "autotune_p90_us",
-    "over_eager", "over_eager_low", "over_eager_high",
-    "over_compile", "over_compile_low", "over_compile_high",
-    "over_autotune", "over_autotune_low", "over_autotune_high",
-    "bytes_floor", "operations", "floor_us", "floor_by", "floor_share",
-    "ours_mhz", "eager_mhz", "throttled",
-    "kernels_ours", "kernels_extern", "variants", "compile_error", "wall_s",
-    "group", "shown_precision", "framework_precision",
-    "kernelbench", "compile_kernelbench", "kernelbench_reason", "kernelbench_module",
-    "kernelbench_us", "kernelbench_over_eager", "kernelbench_over_eager_low", "kernelbench_over_eager_high",
-    "kernelbench_over_compile", "kernelbench_over_compile_low", "kernelbench_over_compile_high",
-    "generated_over_eager", "best", "best_over_eager", "best_over_compile",
+    "level",
+    "number",
+    "name",
+    "verdict",
+    "verified",
+    "discriminating",
+    "reason",
+    "max_error",
+    "framework_error",
+    "tolerance",
+    "cases",
+    "ours_us",
+    "ours_p10_us",
+    "ours_p90_us",
+    "eager_us",
+    "eager_p10_us",
+    "eager_p90_us",
+    "compile_us",
+    "compile_p10_us",
+    "compile_p90_us",
+    "autotune_us",
+    "autotune_p10_us",
+    "autotune_p90_us",
+    "over_eager",
+    "over_eager_low",
+    "over_eager_high",
+    "over_compile",
+    "over_compile_low",
+    "over_compile_high",
+    "over_autotune",
+    "over_autotune_low",
+    "over_autotune_high",
+    "bytes_floor",
+    "operations",
+    "floor_us",
+    "floor_by",
+    "floor_share",
+    "ours_mhz",
+    "eager_mhz",
+    "throttled",
+    "kernels_ours",
+    "kernels_extern",
+    "variants",
+    "compile_error",
+    "wall_s",
+    "group",
+    "shown_precision",
+    "framework_precision",
+    "kernelbench",
+    "compile_kernelbench",
+    "kernelbench_reason",
+    "kernelbench_module",
+    "kernelbench_us",
+    "kernelbench_over_eager",
+    "kernelbench_over_eager_low",
+    "kernelbench_over_eager_high",
+    "kernelbench_over_compile",
+    "kernelbench_over_compile_low",
+    "kernelbench_over_compile_high",
+    "generated_over_eager",
+    "best",
+    "best_over_eager",
+    "best_over_compile",
 )
 
-_SIDES = (("ours", "candidate"), ("eager", "eager"), ("compile", "compile"),
-          ("autotune", "compile_autotune"))
-_OVERS = (("over_eager", "over_eager"), ("over_compile", "over_compile"),
-          ("over_autotune", "over_compile_autotune"))
+_SIDES = (
+    ("ours", "candidate"),
+    ("eager", "eager"),
+    ("compile", "compile"),
+    ("autotune", "compile_autotune"),
+)
+_OVERS = (
+    ("over_eager", "over_eager"),
+    ("over_compile", "over_compile"),
+    ("over_autotune", "over_compile_autotune"),
+)
 #: How a run's reason begins whose budget ended before a module was checked.
 OUT_OF_BUDGET = "the budget of "
-_WORDS = {TIMED_OUT: "timed out", DIED: "died", MISSING: "machine lacks "
-          "something", NO_NETWORK: "no network", REFUSED: "wrong input",
-          STOPPED: "not done"}
+_WORDS = {
+    TIMED_OUT: "timed out",
+    DIED: "died",
+    MISSING: "machine lacks something",
+    NO_NETWORK: "no network",
+    REFUSED: "wrong input",
+    STOPPED: "not done",
+}
 
 
-def row(problem: Problem, record: Record,
-        result: dict[str, Any] | None) -> dict[str, Any]:
+def row(problem: Problem, record: Record, result: dict[str, Any] | None) -> dict[str, Any]:
     """`result`: the run's result.json, or None. What was not measured is
     None. The floor is worked out later, with what all runs measured."""
     made: dict[str, Any] = {
-        "label": problem.label, "key": problem.key, "level": problem.level,
-        "number": problem.number, "name": problem.name,
-        "state": record.state, "reason": record.reason,
+        "label": problem.label,
+        "key": problem.key,
+        "level": problem.level,
+        "number": problem.number,
+        "name": problem.name,
+        "state": record.state,
+        "reason": record.reason,
         "verdict": _WORDS.get(record.state, _unverified(record.reason)),
-        "verified": False, "discriminating": None,
-        "wall_s": round(record.wall_s, 3), "path": problem.path,
-        "result": None, "group": problem.group,
-        **dict.fromkeys(name for name in COLUMNS if name not in (
-            "level", "number", "name", "verdict", "verified", "reason",
-            "wall_s", "group")),
+        "verified": False,
+        "discriminating": None,
+        "wall_s": round(record.wall_s, 3),
+        "path": problem.path,
+        "result": None,
+        "group": problem.group,
+        **dict.fromkeys(
+            name
+            for name in COLUMNS
+            if name
+            not in ("level", "number", "name", "verdict", "verified", "reason", "wall_s", "group")
+        ),
     }
     if record.state != FINISHED or not result:
         return made
@@ -71,8 +147,7 @@ def row(problem: Problem, record: Record,
     made["verified"] = verdict["correct"]
     made["discriminating"] = verdict["kind"] != "not_discriminating"
     made["reason"] = verdict["reason"] or made["reason"]
-    made["verdict"] = ("verified" if verdict["correct"]
-                       else _unverified(made["reason"]))
+    made["verdict"] = "verified" if verdict["correct"] else _unverified(made["reason"])
     if verdict["correct"]:
         made["reason"] = verdict["reason"]
     for name in ("max_error", "framework_error", "tolerance", "cases"):
@@ -88,20 +163,25 @@ def row(problem: Problem, record: Record,
 
 def _unverified(reason: str) -> str:
     """The verdict of a run that ended without a verified module, for that reason."""
-    return (_WORDS[TIMED_OUT] if reason.startswith(OUT_OF_BUDGET)
-            else "not verified")
+    return _WORDS[TIMED_OUT] if reason.startswith(OUT_OF_BUDGET) else "not verified"
 
 
 def lacked_memory(made: dict[str, Any]) -> bool:
     """Whether the run, a subgraph of it or the second rule, ended for want of
     memory."""
     parts = made["result"]["subgraphs"] if made["result"] else []
-    reasons = [made["reason"], made["compile_error"] or "",
-               made["kernelbench_reason"] or "",
-               *(made["result"] or {}).get("notes", ()),
-               *(part["reason"] for part in parts)]
-    return any(words in reason for reason in reasons for words in (
-        "out_of_memory", "out of memory", "STATUS_ALLOC_FAILED"))
+    reasons = [
+        made["reason"],
+        made["compile_error"] or "",
+        made["kernelbench_reason"] or "",
+        *(made["result"] or {}).get("notes", ()),
+        *(part["reason"] for part in parts),
+    ]
+    return any(
+        words in reason
+        for reason in reasons
+        for words in ("out_of_memory", "out of memory", "STATUS_ALLOC_FAILED")
+    )
 
 
 def _add_times(made: dict[str, Any], timing: dict[str, Any]) -> None:
@@ -167,9 +247,11 @@ def _add_kernels(made: dict[str, Any], result: dict[str, Any]) -> None:
     made["kernels_ours"] = sum(s["count"] for s in ours)
     made["kernels_extern"] = rest + sum(result["externs"].values())
     made["variants"] = "; ".join(s["variant"] for s in ours)
-    made["operations"] = (result["matrix_operations"]
-                          + result["convolution_operations"]
-                          + result.get("half_operations", 0))
+    made["operations"] = (
+        result["matrix_operations"]
+        + result["convolution_operations"]
+        + result.get("half_operations", 0)
+    )
 
 
 def add_floors(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -187,8 +269,7 @@ def add_floors(rows: list[dict[str, Any]]) -> dict[str, float]:
         if not floor or not made["ours_us"]:
             continue
         made["floor_us"] = floor
-        made["floor_by"] = ("bytes" if by_bytes >= by_operations
-                            else "operations")
+        made["floor_by"] = "bytes" if by_bytes >= by_operations else "operations"
         made["floor_share"] = floor / made["ours_us"]
     return rates
 
@@ -200,8 +281,9 @@ def best_rates(rows: list[dict[str, Any]]) -> dict[str, float]:
         machine = made.get("machine")
         if not machine:
             continue
-        measured = (machine["gpu_measured"] if machine["gpu"]
-                    else {"copy_gbps": machine["copy_gbps"]})
+        measured = (
+            machine["gpu_measured"] if machine["gpu"] else {"copy_gbps": machine["copy_gbps"]}
+        )
         for name, value in measured.items():
             if value > 0:
                 best[name] = max(best.get(name, 0.0), value)
@@ -218,10 +300,15 @@ def _operations_us(made: dict[str, Any], rates: dict[str, float]) -> float:
     products = short if policy == "tf32" else full
     convolutions = full if policy == "strict" else short
     result = made["result"]
-    return (_us(result["matrix_operations"], products, 1e12)
-            + _us(result["convolution_operations"], convolutions, 1e12)
-            + _us(result.get("half_operations", 0),  # older runs have none
-                  rates.get("half_tflops"), 1e12))
+    return (
+        _us(result["matrix_operations"], products, 1e12)
+        + _us(result["convolution_operations"], convolutions, 1e12)
+        + _us(
+            result.get("half_operations", 0),  # older runs have none
+            rates.get("half_tflops"),
+            1e12,
+        )
+    )
 
 
 def _us(amount: float | None, rate: float | None, unit: float) -> float:
@@ -245,14 +332,19 @@ def _cell(value: object) -> object:
     return csv_cell(value) if isinstance(value, str) else value
 
 
-def write(settings: dict[str, Any], rows: list[dict[str, Any]], records: Records,
-          sessions: list[list[float]]) -> None:
+def write(
+    settings: dict[str, Any],
+    rows: list[dict[str, Any]],
+    records: Records,
+    sessions: list[list[float]],
+) -> None:
     """All files of --out that are worked out from the runs."""
     out = settings["out"]
     rates = add_floors(rows)
     write_atomically(os.path.join(out, "results.csv"), results_csv(rows))
-    write_atomically(os.path.join(out, "report.md"),
-                     bench_report.markdown(settings, rows, rates, sessions))
+    write_atomically(
+        os.path.join(out, "report.md"), bench_report.markdown(settings, rows, rates, sessions)
+    )
     for name, text in plots.all_plots(rows).items():
         write_atomically(os.path.join(out, name), text)
     for name, text in kernelbench.files(settings, rows).items():
@@ -263,16 +355,13 @@ def write(settings: dict[str, Any], rows: list[dict[str, Any]], records: Records
         _copy_kernel(settings, made, records)
 
 
-def _copy_kernel(settings: dict[str, Any], made: dict[str, Any],
-                 records: Records) -> None:
+def _copy_kernel(settings: dict[str, Any], made: dict[str, Any], records: Records) -> None:
     if not made["verified"] or made["group"]:
         return
     inner = ["kernelbench"] if made["kernelbench_module"] == score.NEAR_MODULE else []
-    source = os.path.join(settings["out"], "runs", made["key"], "composed",
-                          *inner, "model_new.py")
+    source = os.path.join(settings["out"], "runs", made["key"], "composed", *inner, "model_new.py")
     if not os.path.exists(source):
         return
-    target = os.path.join(settings["out"], "kernelbench",
-                          kernelbench.kernel_path(made))
+    target = os.path.join(settings["out"], "kernelbench", kernelbench.kernel_path(made))
     os.makedirs(os.path.dirname(target), exist_ok=True)
     shutil.copyfile(source, target)

@@ -46,11 +46,25 @@ def ratios(rows: Iterable[dict[str, Any]], name: str) -> list[float]:
 def by_near_rule(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same rows as KernelBench's own evaluator would have them; those only
     that it was asked of."""
-    return [{**row, "verified": bool(row["kernelbench_module"]),
-             **{name: row["kernelbench_" + name] for name in (
-                 "over_eager", "over_eager_low", "over_eager_high",
-                 "over_compile", "over_compile_low", "over_compile_high")}}
-            for row in rows if row["kernelbench"]]
+    return [
+        {
+            **row,
+            "verified": bool(row["kernelbench_module"]),
+            **{
+                name: row["kernelbench_" + name]
+                for name in (
+                    "over_eager",
+                    "over_eager_low",
+                    "over_eager_high",
+                    "over_compile",
+                    "over_compile_low",
+                    "over_compile_high",
+                )
+            },
+        }
+        for row in rows
+        if row["kernelbench"]
+    ]
 
 
 def fast_p(rows: Sequence[dict[str, Any]], name: str, threshold: float) -> float | None:
@@ -87,8 +101,7 @@ def beyond_spread(rows: Iterable[dict[str, Any]], name: str) -> tuple[int, int, 
     """(faster, slower, no difference): whether the interval holds 1. Of the
     same code there is no difference, whatever two processes measured."""
     counted = [row for row in rows if row["verified"] and row[name]]
-    other = [row for row in counted
-             if name != "over_eager" or not is_eager(row)]
+    other = [row for row in counted if name != "over_eager" or not is_eager(row)]
     faster = sum(1 for row in other if row[name + "_low"] > 1)
     slower = sum(1 for row in other if row[name + "_high"] < 1)
     return faster, slower, len(counted) - faster - slower
@@ -96,15 +109,13 @@ def beyond_spread(rows: Iterable[dict[str, Any]], name: str) -> tuple[int, int, 
 
 def slower_than_eager(row: dict[str, Any]) -> bool:
     """Whether kernels made the module slower than eager, beyond the spread."""
-    return bool(row["over_eager"]) and not is_eager(row) and (
-        row["over_eager_high"] < 1)
+    return bool(row["over_eager"]) and not is_eager(row) and (row["over_eager_high"] < 1)
 
 
 def delivered(row: dict[str, Any]) -> Speedups | None:
     """The module with kernels of any seed generator. A module that is wrong, was not
     timed or is slower than eager is not a result."""
-    if (not row["verified"] or not row["over_eager"] or is_eager(row)
-            or slower_than_eager(row)):
+    if not row["verified"] or not row["over_eager"] or is_eager(row) or slower_than_eager(row):
         return None
     return Speedups(WEFT, row["over_eager"], row["over_compile"])
 

@@ -35,25 +35,31 @@ WARP = 32
 _REGISTER_UNIT = 256
 
 
-def of_folder(folder: str,
-              limits: dict[str, int] | None = None) -> dict[str, dict[str, int]]:
+def of_folder(folder: str, limits: dict[str, int] | None = None) -> dict[str, dict[str, int]]:
     """The figures of what was built in there. limits: the device's, as
     `occupancy` takes them; None: it was built for this processor."""
     if limits is None:
         libraries = _files(folder, "*.so")
         return _largest(_merged(of_library(path) for path in libraries))
     cubins, libraries = _files(folder, "*.cubin"), _files(folder, "*.so")
-    return _largest(_merged([
-        *(of_cubin(path, limits, _launch_of(path)) for path in cubins),
-        *(of_cubin(path, limits, {}) for path in libraries)]))
+    return _largest(
+        _merged(
+            [
+                *(of_cubin(path, limits, _launch_of(path)) for path in cubins),
+                *(of_cubin(path, limits, {}) for path in libraries),
+            ]
+        )
+    )
 
 
-def of_package(package: dict[str, Any], cubins: Iterable[bytes],
-               limits: dict[str, int]) -> dict[str, dict[str, int]]:
+def of_package(
+    package: dict[str, Any], cubins: Iterable[bytes], limits: dict[str, int]
+) -> dict[str, dict[str, int]]:
     """The same of a kernel package (docs/reference/gpu-package.md) and its modules."""
-    launches = {one["function"]: {"threads": one["threads"],
-                                  "dynamic_bytes": one.get("shared_bytes", 0)}
-                for one in package["launches"]}
+    launches = {
+        one["function"]: {"threads": one["threads"], "dynamic_bytes": one.get("shared_bytes", 0)}
+        for one in package["launches"]
+    }
     found = []
     for cubin in cubins:
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -66,23 +72,23 @@ def of_package(package: dict[str, Any], cubins: Iterable[bytes],
 # --- a GPU's ------------------------------------------------------------------
 
 
-def of_cubin(path: str, limits: dict[str, int],
-             launches: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+def of_cubin(
+    path: str, limits: dict[str, int], launches: dict[str, dict[str, int]]
+) -> dict[str, dict[str, int]]:
     """Of a cubin, or of a library that holds some. launches: by kernel, as far
     as they are known, "threads" of a block and "dynamic_bytes" of its shared
     memory."""
     text = _said_by("cuobjdump", "--dump-resource-usage", path)
     figures = {}
-    for name, usage in re.findall(
-            r"Function (\S+):\s+(REG:[^\n]*)", text):
-        used = {key: int(number) for key, number in
-                re.findall(r"([A-Z]+):(\d+)", usage)}
+    for name, usage in re.findall(r"Function (\S+):\s+(REG:[^\n]*)", text):
+        used = {key: int(number) for key, number in re.findall(r"([A-Z]+):(\d+)", usage)}
         launch = launches.get(name, {})
-        one = {"registers": used.get("REG", 0),
-               # Where spilled registers lie, and arrays that have none.
-               "local_bytes": used.get("STACK", 0) + used.get("LOCAL", 0),
-               "shared_bytes": (used.get("SHARED", 0)
-                                + launch.get("dynamic_bytes", 0))}
+        one = {
+            "registers": used.get("REG", 0),
+            # Where spilled registers lie, and arrays that have none.
+            "local_bytes": used.get("STACK", 0) + used.get("LOCAL", 0),
+            "shared_bytes": (used.get("SHARED", 0) + launch.get("dynamic_bytes", 0)),
+        }
         threads = launch.get("threads", 0)
         if threads:
             one["threads"] = threads
@@ -98,13 +104,11 @@ def occupancy(kernel: dict[str, int], limits: dict[str, int]) -> dict[str, int]:
     warps = -(-kernel["threads"] // WARP)
     per_warp = kernel["registers"] * WARP
     per_warp = -(-per_warp // _REGISTER_UNIT) * _REGISTER_UNIT
-    by = {"blocks_by_threads": min(limits["blocks"],
-                                   limits["threads"] // (warps * WARP))}
+    by = {"blocks_by_threads": min(limits["blocks"], limits["threads"] // (warps * WARP))}
     if per_warp:
         by["blocks_by_registers"] = limits["registers"] // per_warp // warps
     if kernel["shared_bytes"]:
-        by["blocks_by_shared_memory"] = (
-            limits["shared_bytes"] // kernel["shared_bytes"])
+        by["blocks_by_shared_memory"] = limits["shared_bytes"] // kernel["shared_bytes"]
     blocks = min(by.values())
     share = blocks * warps * WARP / limits["threads"]
     return {**by, "blocks": blocks, "occupancy_percent": round(100 * share)}
@@ -113,11 +117,14 @@ def occupancy(kernel: dict[str, int], limits: dict[str, int]) -> dict[str, int]:
 def _launch_of(cubin: str) -> dict[str, dict[str, int]]:
     """What Triton wrote beside it of the launch."""
     try:
-        with open(cubin.removesuffix(".cubin") + ".json",
-                  encoding="utf-8") as file:
+        with open(cubin.removesuffix(".cubin") + ".json", encoding="utf-8") as file:
             told = json.load(file)
-        return {told["name"]: {"threads": WARP * int(told["num_warps"]),
-                               "dynamic_bytes": int(told["shared"])}}
+        return {
+            told["name"]: {
+                "threads": WARP * int(told["num_warps"]),
+                "dynamic_bytes": int(told["shared"]),
+            }
+        }
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
@@ -128,7 +135,8 @@ def _launch_of(cubin: str) -> dict[str, dict[str, int]]:
 #: on bits, which compilers take for single values, too.
 _ARITHMETIC = re.compile(
     r"v?(?:add|sub|mul|div|sqrt|max|min|fn?m(?:add|sub)\d*|cmp\w*|u?comi)"
-    r"(ps|pd|ss|sd)$")
+    r"(ps|pd|ss|sd)$"
+)
 _WIDTHS = {"z": 512, "y": 256, "x": 128}
 
 
@@ -136,10 +144,13 @@ def of_library(path: str) -> dict[str, dict[str, int]]:
     """Of a shared library's functions that compute with floating point."""
     text = _said_by("objdump", "--disassemble", "--no-show-raw-insn", path)
     figures = {}
-    for name, body in re.findall(
-            r"^[0-9a-f]+ <([^>]+)>:\n((?:.+\n)*)", text, re.MULTILINE):
-        one = {"vector_bits": 0, "vector_instructions": 0,
-               "scalar_instructions": 0, "vector_spills": 0}
+    for name, body in re.findall(r"^[0-9a-f]+ <([^>]+)>:\n((?:.+\n)*)", text, re.MULTILINE):
+        one = {
+            "vector_bits": 0,
+            "vector_instructions": 0,
+            "scalar_instructions": 0,
+            "vector_spills": 0,
+        }
         for line in body.splitlines():
             _count(line.split("\t")[-1], one)
         if one["vector_instructions"] + one["scalar_instructions"]:
@@ -173,24 +184,28 @@ def believed(told: object) -> dict[str, dict[str, int]]:
         if not isinstance(one, dict) or not name.isprintable():
             continue
         figures[name[:NAME_MAX]] = {
-            key: value for key, value in list(one.items())[:16]
-            if re.fullmatch(r"[a-z_]{1,32}", key) and type(value) is int
-            and 0 <= value < 1 << 40}
+            key: value
+            for key, value in list(one.items())[:16]
+            if re.fullmatch(r"[a-z_]{1,32}", key) and type(value) is int and 0 <= value < 1 << 40
+        }
     return figures
 
 
 def _largest(figures: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     """Those with the most of what they are told for."""
+
     def weight(item: tuple[str, dict[str, int]]) -> int:
         one = item[1]
-        return -(one.get("registers", 0) + one.get("vector_instructions", 0)
-                 + one.get("scalar_instructions", 0))
+        return -(
+            one.get("registers", 0)
+            + one.get("vector_instructions", 0)
+            + one.get("scalar_instructions", 0)
+        )
 
     return dict(sorted(figures.items(), key=weight)[:KERNELS_MAX])
 
 
-def _merged(
-        all_figures: Iterable[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
+def _merged(all_figures: Iterable[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
     """A kernel that was built several times, as one that tunes itself is, is
     there as often as its builds differ: nobody knows which of them ran."""
     made: dict[str, dict[str, int]] = {}
@@ -205,9 +220,11 @@ def _merged(
 
 
 def _files(folder: str, pattern: str) -> list[str]:
-    found = (path for path in glob.iglob(
-        os.path.join(folder, "**", pattern), recursive=True)
-        if os.path.isfile(path) and os.path.getsize(path) <= BYTES_MAX)
+    found = (
+        path
+        for path in glob.iglob(os.path.join(folder, "**", pattern), recursive=True)
+        if os.path.isfile(path) and os.path.getsize(path) <= BYTES_MAX
+    )
     return sorted(found, key=os.path.getmtime, reverse=True)[:FILES_MAX]
 
 
@@ -218,9 +235,14 @@ def _said_by(tool: str, *words: str) -> str:
     if program is None:
         return ""
     try:
-        done = subprocess.run([program, *words], capture_output=True,
-                              text=True, errors="replace", timeout=TOOL_S,
-                              check=False)
+        done = subprocess.run(
+            [program, *words],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TOOL_S,
+            check=False,
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout
@@ -231,6 +253,5 @@ def _of_cuda(tool: str) -> str | None:
     places = [os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")]
     triton = importlib.util.find_spec("triton")
     if triton is not None and triton.origin:
-        places.append(os.path.join(os.path.dirname(triton.origin),
-                                   "backends", "nvidia", "bin"))
+        places.append(os.path.join(os.path.dirname(triton.origin), "backends", "nvidia", "bin"))
     return shutil.which(tool, path=os.pathsep.join(places))

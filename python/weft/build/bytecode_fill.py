@@ -71,11 +71,13 @@ def check(folder: Path) -> None:
             marshal.loads(file.read_bytes()[_HEADER_BYTES:])
         except (EOFError, ValueError, TypeError):
             file.unlink()
-    lacking = [name for name in LOADED if name in sys.modules
-               and not _has_bytecode(sys.modules[name])]
+    lacking = [
+        name for name in LOADED if name in sys.modules and not _has_bytecode(sys.modules[name])
+    ]
     if lacking:
-        raise SystemExit(f"no bytecode of {', '.join(lacking)} could be "
-                         f"written to {folder}: is the disk full?")
+        raise SystemExit(
+            f"no bytecode of {', '.join(lacking)} could be written to {folder}: is the disk full?"
+        )
 
 
 def _has_bytecode(module: ModuleType) -> bool:
@@ -93,12 +95,13 @@ def show(folder: Path) -> None:
 
 def forget(place: Path, keep: int, of: Path) -> None:
     """Removes all folders but `of` and those used last, `keep` together."""
+
     def used(folder: Path) -> float:
         marker = folder / DONE
         return (marker if marker.exists() else folder).stat().st_mtime
 
     others = [it for it in place.iterdir() if it.is_dir() and it != of]
-    for folder in sorted(others, key=used, reverse=True)[keep - 1:]:
+    for folder in sorted(others, key=used, reverse=True)[keep - 1 :]:
         shutil.rmtree(folder, ignore_errors=True)
 
 

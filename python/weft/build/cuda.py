@@ -34,13 +34,13 @@ class NoCompiler(Exception):
 def places() -> Iterator[str]:
     """Where NVRTC may lie, what suits this Python's packages best first."""
     for folder in sys.path:
-        yield from sorted(glob.glob(os.path.join(
-            folder, "nvidia", "*", "lib", "libnvrtc.so.*")), reverse=True)
+        yield from sorted(
+            glob.glob(os.path.join(folder, "nvidia", "*", "lib", "libnvrtc.so.*")), reverse=True
+        )
     yield from ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
     for root in (os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"):
         if root:
-            yield from sorted(glob.glob(
-                os.path.join(root, "lib64", "libnvrtc.so*")))
+            yield from sorted(glob.glob(os.path.join(root, "lib64", "libnvrtc.so*")))
 
 
 def open_compiler() -> ctypes.CDLL:
@@ -52,7 +52,13 @@ def open_compiler() -> ctypes.CDLL:
         except OSError:
             continue
         library.nvrtcCreateProgram.argtypes = (
-            c_void_p, c_char_p, c_char_p, c_int, c_void_p, c_void_p)
+            c_void_p,
+            c_char_p,
+            c_char_p,
+            c_int,
+            c_void_p,
+            c_void_p,
+        )
         library.nvrtcCompileProgram.argtypes = (c_void_p, c_int, c_void_p)
         for name in ("GetProgramLog", "GetCUBIN"):
             getattr(library, "nvrtc" + name).argtypes = (c_void_p, c_char_p)
@@ -60,8 +66,8 @@ def open_compiler() -> ctypes.CDLL:
         library.nvrtcGetErrorString.restype = c_char_p
         return library
     raise NoCompiler(
-        "no NVRTC (libnvrtc.so): pip install nvidia-cuda-nvrtc, or install "
-        "the CUDA toolkit")
+        "no NVRTC (libnvrtc.so): pip install nvidia-cuda-nvrtc, or install the CUDA toolkit"
+    )
 
 
 class Compiler:
@@ -71,8 +77,11 @@ class Compiler:
     def cubin(self, source: str, arch: str, name: str = "kernel.cu") -> bytes:
         """What the GPU runs; BuildError with the compiler's lines."""
         program = c_void_p()
-        self._check(self._library.nvrtcCreateProgram(
-            byref(program), source.encode(), name.encode(), 0, None, None))
+        self._check(
+            self._library.nvrtcCreateProgram(
+                byref(program), source.encode(), name.encode(), 0, None, None
+            )
+        )
         options = [f"--gpu-architecture={arch}", *OPTIONS]
         array = (c_char_p * len(options))(*(o.encode() for o in options))
         code = self._library.nvrtcCompileProgram(program, len(options), array)
@@ -83,8 +92,7 @@ class Compiler:
 
     def _read(self, program: c_void_p, what: str) -> bytes:
         size = c_size_t()
-        self._check(getattr(self._library, f"nvrtc{what}Size")(
-            program, byref(size)))
+        self._check(getattr(self._library, f"nvrtc{what}Size")(program, byref(size)))
         text = ctypes.create_string_buffer(size.value)
         self._check(getattr(self._library, "nvrtc" + what)(program, text))
         return text.raw
@@ -97,13 +105,16 @@ class Compiler:
             raise BuildError(f"NVRTC says {self._word(code)}")
 
 
-def build(source: str, told: dict[str, Any], arch: str,
-          compiler: Compiler) -> dict[str, Any]:
+def build(source: str, told: dict[str, Any], arch: str, compiler: Compiler) -> dict[str, Any]:
     """The package of that source, of which is launched what is told."""
     cubin = base64.b64encode(compiler.cubin(source, arch)).decode("ascii")
-    return {"format": 1, "arch": arch, "scratch": told.get("scratch", []),
-            "modules": [{"cubin": cubin}],
-            "launches": [{"module": 0, **one} for one in told["launches"]]}
+    return {
+        "format": 1,
+        "arch": arch,
+        "scratch": told.get("scratch", []),
+        "modules": [{"cubin": cubin}],
+        "launches": [{"module": 0, **one} for one in told["launches"]],
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:

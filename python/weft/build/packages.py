@@ -50,9 +50,11 @@ def _opened(text: str) -> set[str]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             number = OPENERS.get(node.func.id, 0)
-            texts = [argument.value for argument in node.args[:number]
-                     if isinstance(argument, ast.Constant)
-                     and isinstance(argument.value, str)]
+            texts = [
+                argument.value
+                for argument in node.args[:number]
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+            ]
             if number and len(texts) == number:
                 found.add("\0".join(texts))
     return found

@@ -15,7 +15,8 @@ import sys
 #: No kernel that a person could read is longer.
 BYTES_MAX = 256 << 10
 #: Of `torch`: memory, types and how tensors are seen. All else computes.
-TORCH_ALLOWED = frozenset("""
+TORCH_ALLOWED = frozenset(
+    """
     Tensor Size Stream Generator device dtype layout
     empty empty_like empty_strided zeros zeros_like full full_like
     as_strided from_numpy frombuffer tensor
@@ -26,7 +27,8 @@ TORCH_ALLOWED = frozenset("""
     strided channels_last channels_last_3d contiguous_format preserve_format
     cuda utils version backends cpu __version__ finfo iinfo ops classes library
     autograd
-""".split())
+""".split()
+)
 #: Whole names that nobody needs for a kernel, and why.
 FORBIDDEN = {
     "torch.compile": "compiles the reference instead of being a kernel",
@@ -34,18 +36,28 @@ FORBIDDEN = {
     "torch.testing": "compares, which is the checker's work",
     "torch.nn": "computes by the framework's own operators",
     "torch.ops.aten": "calls the framework's own operators",
-    "os._exit": "ends the process", "sys.exit": "ends the process",
-    "os.fork": "begins a process", "gc.get_objects": "searches memory",
+    "os._exit": "ends the process",
+    "sys.exit": "ends the process",
+    "os.fork": "begins a process",
+    "gc.get_objects": "searches memory",
     "sys._getframe": "looks at its caller",
 }
 BUILTINS = {"eval", "exec", "compile", "__import__", "exit", "quit"}
 #: What makes a file a kernel of its own, by the name called or decorated with.
-OWN_KERNELS = ("triton.jit", "load_inline", "cpp_extension.load", "CDLL",
-               "RawKernel", "RawModule", "Kernel")
+OWN_KERNELS = (
+    "triton.jit",
+    "load_inline",
+    "cpp_extension.load",
+    "CDLL",
+    "RawKernel",
+    "RawModule",
+    "Kernel",
+)
 
 #: Operators in a file of Inductor's that see memory otherwise and compute nothing.
-MEMORYS = frozenset(("torch.ops.inductor._alloc_from_pool",
-                     "torch.ops.inductor._reinterpret_tensor"))
+MEMORYS = frozenset(
+    ("torch.ops.inductor._alloc_from_pool", "torch.ops.inductor._reinterpret_tensor")
+)
 
 
 class Refused(Exception):
@@ -106,8 +118,7 @@ class AssignedNames(Names):
         self.generic_visit(node)
         value = self.dotted(node.value)
         for target in node.targets:
-            if (value and isinstance(target, ast.Name)
-                    and target.id != "extern_kernels"):
+            if value and isinstance(target, ast.Name) and target.id != "extern_kernels":
                 self.of[target.id] = value
 
 
@@ -122,8 +133,10 @@ def check(text: str) -> None:
         if reason:
             raise Refused(f"line {line}: {name} {reason}")
     if not any(name.endswith(OWN_KERNELS) for name, _, _ in names.found):
-        raise Refused("the file has no kernel of its own: write one in Triton "
-                      "(@triton.jit) or in C++ or CUDA (load_inline)")
+        raise Refused(
+            "the file has no kernel of its own: write one in Triton "
+            "(@triton.jit) or in C++ or CUDA (load_inline)"
+        )
 
 
 def parsed(text: str) -> ast.Module:
@@ -133,8 +146,9 @@ def parsed(text: str) -> ast.Module:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         where = f"line {line}: " if line else ""
-        raise Refused(f"{where}{type(error).__name__}: "
-                      f"{getattr(error, 'msg', None) or error}") from None
+        raise Refused(
+            f"{where}{type(error).__name__}: {getattr(error, 'msg', None) or error}"
+        ) from None
     if not any(defines(node) for node in tree.body):
         raise Refused("the file defines no kernel_function at its top level")
     return tree
@@ -150,8 +164,10 @@ def check_inductors(text: str, no_extern: bool) -> None:
     for name, line, is_called in names.found:
         operator = operator_named(name)
         if is_called and operator:
-            raise Refused(f"line {line}: calls {operator}, and with --no-extern "
-                          "no kernel may call the framework's operators")
+            raise Refused(
+                f"line {line}: calls {operator}, and with --no-extern "
+                "no kernel may call the framework's operators"
+            )
 
 
 def operator_named(name: str) -> str:
@@ -167,8 +183,10 @@ def defines(node: ast.AST) -> bool:
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return node.name == "kernel_function"
     if isinstance(node, ast.Assign):
-        return any(isinstance(target, ast.Name) and target.id == "kernel_function"
-                   for target in node.targets)
+        return any(
+            isinstance(target, ast.Name) and target.id == "kernel_function"
+            for target in node.targets
+        )
     return False
 
 

@@ -16,8 +16,16 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 _BYTES = {
-    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8,
-    "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
 }
 
 
@@ -36,8 +44,7 @@ class DType:
 class Tensor:
     device = "meta"
 
-    def __init__(self, shape: Sequence[int], stride: tuple[int, ...],
-                 dtype: DType) -> None:
+    def __init__(self, shape: Sequence[int], stride: tuple[int, ...], dtype: DType) -> None:
         self.shape, self._stride, self.dtype = tuple(shape), stride, dtype
 
     def stride(self) -> tuple[int, ...]:
@@ -53,8 +60,9 @@ class Tensor:
         raise Beyond(f"a tensor's {name}")
 
 
-def empty_strided(shape: Sequence[int], stride: Sequence[int], *, dtype: DType,
-                  device: object = None) -> Tensor:
+def empty_strided(
+    shape: Sequence[int], stride: Sequence[int], *, dtype: DType, device: object = None
+) -> Tensor:
     del device
     return Tensor(shape, tuple(stride), dtype)
 
@@ -78,8 +86,7 @@ def standing_in() -> Iterator[None]:
     module = Module("torch")
     for name in _BYTES:
         setattr(module, name, DType(name))
-    for name, sketched in (("Tensor", Tensor), ("empty", empty),
-                           ("empty_strided", empty_strided)):
+    for name, sketched in (("Tensor", Tensor), ("empty", empty), ("empty_strided", empty_strided)):
         setattr(module, name, sketched)
     sys.modules["torch"] = module
     try:

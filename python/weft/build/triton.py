@@ -26,15 +26,20 @@ from typing import Any
 from weft.build import sketch
 
 TYPES = {
-    "torch.float32": "*fp32", "torch.float64": "*fp64",
-    "torch.float16": "*fp16", "torch.bfloat16": "*bf16",
-    "torch.int64": "*i64", "torch.int32": "*i32", "torch.int16": "*i16",
-    "torch.int8": "*i8", "torch.uint8": "*u8", "torch.bool": "*i1",
+    "torch.float32": "*fp32",
+    "torch.float64": "*fp64",
+    "torch.float16": "*fp16",
+    "torch.bfloat16": "*bf16",
+    "torch.int64": "*i64",
+    "torch.int32": "*i32",
+    "torch.int16": "*i16",
+    "torch.int8": "*i8",
+    "torch.uint8": "*u8",
+    "torch.bool": "*i1",
 }
 
 #: What kernel_function may ask of the framework: memory, and how it is seen.
-ALLOCATIONS = ("aten.empty.", "aten.empty_strided.", "aten.empty_like.",
-               "aten.new_empty.")
+ALLOCATIONS = ("aten.empty.", "aten.empty_strided.", "aten.empty_like.", "aten.new_empty.")
 VIEWS = ("aten.view.", "aten.as_strided.", "aten.detach.", "aten.alias.")
 
 
@@ -54,13 +59,18 @@ def only_memory() -> contextlib.AbstractContextManager[Any]:
     from weft.problem.operator_trace import Mode
 
     class OnlyMemory(Mode):
-        def __torch_dispatch__(self, function: Callable[..., Any], types: object,
-                               args: tuple[Any, ...] = (),
-                               kwargs: dict[str, Any] | None = None) -> Any:
+        def __torch_dispatch__(
+            self,
+            function: Callable[..., Any],
+            types: object,
+            args: tuple[Any, ...] = (),
+            kwargs: dict[str, Any] | None = None,
+        ) -> Any:
             if not str(function).startswith(ALLOCATIONS + VIEWS):
                 raise BuildError(
                     f"kernel_function calls {function}; a package can only "
-                    "hold kernels and the memory between them")
+                    "hold kernels and the memory between them"
+                )
             return function(*args, **(kwargs or {}))
 
     return OnlyMemory()
@@ -77,8 +87,7 @@ class Recorder:
 
         recorder = self
 
-        def run(kernel: Any, *args: Any, grid: Any, warmup: object,
-                **options: Any) -> None:
+        def run(kernel: Any, *args: Any, grid: Any, warmup: object, **options: Any) -> None:
             del warmup
             recorder.launches.append((kernel, args, grid, options))
 
@@ -107,13 +116,16 @@ def load(path: str) -> ModuleType:
     return module
 
 
-def record(module: ModuleType, looks: Iterable[Any],
-           *batch: int) -> tuple[list[Any], list[Any], list[Any]]:
+def record(
+    module: ModuleType, looks: Iterable[Any], *batch: int
+) -> tuple[list[Any], list[Any], list[Any]]:
     """(launches, inputs, outputs) of one run on tensors without data, which look
     so. A source for any batch is told it."""
     torch = sys.modules["torch"]
-    inputs = [torch.empty_strided(shape, stride, dtype=dtype, device="meta")
-              for shape, stride, dtype in looks]
+    inputs = [
+        torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+        for shape, stride, dtype in looks
+    ]
     with Recorder() as recorder, only_memory():
         result = module.kernel_function(*inputs, *batch)
     outputs = list(result) if isinstance(result, (tuple, list)) else [result]
@@ -129,16 +141,16 @@ class Package:
         self.arch = arch
         self.modules: list[dict[str, str]] = []
 
-    def launches_of(self, module: ModuleType, looks: Iterable[Any],
-                    *batch: int) -> dict[str, Any]:
+    def launches_of(self, module: ModuleType, looks: Iterable[Any], *batch: int) -> dict[str, Any]:
         """One run's launches and the memory between them."""
         launches, inputs, outputs = record(module, looks, *batch)
         names = Names(inputs, outputs)
         launches = [self._launch(names, *launch) for launch in launches]
         return {"scratch": names.scratch, "launches": launches}
 
-    def _launch(self, names: Names, kernel: Any, args: tuple[Any, ...], grid: Any,
-                options: dict[str, Any]) -> dict[str, Any]:
+    def _launch(
+        self, names: Names, kernel: Any, args: tuple[Any, ...], grid: Any, options: dict[str, Any]
+    ) -> dict[str, Any]:
         compiled, given = compile_one(kernel, args, options, self.arch)
         grid = grid(options) if callable(grid) else grid
         if isinstance(grid, int):
@@ -153,8 +165,8 @@ class Package:
             "grid": [*grid, 1, 1][:3],
             "threads": 32 * metadata.num_warps,
             "shared_bytes": metadata.shared,
-            "arguments": [one if isinstance(one, int) else names.of(one)
-                          for one in given] + ["null"] * hidden,
+            "arguments": [one if isinstance(one, int) else names.of(one) for one in given]
+            + ["null"] * hidden,
         }
 
     def _module(self, cubin: bytes) -> int:
@@ -165,8 +177,7 @@ class Package:
         return self.modules.index(module)
 
     def to_json(self, told: dict[str, Any]) -> dict[str, Any]:
-        return {"format": 1, "arch": self.arch, "modules": self.modules,
-                **told}
+        return {"format": 1, "arch": self.arch, "modules": self.modules, **told}
 
 
 class Names:
@@ -193,8 +204,9 @@ def hidden_parameters(ptx: str, visible: int) -> int:
     return head.group(1).count(".param") - visible
 
 
-def compile_one(kernel: Any, args: tuple[Any, ...], options: dict[str, Any],
-                arch: str) -> tuple[Any, list[Any]]:
+def compile_one(
+    kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: str
+) -> tuple[Any, list[Any]]:
     """The compiled kernel, and which of the arguments it takes: tensors, and
     numbers that it says not to specialise. All others are constants in it."""
     import triton
@@ -268,7 +280,8 @@ def package_of(path: str, arch: str) -> dict[str, Any]:
     for batch in module.BATCHES:  # a number, or one for each symbol
         sizes = batch if isinstance(batch, tuple) else (batch,)
         batches[",".join(map(str, sizes))] = package.launches_of(
-            module, module.inputs_at(*sizes), *sizes)
+            module, module.inputs_at(*sizes), *sizes
+        )
     return package.to_json({"batches": batches})
 
 
@@ -283,8 +296,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.interpret:
         os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
     try:
-        package = (interpreted(options.source) if options.interpret
-                   else build(options.source, options.arch))
+        package = (
+            interpreted(options.source)
+            if options.interpret
+            else build(options.source, options.arch)
+        )
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1

@@ -25,16 +25,14 @@ def mend() -> None:
     convert = interpreter._convert_float
     if not isinstance(convert, functools.partial):
         interpreter._convert_float = functools.partial(_converted, convert)
-        interpreter._patch_lang_tensor = functools.partial(
-            _patched, interpreter._patch_lang_tensor)
+        interpreter._patch_lang_tensor = functools.partial(_patched, interpreter._patch_lang_tensor)
         builder = interpreter.InterpreterBuilder
-        builder.create_assert = lambda _, condition, message: _assert(
-            condition, message)
+        builder.create_assert = lambda _, condition, message: _assert(condition, message)
         builder.get_bf16 = _bfloat16_constant
-        builder.binary_op = functools.partialmethod(
-            _operation, builder.binary_op)
-        interpreter.interpreter_builder.options = \
-            interpreter.InterpreterOptions(debug=True, sanitize_overflow=False)
+        builder.binary_op = functools.partialmethod(_operation, builder.binary_op)
+        interpreter.interpreter_builder.options = interpreter.InterpreterOptions(
+            debug=True, sanitize_overflow=False
+        )
 
 
 @contextlib.contextmanager
@@ -65,16 +63,16 @@ def _assert(condition: Any, message: str) -> None:
         raise IndexError(message)
 
 
-def _operation(builder: Any, operation: Callable[..., Any], lhs: Any, rhs: Any,
-               function: Callable[..., Any]) -> Any:
+def _operation(
+    builder: Any, operation: Callable[..., Any], lhs: Any, rhs: Any, function: Callable[..., Any]
+) -> Any:
     """Triton's own gives the truth of a comparison its operands' type, in which a
     scalar then fills a tile."""
     import numpy as np
     import triton.language as tl
     from triton.runtime import interpreter
 
-    if function in (np.less, np.less_equal, np.greater, np.greater_equal, np.equal,
-                    np.not_equal):
+    if function in (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal):
         return interpreter.TensorHandle(function(lhs.data, rhs.data), tl.int1)
     return operation(builder, lhs, rhs, function)
 
@@ -85,13 +83,13 @@ def _bfloat16_constant(_: object, value: float) -> Any:
     import triton.language as tl
     from triton.runtime import interpreter
 
-    bits = _converted(None, np.array([value], np.float32), tl.float32, tl.bfloat16,
-                      None)
+    bits = _converted(None, np.array([value], np.float32), tl.float32, tl.bfloat16, None)
     return interpreter.TensorHandle(bits, tl.bfloat16)
 
 
-def _converted(convert: Callable[..., Any] | None, values: Any, source: Any,
-               target: Any, rounding: Any) -> Any:
+def _converted(
+    convert: Callable[..., Any] | None, values: Any, source: Any, target: Any, rounding: Any
+) -> Any:
     import numpy as np
     import triton.language as tl
 
@@ -102,6 +100,5 @@ def _converted(convert: Callable[..., Any] | None, values: Any, source: Any,
         assert convert is not None
         return convert(values, source, target, rounding)
     bits = np.ascontiguousarray(values).view(np.uint32)
-    rounded = bits + np.uint32(0x7fff) + (bits >> 16 & 1)
-    return np.where(np.isnan(values), 0x7fff,
-                    rounded >> 16).astype(np.uint16).reshape(values.shape)
+    rounded = bits + np.uint32(0x7FFF) + (bits >> 16 & 1)
+    return np.where(np.isnan(values), 0x7FFF, rounded >> 16).astype(np.uint16).reshape(values.shape)

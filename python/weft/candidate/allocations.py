@@ -50,11 +50,13 @@ class Allocations:
         """Counts what code of the module of that name allocates by functions of
         `torch`. Allocations of other modules (Triton's autotuner) are not counted."""
 
-        def counted(empty: Callable[..., torch.Tensor], original: Callable[..., torch.Tensor],
-                    fills: bool) -> Callable[..., torch.Tensor]:
+        def counted(
+            empty: Callable[..., torch.Tensor], original: Callable[..., torch.Tensor], fills: bool
+        ) -> Callable[..., torch.Tensor]:
             def allocate(*args: Any, **kwargs: Any) -> torch.Tensor:
-                is_counted = (self._outputs is not None and
-                              sys._getframe(1).f_globals.get("__name__") == name)
+                is_counted = (
+                    self._outputs is not None and sys._getframe(1).f_globals.get("__name__") == name
+                )
                 if not is_counted:
                     return original(*args, **kwargs)
                 made = self._allocate(empty, *args, **kwargs)
@@ -73,8 +75,9 @@ class Allocations:
         """Starts a call whose results are compared there."""
         self._outputs, self._count, self._made = outputs, 0, []
 
-    def _allocate(self, function: Callable[..., torch.Tensor],
-                  *args: Any, **kwargs: Any) -> torch.Tensor:
+    def _allocate(
+        self, function: Callable[..., torch.Tensor], *args: Any, **kwargs: Any
+    ) -> torch.Tensor:
         number, self._count = self._count, self._count + 1
         made = function(*args, **kwargs)
         if self._results is None:
@@ -98,7 +101,8 @@ class Allocations:
             number: (place, look(made))
             for place, (result, output) in enumerate(zip(results, outputs))
             for number, made in enumerate(self._made)
-            if are_one(made, result, output)}
+            if are_one(made, result, output)
+        }
         self._made = []
 
 
@@ -106,9 +110,13 @@ def are_one(made: torch.Tensor, result: object, output: torch.Tensor) -> bool:
     """Whether a result is all of that allocation, and looks as the tensor where the
     result is compared. Only then does the allocation's shape fit into that memory,
     and the result lies where it is compared."""
-    return (type(result) is torch.Tensor and look(result) == look(output)
-            and made.dtype == result.dtype and made.data_ptr() == result.data_ptr()
-            and made.untyped_storage().nbytes() == span(made) == span(result))
+    return (
+        type(result) is torch.Tensor
+        and look(result) == look(output)
+        and made.dtype == result.dtype
+        and made.data_ptr() == result.data_ptr()
+        and made.untyped_storage().nbytes() == span(made) == span(result)
+    )
 
 
 def look(tensor: torch.Tensor) -> Look:
@@ -120,6 +128,5 @@ def span(tensor: torch.Tensor) -> int:
     """Bytes from its first element to behind its last one."""
     if tensor.numel() == 0:
         return 0
-    last = sum((size - 1) * step
-               for size, step in zip(tensor.shape, tensor.stride()))
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
     return (1 + last) * tensor.itemsize

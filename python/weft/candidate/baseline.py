@@ -34,8 +34,7 @@ class ReferenceRunner:
 
     described: dict[str, Any] = {}
 
-    def __init__(self, job: dict[str, Any],
-                 memory: SharedMemory | SharedDeviceMemory) -> None:
+    def __init__(self, job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> None:
         reference = Reference(load_graph(job["graph"]), memory.device)
         self._functions = {"eager": reference.function()}
         self._driver = memory.driver
@@ -45,8 +44,7 @@ class ReferenceRunner:
 
             self._clock = clock_of(memory.driver)
         self._inputs = [
-            [tensor_at(memory, place) for place in buffers["inputs"]]
-            for buffers in job["sets"]
+            [tensor_at(memory, place) for place in buffers["inputs"]] for buffers in job["sets"]
         ]
 
     def close(self) -> None:
@@ -69,8 +67,8 @@ class ReferenceRunner:
         if call.get("flush"):
             assert self._clock is not None, "only a device has caches to flush"
             return self._clock.time(
-                [partial(_run_and_drop, function, inputs) for inputs in calls],
-                waits=False)
+                [partial(_run_and_drop, function, inputs) for inputs in calls], waits=False
+            )
         start = time.perf_counter_ns()
         for inputs in calls:
             function(*inputs)
@@ -104,6 +102,7 @@ def first_calls(name: str, driver: Driver | None) -> Iterator[Callable[..., Any]
     lock = gpu_lock.lock_of(driver)
     is_first = True
     with contextlib.closing(lock), contextlib.ExitStack() as held:
+
         def backend(graph: Any, inputs: list[Any]) -> Any:
             if not is_first:  # again, for a later call: the oracle holds it
                 return inductor(graph, inputs)
@@ -122,8 +121,7 @@ def first_calls(name: str, driver: Driver | None) -> Iterator[Callable[..., Any]
             is_first = False
 
 
-def padding_measured_under(
-        lock: DeviceLock | NoLock) -> contextlib.AbstractContextManager[Any]:
+def padding_measured_under(lock: DeviceLock | NoLock) -> contextlib.AbstractContextManager[Any]:
     """The compiler times products to decide whether to pad them: with its
     share of the device."""
     from torch._inductor.fx_passes import pad_mm

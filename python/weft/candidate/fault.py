@@ -19,8 +19,7 @@ def told(printed: str) -> str:
     full."""
     where = _where(printed)
     if _MORE in printed and where:
-        return ("its calls go deeper than the stack holds, as an endless "
-                f"recursion does: {where}")
+        return f"its calls go deeper than the stack holds, as an endless recursion does: {where}"
     if _BEGIN in printed and where:
         return f"a fault in native code, called at {where}"
     return ""
@@ -28,8 +27,7 @@ def told(printed: str) -> str:
 
 def _where(printed: str) -> str:
     frames = _FRAME.findall(printed)
-    own = [frame for frame in frames
-           if not any(other in frame[0] for other in _OTHERS)]
+    own = [frame for frame in frames if not any(other in frame[0] for other in _OTHERS)]
     if not (own or frames):
         return ""
     path, line, function = (own or frames)[0]

@@ -36,8 +36,7 @@ class BadPackage(Exception):
     """The file is no package that can run here; the text says why."""
 
 
-def load(job: dict[str, Any],
-         memory: SharedMemory | SharedDeviceMemory) -> Launches | Interpreted:
+def load(job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> Launches | Interpreted:
     """The runner for the package that the job names."""
     with open(job["library"], encoding="utf-8") as file:
         package = json.load(file)
@@ -46,13 +45,16 @@ def load(job: dict[str, Any],
         raise BadPackage(f"kernel package of format {found}, not {FORMAT}")
     is_interpreted = package.get("interpret", False)
     if is_interpreted and memory.driver is not None:
-        raise BadPackage("a package for the interpreter, on a device: build "
-                         "it for the device's architecture")
+        raise BadPackage(
+            "a package for the interpreter, on a device: build it for the device's architecture"
+        )
     if is_interpreted:
         return Interpreted(job, memory)
     if memory.driver is None:
-        raise BadPackage("a package for a GPU, on the host: run the oracle "
-                         "with --device cuda:0, or build it to be interpreted")
+        raise BadPackage(
+            "a package for a GPU, on the host: run the oracle "
+            "with --device cuda:0, or build it to be interpreted"
+        )
     return Launches(package, job, memory)
 
 
@@ -77,8 +79,9 @@ def _at_batch(package: dict[str, Any], sizes: Sequence[int] | None) -> dict[str,
         return package
     batch = ",".join(map(str, sizes)) if sizes else "none"
     if batch not in package["batches"]:
-        raise BadPackage(f"a package for the batches "
-                         f"{', '.join(package['batches'])}, not for {batch}")
+        raise BadPackage(
+            f"a package for the batches {', '.join(package['batches'])}, not for {batch}"
+        )
     return package["batches"][batch]
 
 
@@ -87,28 +90,33 @@ class Launches:
 
     described: dict[str, Any] = {}
 
-    def __init__(self, package: dict[str, Any], job: dict[str, Any],
-                 memory: SharedMemory | SharedDeviceMemory) -> None:
+    def __init__(
+        self,
+        package: dict[str, Any],
+        job: dict[str, Any],
+        memory: SharedMemory | SharedDeviceMemory,
+    ) -> None:
         from weft.device.clock import clock_of
 
         driver = memory.driver
         assert driver is not None
         self._driver = driver
         self._package = told = _at_batch(package, job.get("sizes"))
-        self._cubins = [base64.b64decode(m["cubin"])
-                        for m in package["modules"]]
-        self._modules = modules = [
-            driver.load_module(cubin) for cubin in self._cubins]
+        self._cubins = [base64.b64decode(m["cubin"]) for m in package["modules"]]
+        self._modules = modules = [driver.load_module(cubin) for cubin in self._cubins]
         self._keep: list[Any] = []
         self._scratch = [driver.allocate(n) for n in told.get("scratch", ())]
         kernels = [
-            driver.function(modules[one["module"]], one["function"],
-                            one.get("shared_bytes", 0), one.get("cluster", 1))
+            driver.function(
+                modules[one["module"]],
+                one["function"],
+                one.get("shared_bytes", 0),
+                one.get("cluster", 1),
+            )
             for one in told["launches"]
         ]
         self._calls = [
-            [self._launch(kernel, one, pointers)
-             for kernel, one in zip(kernels, told["launches"])]
+            [self._launch(kernel, one, pointers) for kernel, one in zip(kernels, told["launches"])]
             for pointers in self._pointers(job, memory)
         ]
         self._clock = clock_of(driver)
@@ -121,12 +129,11 @@ class Launches:
             self._driver.free(address)
 
     def built(self) -> dict[str, dict[str, int]]:
-        return built_code.of_package(
-            self._package, self._cubins, self._driver.multiprocessor())
+        return built_code.of_package(self._package, self._cubins, self._driver.multiprocessor())
 
     def _pointers(
-            self, job: dict[str, Any],
-            memory: SharedMemory | SharedDeviceMemory) -> Iterator[dict[str, int]]:
+        self, job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory
+    ) -> Iterator[dict[str, int]]:
         """{name in the package: address} for each buffer set."""
         fixed = {f"s{i}": address for i, address in enumerate(self._scratch)}
         for buffers in job["sets"]:
@@ -137,18 +144,20 @@ class Launches:
                     named[f"{letters}{number}"] = address
             yield named
 
-    def _launch(self, kernel: ctypes.c_void_p, one: dict[str, Any],
-                pointers: dict[str, int]) -> tuple[Any, ...]:
+    def _launch(
+        self, kernel: ctypes.c_void_p, one: dict[str, Any], pointers: dict[str, int]
+    ) -> tuple[Any, ...]:
         """The call that launches and its arguments, made once."""
         try:
-            values = [ctypes.c_int64(a) if isinstance(a, int)  # or its half
-                      else ctypes.c_void_p(pointers[a])
-                      for a in one["arguments"]]
+            values = [
+                ctypes.c_int64(a)
+                if isinstance(a, int)  # or its half
+                else ctypes.c_void_p(pointers[a])
+                for a in one["arguments"]
+            ]
         except KeyError as error:
-            raise BadPackage(
-                f"{one['function']} asks for the buffer {error}") from None
-        array = (ctypes.c_void_p * len(values))(
-            *(ctypes.addressof(value) for value in values))
+            raise BadPackage(f"{one['function']} asks for the buffer {error}") from None
+        array = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         self._keep.append(values)
         shared_bytes = one.get("shared_bytes", 0)
         cluster = one.get("cluster", 1)
@@ -156,17 +165,14 @@ class Launches:
         if cluster == 1 and not cooperative:
             shape = (*one["grid"], one["threads"], 1, 1, shared_bytes)
             return ("cuLaunchKernel", kernel, *shape, None, array, None)
-        config = launch_config(one["grid"], one["threads"], shared_bytes,
-                               cluster, cooperative)
+        config = launch_config(one["grid"], one["threads"], shared_bytes, cluster, cooperative)
         self._keep.append(config)
         return ("cuLaunchKernelEx", ctypes.byref(config), kernel, array, None)
 
     def run(self, call: dict[str, Any]) -> dict[str, Any]:
         """Runs the package once for each of the named buffer sets."""
         if call.get("flush"):
-            return self._clock.time(
-                [partial(self._run_once, s) for s in call["sets"]],
-                waits=False)
+            return self._clock.time([partial(self._run_once, s) for s in call["sets"]], waits=False)
         start = time.perf_counter_ns()
         for index in call["sets"]:
             self._run_once(index)
@@ -185,16 +191,14 @@ class Interpreted:
 
     described: dict[str, Any] = {}
 
-    def __init__(self, job: dict[str, Any],
-                 memory: SharedMemory | SharedDeviceMemory) -> None:
+    def __init__(self, job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> None:
         from weft.candidate.mapped_tensors import tensor_at
 
         # Read when triton is imported and when a kernel is decorated.
         os.environ["TRITON_INTERPRET"] = "1"
         triton_interpreter.mend()
         # A file, because Triton reads a kernel's source again.
-        spec = importlib.util.spec_from_file_location(
-            "weft_kernel", job["source"])
+        spec = importlib.util.spec_from_file_location("weft_kernel", job["source"])
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules["weft_kernel"] = module
@@ -202,8 +206,7 @@ class Interpreted:
         self._function = module.kernel_function
         self._batch = job.get("sizes", ())
         self._sets = [
-            [[tensor_at(memory, place) for place in buffers[key]]
-             for key in ("inputs", "outputs")]
+            [[tensor_at(memory, place) for place in buffers[key]] for key in ("inputs", "outputs")]
             for buffers in job["sets"]
         ]
 
@@ -221,15 +224,14 @@ class Interpreted:
     def built(self) -> dict[str, dict[str, int]]:
         return {}  # an interpreter builds nothing
 
-    def _keep(self, results: Sequence[torch.Tensor],
-              outputs: Sequence[torch.Tensor]) -> None:
+    def _keep(self, results: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
         """Copies results out; what does not fit is the candidate's fault."""
         if len(results) != len(outputs):
-            raise TypeError(f"kernel_function gave {len(results)} results, "
-                            f"not {len(outputs)}")
+            raise TypeError(f"kernel_function gave {len(results)} results, not {len(outputs)}")
         for number, (got, output) in enumerate(zip(results, outputs)):
             if got.dtype != output.dtype or got.shape != output.shape:
                 raise TypeError(
                     f"result {number} is {got.dtype} {list(got.shape)}, not "
-                    f"{output.dtype} {list(output.shape)}")
+                    f"{output.dtype} {list(output.shape)}"
+                )
             output.copy_(got)

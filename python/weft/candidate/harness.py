@@ -185,8 +185,7 @@ def serve(line: Line, arena: int, job: dict[str, Any]) -> None:
             memory.driver.synchronize()  # it has put its state into the arena
     line.answer({"call": 0, "ok": True, **runner.described})
     while (call := line.read())["do"] != "rest":
-        told = ({"built": runner.built()} if call.get("describes")
-                else runner.run(call))
+        told = {"built": runner.built()} if call.get("describes") else runner.run(call)
         line.answer({"call": call["call"], "ok": True, **told})
     runner.close()
     memory.close()
@@ -205,9 +204,15 @@ def _failure(error: BaseException) -> dict[str, Any]:
 
 
 def is_out_of_memory(text: str) -> bool:
-    return any(words in text for words in (
-        "can't allocate", "CUDA out of memory", "CUDA_ERROR_OUT_OF_MEMORY",
-        "STATUS_ALLOC_FAILED"))
+    return any(
+        words in text
+        for words in (
+            "can't allocate",
+            "CUDA out of memory",
+            "CUDA_ERROR_OUT_OF_MEMORY",
+            "STATUS_ALLOC_FAILED",
+        )
+    )
 
 
 def load(job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> Any:
@@ -224,8 +229,9 @@ def load(job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> Any:
 
 
 @contextlib.contextmanager
-def device_for_loading(job: dict[str, Any],
-                       memory: SharedMemory | SharedDeviceMemory) -> Iterator[None]:
+def device_for_loading(
+    job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory
+) -> Iterator[None]:
     """A baseline takes its share of the device itself: while it starts, the
     oracle has let go of it. A candidate cannot: it does not see the lock."""
     if job["kind"] not in BASELINE_KINDS:
@@ -241,21 +247,26 @@ class Library:
 
     described: dict[str, Any] = {}
 
-    def __init__(self, job: dict[str, Any],
-                 memory: SharedMemory | SharedDeviceMemory) -> None:
+    def __init__(self, job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> None:
         library = ctypes.CDLL(job["library"])
         self._function = library.kernel_function
         self._function.restype = None
         self._calls = []
-        self._results = [
-            (place["shape"], place["stride"], getattr(torch, place["dtype"]))
-            for place in job["sets"][0]["outputs"]] if job["sets"] else []
+        self._results = (
+            [
+                (place["shape"], place["stride"], getattr(torch, place["dtype"]))
+                for place in job["sets"][0]["outputs"]
+            ]
+            if job["sets"]
+            else []
+        )
         for buffers in job["sets"]:
             places = buffers["inputs"] + buffers["outputs"]
             self._calls.append(
-                (*(ctypes.c_void_p(memory.address + place["offset"])
-                   for place in places),
-                 *map(ctypes.c_int64, job.get("sizes", ())))
+                (
+                    *(ctypes.c_void_p(memory.address + place["offset"]) for place in places),
+                    *map(ctypes.c_int64, job.get("sizes", ())),
+                )
             )
 
     def run(self, call: dict[str, Any]) -> dict[str, Any]:
@@ -273,8 +284,10 @@ class Library:
     def _allocate(self) -> None:
         """Takes what results take, and lets go of it: the kernel writes where
         the oracle looks."""
-        made = [torch.empty_strided(shape, stride, dtype=dtype)
-                for shape, stride, dtype in self._results]
+        made = [
+            torch.empty_strided(shape, stride, dtype=dtype)
+            for shape, stride, dtype in self._results
+        ]
         for tensor in made:
             if tensor.nbytes > MAPPED_BYTES:
                 touch(tensor)
@@ -294,8 +307,7 @@ def load_python(job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) 
     return python_kernel.PythonKernel(job, memory)
 
 
-def load_inductors(job: dict[str, Any],
-                   memory: SharedMemory | SharedDeviceMemory) -> Any:
+def load_inductors(job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> Any:
     """The runner of a file of TorchInductor's (inductor_kernel.py)."""
     from weft.candidate import inductor_kernel
 
@@ -305,8 +317,12 @@ def load_inductors(job: dict[str, Any],
 #: The framework's side, which runs outside the sandbox.
 BASELINE_KINDS = ("reference", "model_reference")
 #: What runs a candidate kernel, by its target. A new target adds a line.
-RUNNERS = {"cpu": Library, "python": load_python, "inductor": load_inductors,
-           **dict.fromkeys(KINDS, load_package)}
+RUNNERS = {
+    "cpu": Library,
+    "python": load_python,
+    "inductor": load_inductors,
+    **dict.fromkeys(KINDS, load_package),
+}
 #: Of them, what is a file with a kernel_function of tensors.
 PYTHON_FILES = ("python", "inductor")
 #: What builds itself when it is loaded.

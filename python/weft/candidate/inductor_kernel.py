@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 class InductorKernel(PythonKernel):
     """As a module calls it: what is allocated is paid for."""
 
-    def __init__(self, job: dict[str, Any],
-                 memory: SharedMemory | SharedDeviceMemory) -> None:
+    def __init__(self, job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> None:
         super().__init__(job, memory)
         self._allocations.of_inductor(self._module)
 
-    def look_at(self, inputs: Sequence[torch.Tensor],
-                outputs: Sequence[torch.Tensor]) -> None:
+    def look_at(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
         """Operators of the framework may be part of Inductor's code."""

@@ -18,13 +18,11 @@ MAPPED_BYTES = 32 << 20
 _TOUCHED_BYTES = 1024
 
 
-def tensor_at(memory: SharedMemory | SharedDeviceMemory,
-              place: dict[str, Any]) -> torch.Tensor:
+def tensor_at(memory: SharedMemory | SharedDeviceMemory, place: dict[str, Any]) -> torch.Tensor:
     """The tensor that a place (offset, dtype, shape, stride) describes."""
     dtype = getattr(torch, place["dtype"])
     shape, stride = place["shape"], place["stride"]
-    count = 0 if 0 in shape else 1 + sum(
-        (n - 1) * s for n, s in zip(shape, stride))
+    count = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, stride))
     start = place["offset"]
     flat = memory.all[start : start + count * dtype.itemsize].view(dtype)
     return torch.as_strided(flat, shape, stride)

@@ -60,8 +60,12 @@ NEW_MODULE = "weft_model_new"
 PASSED_ON = "_weft_passed_on"
 #: Variables that say where a module's kernels are built: nothing else in the
 #: sandbox can be written to.
-_BUILD_FOLDERS = ("WEFT_KERNEL_CACHE", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR",
-                  "TORCHINDUCTOR_CACHE_DIR")
+_BUILD_FOLDERS = (
+    "WEFT_KERNEL_CACHE",
+    "TORCH_EXTENSIONS_DIR",
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+)
 #: By the class itself: a candidate may give its own class any name.
 _TENSOR_TYPES = {torch.Tensor: "Tensor", torch.nn.Parameter: "Parameter"}
 
@@ -92,8 +96,7 @@ def _build_candidate(job: dict[str, Any], device: torch.device) -> torch.nn.Modu
     sys.modules[NEW_MODULE] = module
     spec.loader.exec_module(module)
     if "function_of" in job:
-        setattr(module, "ModelNew",
-                function_model.around(module, job["function_of"]))
+        setattr(module, "ModelNew", function_model.around(module, job["function_of"]))
     if job["init"] is not None:
         with open(job["init"], "rb") as file:
             args, kwargs = moved(pickle.load(file), device)
@@ -113,8 +116,9 @@ def _build_candidate(job: dict[str, Any], device: torch.device) -> torch.nn.Modu
 class ModelRunner:
     """One module, with its inputs and state in shared memory."""
 
-    def __init__(self, job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory,
-                 model: torch.nn.Module) -> None:
+    def __init__(
+        self, job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory, model: torch.nn.Module
+    ) -> None:
         self._driver = memory.driver
         self._clock: DeviceClock | None = None
         if memory.driver is not None:
@@ -199,9 +203,7 @@ class ModelRunner:
 
     def _trace(self, call: dict[str, Any]) -> dict[str, Any]:
         """forward() once, and which of the framework's operators it called."""
-        self._result, called = operator_trace.run(
-            self._forwards["eager"], self._args
-        )
+        self._result, called = operator_trace.run(self._forwards["eager"], self._args)
         return {"operators": called}
 
     def _run(self, call: dict[str, Any]) -> dict[str, Any]:
@@ -278,8 +280,7 @@ class ModelRunner:
     def _export(self, call: dict[str, Any]) -> dict[str, Any]:
         """Results to shared memory, if they fit; and what they look like."""
         held = self._given()
-        described = describe(self._result, held, self._lain,
-                             self._state.named, self._state.now())
+        described = describe(self._result, held, self._lain, self._state.named, self._state.now())
         if described["outputs"] == [] or fits(described, self._wants):
             self._put_results(self._result)
         for tensor, place in zip(held, self._places["inputs_after"]):
@@ -301,9 +302,13 @@ def tensor_leaves(result: Any) -> list[torch.Tensor]:
     return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
-def describe(result: Any, arguments: list[torch.Tensor], lain: list[Any],
-             named: list[tuple[str, torch.Tensor]],
-             state_after: list[torch.Tensor]) -> dict[str, Any]:
+def describe(
+    result: Any,
+    arguments: list[torch.Tensor],
+    lain: list[Any],
+    named: list[tuple[str, torch.Tensor]],
+    state_after: list[torch.Tensor],
+) -> dict[str, Any]:
     """Structure, and each tensor's type, layout and whose memory it is: an
     argument's, the state's before or after, or an earlier result's. Which of
     the state has an argument's; and which argument does not `lie` as it did
@@ -333,10 +338,8 @@ def describe(result: Any, arguments: list[torch.Tensor], lain: list[Any],
     nesting += str(list(field_names(result)))
     shape = hashlib.sha256(nesting.encode()).hexdigest()[:16]
     kept = [i for i, span in enumerate(after) if _sharing(span, given)]
-    moved = [i for i, pair in enumerate(zip(map(lie, arguments), lain))
-             if pair[0] != pair[1]]
-    return {"structure": shape, "outputs": outputs, "others": others,
-            "kept": kept, "moved": moved}
+    moved = [i for i, pair in enumerate(zip(map(lie, arguments), lain)) if pair[0] != pair[1]]
+    return {"structure": shape, "outputs": outputs, "others": others, "kept": kept, "moved": moved}
 
 
 def lie(tensor: torch.Tensor) -> tuple[tuple[int, int], tuple[int, ...]]:
@@ -347,9 +350,11 @@ def lie(tensor: torch.Tensor) -> tuple[tuple[int, int], tuple[int, ...]]:
 def _type_of(tensor: torch.Tensor) -> str:
     """With what is left to whoever reads it: a plain tensor has values."""
     name = _TENSOR_TYPES.get(type(tensor), "another class")
-    lazy = [f" with a {what} bit" for what, is_set in (
-        ("negative", tensor.is_neg()), ("conjugate", tensor.is_conj()))
-        if is_set]
+    lazy = [
+        f" with a {what} bit"
+        for what, is_set in (("negative", tensor.is_neg()), ("conjugate", tensor.is_conj()))
+        if is_set
+    ]
     return name + "".join(lazy)
 
 
@@ -389,5 +394,4 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
 def _sharing(span: tuple[int, int], owners: list[list[tuple[int, int]]]) -> list[int]:
     """Which owners, each of some spans, it overlaps."""
     begin, end = span
-    return [i for i, spans in enumerate(owners)
-            if any(begin < b and a < end for a, b in spans)]
+    return [i for i, spans in enumerate(owners) if any(begin < b and a < end for a, b in spans)]

@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 
 NAME = "weft_kernel"
 #: Where what it builds lies: nothing else in the sandbox can be written to.
-_BUILD_FOLDERS = ("WEFT_KERNEL_CACHE", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR",
-                  "TORCHINDUCTOR_CACHE_DIR")
+_BUILD_FOLDERS = (
+    "WEFT_KERNEL_CACHE",
+    "TORCH_EXTENSIONS_DIR",
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+)
 
 
 class PythonKernel:
@@ -36,8 +40,7 @@ class PythonKernel:
 
     described: dict[str, Any] = {}
 
-    def __init__(self, job: dict[str, Any],
-                 memory: SharedMemory | SharedDeviceMemory) -> None:
+    def __init__(self, job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> None:
         self._driver = memory.driver
         self._clock: DeviceClock | None = None
         if memory.driver is not None:
@@ -60,8 +63,7 @@ class PythonKernel:
         self._is_known = False
         self._built_in = job["kernel_cache"]
         self._sets = [
-            [[tensor_at(memory, place) for place in buffers[key]]
-             for key in ("inputs", "outputs")]
+            [[tensor_at(memory, place) for place in buffers[key]] for key in ("inputs", "outputs")]
             for buffers in job["sets"]
         ]
 
@@ -70,8 +72,7 @@ class PythonKernel:
         sets = [self._sets[index] for index in call["sets"]]
         if call.get("flush"):
             assert self._clock is not None, "only a device has caches to flush"
-            return self._clock.time(
-                [partial(self._run_once, *set_) for set_ in sets], waits=False)
+            return self._clock.time([partial(self._run_once, *set_) for set_ in sets], waits=False)
         if not self._is_known:
             self._is_known = True
             self.look_at(*sets[0])
@@ -82,8 +83,7 @@ class PythonKernel:
             self._driver.synchronize()
         return {"ns": time.perf_counter_ns() - start}
 
-    def look_at(self, inputs: Sequence[torch.Tensor],
-                outputs: Sequence[torch.Tensor]) -> None:
+    def look_at(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
         """Before the first call that no device times."""
         refuse_the_frameworks(self._function, inputs)
 
@@ -91,12 +91,12 @@ class PythonKernel:
         limits = None if self._driver is None else self._driver.multiprocessor()
         return built_code.of_folder(self._built_in, limits)
 
-    def _run_once(self, inputs: Sequence[torch.Tensor],
-                  outputs: Sequence[torch.Tensor]) -> None:
+    def _run_once(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
         copy_out(self._called(inputs, outputs), outputs)
 
-    def _called(self, inputs: Sequence[torch.Tensor],
-                outputs: Sequence[torch.Tensor]) -> Sequence[object]:
+    def _called(
+        self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
+    ) -> Sequence[object]:
         self._allocations.begin(outputs)
         results = self._function(*inputs)
         if not isinstance(results, (tuple, list)):
@@ -105,36 +105,38 @@ class PythonKernel:
         return results
 
 
-def refuse_the_frameworks(function: Callable[..., Any],
-                          inputs: Sequence[torch.Tensor]) -> None:
+def refuse_the_frameworks(function: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> None:
     """A kernel beside which the framework's operators compute is a decoy. The
     parsed file shows what is called by name (weft.build.python_file); this
     shows methods and signs. Who knows of it can hide: then it is right or wrong
     as any other, and as fast."""
     _, called = operator_trace.run(function, inputs)
     # Triton's interpreter sets a tensor's storage; that computes nothing.
-    own = [name for name in called if name.startswith(("aten.", "prims."))
-           and not name.startswith("aten.set_.")]
+    own = [
+        name
+        for name in called
+        if name.startswith(("aten.", "prims.")) and not name.startswith("aten.set_.")
+    ]
     if own:
-        raise TypeError("kernel_function computes by the framework's own "
-                        f"operators ({', '.join(own[:5])}): that is the "
-                        "kernel's work")
+        raise TypeError(
+            "kernel_function computes by the framework's own "
+            f"operators ({', '.join(own[:5])}): that is the "
+            "kernel's work"
+        )
 
 
 def copy_out(results: Sequence[object], outputs: Sequence[torch.Tensor]) -> None:
     """What does not fit is the candidate's fault."""
     if len(results) != len(outputs):
-        raise TypeError(f"kernel_function gave {len(results)} results, "
-                        f"not {len(outputs)}")
+        raise TypeError(f"kernel_function gave {len(results)} results, not {len(outputs)}")
     for number, (got, output) in enumerate(zip(results, outputs)):
         if type(got) is not torch.Tensor:
-            raise TypeError(f"result {number} is a {type(got).__name__}, no "
-                            "tensor")
+            raise TypeError(f"result {number} is a {type(got).__name__}, no tensor")
         if got.dtype != output.dtype or got.shape != output.shape:
             raise TypeError(
                 f"result {number} is {got.dtype} {list(got.shape)}, not "
-                f"{output.dtype} {list(output.shape)}")
-        is_there = (got.data_ptr() == output.data_ptr()
-                    and got.stride() == output.stride())
+                f"{output.dtype} {list(output.shape)}"
+            )
+        is_there = got.data_ptr() == output.data_ptr() and got.stride() == output.stride()
         if not is_there:
             output.copy_(got)

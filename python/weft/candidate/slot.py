@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft.candidate import fault, gpu_package
 from weft.candidate.work_clock import Worked
-from weft.candidate.zygote_process import (
-    NotStarted, Starter, ZygoteProcess, start_zygote)
+from weft.candidate.zygote_process import NotStarted, Starter, ZygoteProcess, start_zygote
 from weft.device import shared_memory
 from weft.device.trace_spans import lap
 from weft.problem import sentences
@@ -58,10 +57,16 @@ class SlotBroken(Exception):
 class Slot:
     """One zygote under a sandbox prefix. Not thread-safe."""
 
-    def __init__(self, prefix: Sequence[str], threads: int,
-                 environment: Mapping[str, str], precision: str = "framework",
-                 device: str = "cpu", before_launch: Callable[[], object] | None = None,
-                 start: Starter = start_zygote) -> None:
+    def __init__(
+        self,
+        prefix: Sequence[str],
+        threads: int,
+        environment: Mapping[str, str],
+        precision: str = "framework",
+        device: str = "cpu",
+        before_launch: Callable[[], object] | None = None,
+        start: Starter = start_zygote,
+    ) -> None:
         """before_launch: called before each start of a zygote, which is what `start`
         does. On a device the zygote loads Triton's and torch.compile's compilers
         before it is ready: there kernels are compiled by the process that runs
@@ -112,8 +117,11 @@ class Slot:
     @property
     def is_starting(self) -> bool:
         """Whether the zygote has been launched and says nothing yet."""
-        return (self._link is not None and not self._is_warm
-                and not select.select([self._link], [], [], 0)[0])
+        return (
+            self._link is not None
+            and not self._is_warm
+            and not select.select([self._link], [], [], 0)[0]
+        )
 
     def start(self) -> None:
         """Starts the zygote if there is none; blocks until it is warm."""
@@ -134,8 +142,9 @@ class Slot:
                 "check that the sandbox lets it read this Python and torch"
             ) from None
 
-    def begin(self, job: dict[str, Any], arena: Arena | DeviceArena,
-              limits: Limits) -> dict[str, Any]:
+    def begin(
+        self, job: dict[str, Any], arena: Arena | DeviceArena, limits: Limits
+    ) -> dict[str, Any]:
         """Gives a new child its job; returns what it answers once loaded."""
         with lap("zygote"):
             self.settle()
@@ -206,12 +215,10 @@ class Slot:
         if not self._is_running:
             return
         self._is_running = False
-        rests = (keep and self._is_well and self._may_rest
-                 and self._rests < JOBS_MAX - 1)
+        rests = keep and self._is_well and self._may_rest and self._rests < JOBS_MAX - 1
         self._rests = self._rests + 1 if rests else 0
         try:
-            self._send({"do": "rest"} if rests
-                       else {"do": "end", "ahead": more})
+            self._send({"do": "rest"} if rests else {"do": "end", "ahead": more})
             self._is_ending = True
         except CandidateFailed:
             self.kill()
@@ -307,8 +314,7 @@ class Slot:
             # The harness shortens to 2000, and adds how much it left out.
             text = sentences.whole_lines(str(message.get("message")), 2100)
             lacks = message.get("out_of_memory") is True
-            raise CandidateFailed("out_of_memory" if lacks else "crashed", text,
-                                  raised=not lacks)
+            raise CandidateFailed("out_of_memory" if lacks else "crashed", text, raised=not lacks)
         raise CandidateFailed("cheated", "the candidate answered what was not asked")
 
     def _raise_end(self, message: dict[str, Any]) -> NoReturn:

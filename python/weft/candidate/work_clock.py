@@ -82,9 +82,9 @@ class WorkClock:
         self._went_on += any(
             _worked_since(pid, ns) > STILL_NS
             and not (pid in self._stopping and process.is_stopped(pid))
-            for pid, ns in self._seen.items())
-        return (self._went_on >= WENT_ON_MIN
-                and self._went_on > WENT_ON_SHARE * self._looks)
+            for pid, ns in self._seen.items()
+        )
+        return self._went_on >= WENT_ON_MIN and self._went_on > WENT_ON_SHARE * self._looks
 
     def _others(self) -> set[int]:
         if not self._is_private:

@@ -43,8 +43,9 @@ class Child:
     `to_child` is a socket, because a job comes with the arena's descriptor.
     """
 
-    def __init__(self, pid: int, to_child: socket.socket, from_child: int, printed: int,
-                 is_private: bool) -> None:
+    def __init__(
+        self, pid: int, to_child: socket.socket, from_child: int, printed: int, is_private: bool
+    ) -> None:
         self.pid = pid
         self.work = WorkClock(pid, is_private)
         self.to_child = to_child
@@ -103,15 +104,13 @@ class Zygote:
         pid = os.fork()
         if pid == 0:
             try:
-                _become_child(theirs.fileno(), answers[1], printed[1],
-                              self.device)
+                _become_child(theirs.fileno(), answers[1], printed[1], self.device)
             finally:
                 os._exit(70)
         theirs.close()
         for fd in (answers[1], printed[1]):
             os.close(fd)
-        self.child = Child(pid, ours, answers[0], printed[0],
-                           self.is_private)
+        self.child = Child(pid, ours, answers[0], printed[0], self.is_private)
         os.set_blocking(printed[0], False)
 
     def turn(self) -> None:
@@ -231,8 +230,7 @@ class Zygote:
         """Lets it go on, with that order, if it stood still until now."""
         if self.child is None or not self.is_running:
             return  # its job has ended; that was said, and was not read yet
-        if self.is_frozen and (self.take_change()
-                               or self.child.work.went_on()):
+        if self.is_frozen and (self.take_change() or self.child.work.went_on()):
             self.end("woken")
             return
         self.is_frozen = False
@@ -245,8 +243,7 @@ class Zygote:
         timer of its own can send SIGCONT to a process that stands still."""
         flags = os.WCONTINUED | os.WSTOPPED | os.WNOHANG
         try:
-            return (self.child is not None
-                    and os.waitid(os.P_PID, self.child.pid, flags) is not None)
+            return self.child is not None and os.waitid(os.P_PID, self.child.pid, flags) is not None
         except ChildProcessError:
             return False
 
@@ -382,8 +379,7 @@ def _become_child(commands: int, answers: int, printed: int, device: str) -> NoR
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     # High numbers first, so that none is overwritten before it is moved.
-    high = [os.dup2(fd, 200 + i, inheritable=False)
-            for i, fd in enumerate((commands, answers))]
+    high = [os.dup2(fd, 200 + i, inheritable=False) for i, fd in enumerate((commands, answers))]
     os.dup2(printed, 1)
     os.dup2(printed, 2)
     os.closerange(3, 200)

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 
 #: Starts a zygote: sandbox prefix, environment, device.
-Starter = Callable[[Sequence[str], Mapping[str, str], str],
-                   Union["ZygoteProcess", "OutsideZygote"]]
+Starter = Callable[[Sequence[str], Mapping[str, str], str], Union["ZygoteProcess", "OutsideZygote"]]
 
 
 #: A sandbox that is asked to end takes some ten milliseconds; a GPU's driver may hold
@@ -55,8 +54,9 @@ class ZygoteProcess:
         self.process.wait()
 
 
-def start_zygote(prefix: Sequence[str], environment: Mapping[str, str],
-                 device: str) -> ZygoteProcess:
+def start_zygote(
+    prefix: Sequence[str], environment: Mapping[str, str], device: str
+) -> ZygoteProcess:
     """NotStarted: the prefix's program is missing or cannot run."""
     ours, theirs = socket.socketpair()
     folder = str(pathlib.Path(__file__).resolve().parents[2])
@@ -66,8 +66,15 @@ def start_zygote(prefix: Sequence[str], environment: Mapping[str, str],
     )
     # -P and -s: not a module may come from the scratch folder (the working
     # folder and home), where an earlier candidate could have left it.
-    words = ["-P", "-s", "-c", program, process.pid_namespace(),
-             device, "" if device == "cpu" else "compilers"]
+    words = [
+        "-P",
+        "-s",
+        "-c",
+        program,
+        process.pid_namespace(),
+        device,
+        "" if device == "cpu" else "compilers",
+    ]
     environment = {**environment, "WEFT_ORACLE_PID": str(os.getpid())}
     if device != "cpu":
         # Else PyTorch uses the driver to count devices, and a process that

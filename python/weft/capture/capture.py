@@ -44,21 +44,30 @@ SAMPLE_BYTES_MAX = 64 << 20
 SHARE_S, ROOM_S = 60.0, 300.0
 
 
-def main(tell: Callable[[dict[str, Any]], object],
-         arguments: list[str] | None = None) -> bool:
+def main(tell: Callable[[dict[str, Any]], object], arguments: list[str] | None = None) -> bool:
     """Whether all were captured; tell() gets the reply of each."""
-    parser = argparse.ArgumentParser(prog="weft.capture.capture",
-                                     description="Capture a model as a graph.")
-    parser.add_argument("--problem", required=True, action="append",
-                        help="a problem file; may be there several times")
-    parser.add_argument("--out", required=True, action="append",
-                        help="the graph to write, of each in order")
-    parser.add_argument("--seconds", type=float, default=0,
-                        help="of several, what each may take (0: no limit)")
-    parser.add_argument("--device", default="cpu",
-                        help="where the model runs: cpu or cuda:0")
-    parser.add_argument("--mode", default="as-is", choices=problems.MODES,
-                        help="the model's (default: its constructor's)")
+    parser = argparse.ArgumentParser(
+        prog="weft.capture.capture", description="Capture a model as a graph."
+    )
+    parser.add_argument(
+        "--problem",
+        required=True,
+        action="append",
+        help="a problem file; may be there several times",
+    )
+    parser.add_argument(
+        "--out", required=True, action="append", help="the graph to write, of each in order"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=0, help="of several, what each may take (0: no limit)"
+    )
+    parser.add_argument("--device", default="cpu", help="where the model runs: cpu or cuda:0")
+    parser.add_argument(
+        "--mode",
+        default="as-is",
+        choices=problems.MODES,
+        help="the model's (default: its constructor's)",
+    )
     options = parser.parse_args(arguments)
     if len(options.problem) != len(options.out):
         parser.error("each --problem has an --out")
@@ -67,8 +76,9 @@ def main(tell: Callable[[dict[str, Any]], object],
     if not is_alone:
         load_exporter()
     for number, paths in enumerate(zip(options.problem, options.out)):
-        work = functools.partial(reply_of, *paths, options.device, options.mode,
-                                 is_first=number == 0)
+        work = functools.partial(
+            reply_of, *paths, options.device, options.mode, is_first=number == 0
+        )
         reply = work() if is_alone else by_a_copy(work, options.seconds)
         tell(reply)
         if not reply["ok"]:
@@ -132,8 +142,9 @@ def _answer(work: Callable[[], dict[str, Any]], told: TextIO) -> NoReturn:
         os._exit(code)
 
 
-def reply_of(problem_path: str, out: str, device: str = "cpu", mode: str = "as-is",
-             is_first: bool = True) -> dict[str, Any]:
+def reply_of(
+    problem_path: str, out: str, device: str = "cpu", mode: str = "as-is", is_first: bool = True
+) -> dict[str, Any]:
     """Captures, and says in one object how it went. Never raises. `is_first`: not
     the same model as one before it at other sizes, of which the exporter has said
     what it asks of them."""
@@ -141,20 +152,27 @@ def reply_of(problem_path: str, out: str, device: str = "cpu", mode: str = "as-i
         graph, seconds = capture(problem_path, device, mode, is_first)
         with writing(out):
             from weft.capture.graph import write_json
+
             write_json(graph, out)
         with open(problem_path, encoding="utf-8") as file:
             keeps = imports.takes_little(file.read())
-        return {"ok": True, "nodes": len(graph["nodes"]), "seconds": seconds,
-                "keeps": keeps}
+        return {"ok": True, "nodes": len(graph["nodes"]), "seconds": seconds, "keeps": keeps}
     except ProblemError as error:
         return {"ok": False, "error": error.to_json()}
     except Exception as error:
         kind = "out_of_memory" if problems.is_out_of_memory(error) else "bug"
         what = f"capture failed with {sentences.of_error(error)}"
-        return {"ok": False, "error": ProblemError(
-            kind, f"{what}; make the problem's sizes smaller"
-            if kind == "out_of_memory" else problems.internal_error(what),
-            code="failed", details=traceback.format_exc()).to_json()}
+        return {
+            "ok": False,
+            "error": ProblemError(
+                kind,
+                f"{what}; make the problem's sizes smaller"
+                if kind == "out_of_memory"
+                else problems.internal_error(what),
+                code="failed",
+                details=traceback.format_exc(),
+            ).to_json(),
+        }
 
 
 @contextlib.contextmanager
@@ -162,9 +180,11 @@ def writing(out: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ProblemError("cannot_write", f"cannot write {out}: "
-                           f"{error.strerror}; check the disk and its "
-                           "permissions", code="failed") from None
+        raise ProblemError(
+            "cannot_write",
+            f"cannot write {out}: {error.strerror}; check the disk and its permissions",
+            code="failed",
+        ) from None
 
 
 class Stopwatch:
@@ -183,8 +203,9 @@ class Stopwatch:
             self.seconds[name] = round(spent, 4)
 
 
-def capture(problem_path: str, device: str = "cpu", mode: str = "as-is",
-            is_first: bool = True) -> tuple[dict[str, Any], dict[str, float]]:
+def capture(
+    problem_path: str, device: str = "cpu", mode: str = "as-is", is_first: bool = True
+) -> tuple[dict[str, Any], dict[str, float]]:
     """(graph, seconds by step); ProblemError says what is wrong."""
     watch = Stopwatch()
     with watch.step("import_torch"):
@@ -196,9 +217,10 @@ def capture(problem_path: str, device: str = "cpu", mode: str = "as-is",
         logging.getLogger("torch").setLevel(logging.CRITICAL)
         with contextlib.closing(lock_of(place)) as lock:
             graph = with_room(
-                lambda: capture_steps(problem_path, watch, place, lock, mode,
-                                      is_first),
-                parts_for(problem_path, place), lock)
+                lambda: capture_steps(problem_path, watch, place, lock, mode, is_first),
+                parts_for(problem_path, place),
+                lock,
+            )
     return graph, watch.seconds
 
 
@@ -227,8 +249,7 @@ def parts_for(problem_path: str, place: torch.device) -> int:
     return gpu_lock.parts_of(memory, size)
 
 
-def with_room(attempt: Callable[..., Any], parts: int,
-              lock: DeviceLock | NoLock) -> Any:
+def with_room(attempt: Callable[..., Any], parts: int, lock: DeviceLock | NoLock) -> Any:
     """attempt(), with so much room; once more with all there is, if others
     had left too little memory."""
     from weft.device import gpu_lock
@@ -236,8 +257,7 @@ def with_room(attempt: Callable[..., Any], parts: int,
     try:
         return in_room(attempt, parts, lock)
     except Exception as error:
-        is_lack = (getattr(error, "kind", "") == "out_of_memory"
-                   or problems.is_out_of_memory(error))
+        is_lack = getattr(error, "kind", "") == "out_of_memory" or problems.is_out_of_memory(error)
         has_all = parts == gpu_lock.ROOM_PARTS
         if not is_lack or has_all or isinstance(lock, gpu_lock.NoLock):
             raise
@@ -268,8 +288,7 @@ def input_bytes(problem_path: str) -> int:
         inputs = problems.make_inputs(problem, device=torch.device("meta"))
     except Exception:  # e.g. get_inputs() looks at its values
         return 0
-    return sum(leaf.nbytes for leaf in pytree.tree_leaves(inputs)
-               if isinstance(leaf, torch.Tensor))
+    return sum(leaf.nbytes for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor))
 
 
 def place_of(device: str) -> torch.device:
@@ -284,14 +303,22 @@ def place_of(device: str) -> torch.device:
         raise ProblemError("no_device", str(error)) from None
     if place.type == "cuda" and place.index >= torch.cuda.device_count():
         raise ProblemError(
-            "no_device", f"PyTorch finds no device {device}: capture on the "
-            "cpu, or install a PyTorch for this driver", code="missing")
+            "no_device",
+            f"PyTorch finds no device {device}: capture on the "
+            "cpu, or install a PyTorch for this driver",
+            code="missing",
+        )
     return place
 
 
-def capture_steps(problem_path: str, watch: Stopwatch, place: torch.device,
-                  lock: DeviceLock | NoLock, mode: str = "as-is",
-                  is_first: bool = True) -> dict[str, Any]:
+def capture_steps(
+    problem_path: str,
+    watch: Stopwatch,
+    place: torch.device,
+    lock: DeviceLock | NoLock,
+    mode: str = "as-is",
+    is_first: bool = True,
+) -> dict[str, Any]:
     """The graph; the device is used with a share of its lock."""
     from weft.capture import export as capture_export, matching, symbolic_sizes
     from weft.problem import attribute_state
@@ -329,9 +356,11 @@ def refuse_special(problem: Problem, model: torch.nn.Module, inputs: list[Any]) 
     bound = inspect.signature(model.forward).bind(*inputs)
     if found := tensor_kinds.first_special(model, bound.arguments):
         raise ProblemError(
-            "unsupported", f"Model.forward cannot be captured: {found}, and weft "
-            "compiles dense tensors only", file=problem.name,
-            line=problems.first_line(model.forward, problem.path))
+            "unsupported",
+            f"Model.forward cannot be captured: {found}, and weft compiles dense tensors only",
+            file=problem.name,
+            line=problems.first_line(model.forward, problem.path),
+        )
 
 
 def settle(place: torch.device) -> None:
@@ -350,8 +379,9 @@ class State:
     restoring would change them.
     """
 
-    def __init__(self, problem: Problem, model: torch.nn.Module, inputs: list[Any],
-                 place: torch.device) -> None:
+    def __init__(
+        self, problem: Problem, model: torch.nn.Module, inputs: list[Any], place: torch.device
+    ) -> None:
         self.place = place
         self.problem = problem
         self.model = model
@@ -359,8 +389,7 @@ class State:
         #: The records of model_attributes.py, once the model was run.
         self.parts: list[dict[str, Any]] = []
         self.buffers = dict(model.named_buffers())
-        self.saved = {name: tensor.detach().clone()
-                      for name, tensor in self.buffers.items()}
+        self.saved = {name: tensor.detach().clone() for name, tensor in self.buffers.items()}
         self.generators = generators(place)
 
     def restore(self) -> None:
@@ -373,8 +402,7 @@ class State:
                 fill(tensor, self.saved[name])
         set_generators(self.place, self.generators)
 
-    def eager_run(
-            self) -> tuple[list[torch.Tensor], dict[str, Any], list[torch.Tensor]]:
+    def eager_run(self) -> tuple[list[torch.Tensor], dict[str, Any], list[torch.Tensor]]:
         """(outputs, {target: value afterwards}, generators' states)."""
         import torch
         from torch.utils import _pytree as pytree
@@ -384,28 +412,27 @@ class State:
 
         before = Written(self.inputs)
         set_generators(self.place, self.generators)
-        with hidden_state.refused(self.problem, self.model) as read, \
-                attribute_state.parameters_refused(self.problem, self.model):
-            result = problems.run_forward(
-                self.problem, self.model, self.inputs)
+        with (
+            hidden_state.refused(self.problem, self.model) as read,
+            attribute_state.parameters_refused(self.problem, self.model),
+        ):
+            result = problems.run_forward(self.problem, self.model, self.inputs)
         self.parts = model_attributes.of(self.model, read)
         drawn = generators(self.place)
         buffers = {storage(tensor) for tensor in self.buffers.values()}
-        outputs = [leaf.detach() for leaf in pytree.tree_leaves(result)
-                   if isinstance(leaf, torch.Tensor)]
+        outputs = [
+            leaf.detach() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)
+        ]
         self.refuse_elsewhere(outputs)
-        outputs = [leaf.clone() if storage(leaf) in buffers else leaf
-                   for leaf in outputs]
-        after = {name: tensor.detach().clone()
-                 for name, tensor in self.buffers.items()}
+        outputs = [leaf.clone() if storage(leaf) in buffers else leaf for leaf in outputs]
+        after = {name: tensor.detach().clone() for name, tensor in self.buffers.items()}
         after.update(input_leaves(self.model, self.inputs))
         if before.into(self.inputs):
             self.inputs = problems.make_inputs(self.problem, device=self.place)
         self.restore()
         return outputs, after, drawn
 
-    def swayed_run(self, is_off: bool,
-                   has_tf32: bool) -> tuple[list[torch.Tensor], dict[str, Any]]:
+    def swayed_run(self, is_off: bool, has_tf32: bool) -> tuple[list[torch.Tensor], dict[str, Any]]:
         """(outputs, {target: value afterwards}) of the model once more; `is_off`:
         where its inputs are off by rounding, their own type's or TF32's."""
         import torch
@@ -423,18 +450,16 @@ class State:
                 unit = torch.finfo(leaf.dtype).eps
                 if has_tf32 and leaf.dtype == torch.float32:
                     unit = 2.0**-11
-                signs = torch.randint(
-                    0, 2, memory.shape, generator=draw, device=leaf.device)
+                signs = torch.randint(0, 2, memory.shape, generator=draw, device=leaf.device)
                 memory *= 1 + unit * (2 * signs.to(leaf.dtype) - 1)
-            return memory.as_strided(leaf.shape, leaf.stride(),
-                                     leaf.storage_offset())
+            return memory.as_strided(leaf.shape, leaf.stride(), leaf.storage_offset())
 
         inputs = pytree.tree_map_only(torch.Tensor, nudged, self.inputs)
         result = problems.run_forward(self.problem, self.model, inputs)
-        outputs = [leaf.detach() for leaf in pytree.tree_leaves(result)
-                   if isinstance(leaf, torch.Tensor)]
-        after = {name: tensor.detach().clone()
-                 for name, tensor in self.buffers.items()}
+        outputs = [
+            leaf.detach() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)
+        ]
+        after = {name: tensor.detach().clone() for name, tensor in self.buffers.items()}
         after.update(input_leaves(self.model, inputs))
         self.restore()
         return outputs, after
@@ -443,8 +468,11 @@ class State:
         from weft.capture import consecutive_calls
 
         consecutive_calls.check(
-            self.problem, self.model, self.inputs,
-            lambda: set_generators(self.place, self.generators))
+            self.problem,
+            self.model,
+            self.inputs,
+            lambda: set_generators(self.place, self.generators),
+        )
         self.restore()
 
     def refuse_elsewhere(self, outputs: list[torch.Tensor]) -> None:
@@ -457,11 +485,11 @@ class State:
                 f"Model.forward returns a tensor on {leaf.device}, and runs on "
                 f"{self.place}: make it there, with device=x.device for one",
                 file=self.problem.name,
-                line=problems.first_line(self.model.forward,
-                                         self.problem.path))
+                line=problems.first_line(self.model.forward, self.problem.path),
+            )
 
     def graph_run(
-            self, graph: dict[str, Any]
+        self, graph: dict[str, Any]
     ) -> tuple[list[torch.Tensor], dict[str, Any], list[torch.Tensor]]:
         """The same of the captured graph, which writes into nothing."""
         import torch
@@ -473,18 +501,16 @@ class State:
         try:
             with torch.no_grad():
                 outputs, mutated = capture_check.run_graph(
-                    graph, self.model, pytree.tree_leaves(self.inputs),
-                    self.place)
+                    graph, self.model, pytree.tree_leaves(self.inputs), self.place
+                )
         except (ProblemError, MemoryError, torch.OutOfMemoryError):
             raise
         except Exception as error:
             if problems.is_out_of_memory(error):
                 raise
             raise capture_check.GraphFailed(error) from error
-        names = {node["name"]: node["target"] for node in graph["nodes"]
-                 if node["kind"] == "input"}
-        mutated = {names.get(target, target): value
-                   for target, value in mutated.items()}
+        names = {node["name"]: node["target"] for node in graph["nodes"] if node["kind"] == "input"}
+        mutated = {names.get(target, target): value for target, value in mutated.items()}
         return outputs, mutated, generators(self.place)
 
 
@@ -517,16 +543,15 @@ class Written:
     def into(self, inputs: list[Any]) -> bool:
         return any(
             version != leaf._version or not self._same(sample, leaf)
-            for (version, sample), leaf
-            in zip(self._before, self._tensors(inputs), strict=True))
+            for (version, sample), leaf in zip(self._before, self._tensors(inputs), strict=True)
+        )
 
     @staticmethod
     def _tensors(inputs: list[Any]) -> list[torch.Tensor]:
         import torch
         from torch.utils import _pytree as pytree
 
-        return [leaf for leaf in pytree.tree_leaves(inputs)
-                if isinstance(leaf, torch.Tensor)]
+        return [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
 
     def _look(self, leaf: torch.Tensor) -> tuple[int, torch.Tensor]:
         return leaf._version, self._sample(leaf).clone()
@@ -559,8 +584,7 @@ def storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def input_leaves(model: torch.nn.Module,
-                 inputs: list[Any]) -> Iterator[tuple[str, Any]]:
+def input_leaves(model: torch.nn.Module, inputs: list[Any]) -> Iterator[tuple[str, Any]]:
     """(expression over forward()'s arguments, leaf) of each input."""
     from torch.utils import _pytree as pytree
 

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 # How far two float32 computations of one model may differ: operators taken
 # apart round differently. Relative to the element, and to the largest one.
-RELATIVE_TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "float16": 3e-2,
-                      "bfloat16": 1e-1}
-SCALE_TOLERANCE = {"float64": 1e-9, "float32": 2e-5, "float16": 5e-3,
-                   "bfloat16": 3e-2}
+RELATIVE_TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "float16": 3e-2, "bfloat16": 1e-1}
+SCALE_TOLERANCE = {"float64": 1e-9, "float32": 2e-5, "float16": 5e-3, "bfloat16": 3e-2}
 # What a call leaves in a buffer may have cancelled (the mean of what has none):
 # it is rounding of numbers about 1, and so held against this much at least.
 CANCELLED_SCALE = 0.01
@@ -43,8 +41,12 @@ SWAY_TIMES = 8
 INTEGER_MISMATCH_SHARE_MAX = 1e-3
 
 
-def run_graph(graph: dict[str, Any], model: torch.nn.Module, leaves: list[Any],
-              place: torch.device | str = "cpu") -> tuple[list[Any], dict[str, Any]]:
+def run_graph(
+    graph: dict[str, Any],
+    model: torch.nn.Module,
+    leaves: list[Any],
+    place: torch.device | str = "cpu",
+) -> tuple[list[Any], dict[str, Any]]:
     """Runs the graph on the flattened inputs; literals are made at `place`.
 
     Returns (outputs, {target: mutated value}). Strides that the framework's
@@ -63,21 +65,23 @@ def run_graph(graph: dict[str, Any], model: torch.nn.Module, leaves: list[Any],
         for name in last_use.get(index, ()):
             del values[name]
     outputs = [values[name] for name in graph["outputs"]]
-    mutated = {item["target"]: values[item["node"]]
-               for item in graph["mutations"]}
+    mutated = {item["target"]: values[item["node"]] for item in graph["mutations"]}
     return outputs, mutated
 
 
-def node_value(node: dict[str, Any], values: dict[str, Any],
-               model: torch.nn.Module | None, leaves: Iterator[Any] | None,
-               place: torch.device | str) -> Any:
+def node_value(
+    node: dict[str, Any],
+    values: dict[str, Any],
+    model: torch.nn.Module | None,
+    leaves: Iterator[Any] | None,
+    place: torch.device | str,
+) -> Any:
     if node["kind"] == "input":
         assert leaves is not None
         return next(leaves)
     if node["kind"] == "call":
         args = [argument(arg, values) for arg in node["args"]]
-        kwargs = {key: argument(arg, values)
-                  for key, arg in node["kwargs"].items()}
+        kwargs = {key: argument(arg, values) for key, arg in node["kwargs"].items()}
         return function_of(node["target"])(*args, **kwargs)
     if node.get("elements"):
         return literal_tensor(node, place)
@@ -87,8 +91,9 @@ def node_value(node: dict[str, Any], values: dict[str, Any],
     return value.detach()
 
 
-def was_tf32(node: dict[str, Any], value: Any, values: dict[str, Any],
-             place: torch.device | str) -> bool:
+def was_tf32(
+    node: dict[str, Any], value: Any, values: dict[str, Any], place: torch.device | str
+) -> bool:
     """Whether the library computed that call in TF32: kernels may, too."""
     import torch
 
@@ -102,21 +107,21 @@ def was_tf32(node: dict[str, Any], value: Any, values: dict[str, Any],
         return False
     with tf32.forbidden():
         exact = node_value(node, values, None, None, place)
-    results = [part for part in (value if node["is_tuple"] else [value])
-               if isinstance(part, torch.Tensor)]
+    results = [
+        part for part in (value if node["is_tuple"] else [value]) if isinstance(part, torch.Tensor)
+    ]
     others = exact if node["is_tuple"] else [exact]
-    return tf32.was_used(results, [part for part in others
-                                   if isinstance(part, torch.Tensor)])
+    return tf32.was_used(results, [part for part in others if isinstance(part, torch.Tensor)])
 
 
 def literal_tensor(node: dict[str, Any], place: torch.device | str) -> torch.Tensor:
     import torch
 
     type_ = node["values"][0]
-    elements = [float(item["float"]) if isinstance(item, dict) else item
-                for item in node["elements"]]
-    tensor = torch.tensor(elements, dtype=getattr(torch, type_["dtype"]),
-                          device=place)
+    elements = [
+        float(item["float"]) if isinstance(item, dict) else item for item in node["elements"]
+    ]
+    tensor = torch.tensor(elements, dtype=getattr(torch, type_["dtype"]), device=place)
     return tensor.reshape(type_["shape"])
 
 
@@ -137,7 +142,7 @@ def argument(arg: Any, values: dict[str, Any]) -> Any:
         return [argument(part, values) for part in arg]
     if not isinstance(arg, dict):
         return arg
-    (kind, value), = arg.items()
+    ((kind, value),) = arg.items()
     if kind == "node":
         return values[value]
     if kind == "float":
@@ -188,7 +193,8 @@ def check_values(node: dict[str, Any], value: Any) -> None:
             raise Mismatch(
                 f"node {node['name']} ({node['target']}) is {dtype} "
                 f"{list(part.shape)}, not {declared['dtype']} "
-                f"{declared['shape']}")
+                f"{declared['shape']}"
+            )
         declared["dtype"] = dtype
         declared["stride"] = list(part.stride())
 
@@ -197,9 +203,11 @@ def quantized(node: dict[str, Any]) -> ProblemError:
     """The exporter's shape rules take these for dense tensors."""
     file, _, line = node["source"].partition(":")
     return ProblemError(
-        "unsupported", f"{node['target']} makes a quantised tensor, which "
-        "cannot be compiled: use dense tensors", file=file,
-        line=int(line or 0))
+        "unsupported",
+        f"{node['target']} makes a quantised tensor, which cannot be compiled: use dense tensors",
+        file=file,
+        line=int(line or 0),
+    )
 
 
 class Unsteady(ProblemError):
@@ -207,10 +215,12 @@ class Unsteady(ProblemError):
 
     def __init__(self, difference: Mismatch) -> None:
         super().__init__(
-            "capture_differs", "two calls of the model differ, from the same "
+            "capture_differs",
+            "two calls of the model differ, from the same "
             f"inputs, buffers and random state: {difference.what}; make forward() "
             "deterministic, or look for state that it keeps outside of buffers",
-            code="failed")
+            code="failed",
+        )
 
 
 class Mismatch(ProblemError):
@@ -219,9 +229,12 @@ class Mismatch(ProblemError):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            "capture_differs", problems.internal_error(
-                f"the captured graph does not compute what the model does: {what}"),
-            code="failed")
+            "capture_differs",
+            problems.internal_error(
+                f"the captured graph does not compute what the model does: {what}"
+            ),
+            code="failed",
+        )
         self.what = what
 
 
@@ -230,9 +243,12 @@ class OtherDraws(ProblemError):
 
     def __init__(self) -> None:
         super().__init__(
-            "capture_differs", "the captured graph draws other random numbers than "
+            "capture_differs",
+            "the captured graph draws other random numbers than "
             "the model: forward() must neither seed torch's generator nor draw "
-            "numbers that it does not use", code="failed")
+            "numbers that it does not use",
+            code="failed",
+        )
 
 
 class GraphFailed(ProblemError):
@@ -240,15 +256,23 @@ class GraphFailed(ProblemError):
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(
-            "capture_differs", problems.internal_error(
-                f"the captured graph raised {type(error).__name__}: "
-                f"{problems.short(error)}"),
-            code="failed", details="".join(traceback.format_exception(error)))
+            "capture_differs",
+            problems.internal_error(
+                f"the captured graph raised {type(error).__name__}: {problems.short(error)}"
+            ),
+            code="failed",
+            details="".join(traceback.format_exception(error)),
+        )
 
 
-def compare(expected: torch.Tensor, got: torch.Tensor, what: str,
-            has_tf32: bool = False, scale_min: float = 0.0,
-            swayed: torch.Tensor | None = None) -> None:
+def compare(
+    expected: torch.Tensor,
+    got: torch.Tensor,
+    what: str,
+    has_tf32: bool = False,
+    scale_min: float = 0.0,
+    swayed: torch.Tensor | None = None,
+) -> None:
     """Raises Mismatch where two tensors differ beyond rounding, that of
     TF32 where a convolution may have used it. `scale_min`: what the largest
     element counts as, at least. `swayed`: what the model gave where its inputs
@@ -256,8 +280,9 @@ def compare(expected: torch.Tensor, got: torch.Tensor, what: str,
     import torch
 
     if expected.dtype != got.dtype or expected.shape != got.shape:
-        raise Mismatch(f"{what} is {got.dtype} {list(got.shape)}, not "
-                       f"{expected.dtype} {list(expected.shape)}")
+        raise Mismatch(
+            f"{what} is {got.dtype} {list(got.shape)}, not {expected.dtype} {list(expected.shape)}"
+        )
     if torch.equal(expected, got):
         return
     if not expected.is_floating_point():
@@ -275,18 +300,22 @@ def compare(expected: torch.Tensor, got: torch.Tensor, what: str,
         sway = (swayed - expected).abs()
         sway = sway[torch.isfinite(sway)]
         slack += SWAY_TIMES * (sway.max().item() if sway.numel() else 0.0)
-    close = torch.isclose(got, expected, rtol=RELATIVE_TOLERANCE[dtype],
-                          atol=slack, equal_nan=True)
+    close = torch.isclose(got, expected, rtol=RELATIVE_TOLERANCE[dtype], atol=slack, equal_nan=True)
     if not close.all():
         error = (got - expected).abs()[~close].max().item()
-        raise Mismatch(f"{what} differs by up to {error:.3g} (largest element "
-                       f"{scale:.3g}) in {(~close).double().mean():.2%} of "
-                       "its elements")
+        raise Mismatch(
+            f"{what} differs by up to {error:.3g} (largest element "
+            f"{scale:.3g}) in {(~close).double().mean():.2%} of "
+            "its elements"
+        )
 
 
 def compare_runs(
-        expected: Runs, got: Runs, source: str, has_tf32: bool,
-        sway: Callable[[bool], tuple[list[torch.Tensor], dict[str, Any]]] | None = None
+    expected: Runs,
+    got: Runs,
+    source: str,
+    has_tf32: bool,
+    sway: Callable[[bool], tuple[list[torch.Tensor], dict[str, Any]]] | None = None,
 ) -> None:
     """`expected` and `got`: (outputs, mutated, generator state). `sway(off)`: the
     first two once more, of inputs that are off by rounding or not; asked only
@@ -314,14 +343,23 @@ def compare_runs(
 
 
 def _compare_values(
-        expected: Sequence[Any], got: Sequence[Any], has_tf32: bool,
-        swayed: tuple[list[torch.Tensor], dict[str, Any]] | None = None) -> None:
-    swayed_outputs: Sequence[Any] = (
-        swayed[0] if swayed else [None] * len(expected[0]))
+    expected: Sequence[Any],
+    got: Sequence[Any],
+    has_tf32: bool,
+    swayed: tuple[list[torch.Tensor], dict[str, Any]] | None = None,
+) -> None:
+    swayed_outputs: Sequence[Any] = swayed[0] if swayed else [None] * len(expected[0])
     swayed_after = swayed[1] if swayed else {}
-    for index, (one, other, third) in enumerate(zip(
-            expected[0], got[0], swayed_outputs, strict=True)):
+    for index, (one, other, third) in enumerate(
+        zip(expected[0], got[0], swayed_outputs, strict=True)
+    ):
         compare(one, other, f"output {index}", has_tf32, swayed=third)
     for target, value in got[1].items():
-        compare(expected[1][target], value, f"{target} after the call",
-                has_tf32, CANCELLED_SCALE, swayed_after.get(target))
+        compare(
+            expected[1][target],
+            value,
+            f"{target} after the call",
+            has_tf32,
+            CANCELLED_SCALE,
+            swayed_after.get(target),
+        )

@@ -13,14 +13,14 @@ from torch.overrides import TorchFunctionMode
 INDICES_MAX = 4096
 
 
-def combinations(input: torch.Tensor, r: int = 2,
-                 with_replacement: bool = False) -> torch.Tensor | None:
+def combinations(
+    input: torch.Tensor, r: int = 2, with_replacement: bool = False
+) -> torch.Tensor | None:
     """torch.combinations' rows by constant indices. None if these are too many, or if
     it is no vector that is combined."""
     if input.dim() != 1 or r < 0:
         return None
-    choose = (itertools.combinations_with_replacement if with_replacement
-              else itertools.combinations)
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = range(input.shape[0])
     rows = list(itertools.islice(choose(places, r), INDICES_MAX // max(r, 1) + 1))
     if len(rows) * r > INDICES_MAX:
@@ -34,8 +34,9 @@ def combinations(input: torch.Tensor, r: int = 2,
 class Combinations(TorchFunctionMode):
     """Within it, combinations of a vector are the calls above."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         kwargs = kwargs or {}
         if function is torch.combinations:
             result = combinations(*args, **kwargs)

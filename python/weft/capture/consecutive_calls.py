@@ -26,8 +26,9 @@ from weft.problem.problem import Problem, ProblemError
 CALLS = 3
 
 
-def check(problem: Problem, model: torch.nn.Module, inputs: list[Any],
-          begin: Callable[[], object]) -> None:
+def check(
+    problem: Problem, model: torch.nn.Module, inputs: list[Any], begin: Callable[[], object]
+) -> None:
     """ProblemError if they differ. `model`: with the buffers of
     attribute_buffers, which its calls write. begin(): each call's random numbers
     begin there."""
@@ -38,8 +39,7 @@ def check(problem: Problem, model: torch.nn.Module, inputs: list[Any],
     ours, theirs = _copied(inputs), _copied(inputs)
     for number in range(CALLS):
         if number:
-            _refill((ours, theirs), problems.make_inputs(
-                problem, problems.SEED + number, place))
+            _refill((ours, theirs), problems.make_inputs(problem, problems.SEED + number, place))
         begin()
         try:
             expected = problems.run_forward(problem, plain, theirs)
@@ -56,8 +56,12 @@ def check_problem(problem: Problem, device: torch.device) -> None:
         return
     model = problems.build_model(problem, device=device)
     attribute_state.write_back(problem, model)
-    check(problem, model, problems.make_inputs(problem, device=device),
-          lambda: torch.manual_seed(problems.SEED))
+    check(
+        problem,
+        model,
+        problems.make_inputs(problem, device=device),
+        lambda: torch.manual_seed(problems.SEED),
+    )
 
 
 def _keeps(problem: Problem) -> bool:
@@ -72,17 +76,18 @@ def _compare(problem: Problem, number: int, expected: Any, got: Any) -> None:
             capture_check.compare(one, other, f"a result of call {number + 1}")
     except ProblemError as error:
         raise ProblemError(
-            "unsupported", "Model.forward keeps one tensor under two names, or a "
+            "unsupported",
+            "Model.forward keeps one tensor under two names, or a "
             "parameter under another, and writes into it: some call computes "
             "something else than with a tensor of its own for each name: keep "
             "it under one, or write the other with self.name.copy_(x)",
             file=os.path.basename(problem.path),
-            details=str(error)) from None
+            details=str(error),
+        ) from None
 
 
 def _tensors(nest: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(nest)
-            if isinstance(leaf, torch.Tensor)]
+    return [leaf for leaf in pytree.tree_leaves(nest) if isinstance(leaf, torch.Tensor)]
 
 
 def _copied(nest: Any) -> Any:

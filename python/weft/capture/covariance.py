@@ -10,9 +10,13 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 
-def cov(self: torch.Tensor, *, correction: int = 1,
-        fweights: torch.Tensor | None = None,
-        aweights: torch.Tensor | None = None) -> torch.Tensor:
+def cov(
+    self: torch.Tensor,
+    *,
+    correction: int = 1,
+    fweights: torch.Tensor | None = None,
+    aweights: torch.Tensor | None = None,
+) -> torch.Tensor:
     """The calls that torch.cov makes, without its checks of the weights' values."""
     rows = self.reshape(1, -1) if self.dim() < 2 else self
     weights = fweights
@@ -48,16 +52,19 @@ class Covariances(TorchFunctionMode):
     """Within it, both are the calls above. Eager's own are used for arguments other
     than matrices of real numbers."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         kwargs = dict(kwargs or {})
         is_cov = function in (torch.cov, torch.Tensor.cov)
         if is_cov or function in (torch.corrcoef, torch.Tensor.corrcoef):
             given = (*args, kwargs.pop("input", None), kwargs.pop("self", None))
-            tensor = next((one for one in given if isinstance(one, torch.Tensor)),
-                          None)
-            if tensor is not None and tensor.dim() <= 2 and not (
-                    tensor.is_complex() or tensor.dtype == torch.bool):
+            tensor = next((one for one in given if isinstance(one, torch.Tensor)), None)
+            if (
+                tensor is not None
+                and tensor.dim() <= 2
+                and not (tensor.is_complex() or tensor.dtype == torch.bool)
+            ):
                 return (cov if is_cov else corrcoef)(tensor, **kwargs)
             return function(tensor, **kwargs)
         return function(*args, **kwargs)

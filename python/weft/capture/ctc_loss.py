@@ -22,19 +22,30 @@ def _kept(overload: str) -> Any:
     return decompositions.define_kept(original, opening + rest, _loss_like, ())
 
 
-def _loss_like(log_probs: torch.Tensor, targets: torch.Tensor,
-               input_lengths: Any, target_lengths: Any,
-               blank: int = 0, reduction: int = 1,
-               zero_infinity: bool = False) -> torch.Tensor:
+def _loss_like(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: int = 1,
+    zero_infinity: bool = False,
+) -> torch.Tensor:
     # Arguments that equal the schema's defaults are not passed on.
     is_batch = log_probs.dim() == 3
     is_each = reduction == _reduction.get_enum("none")
     return log_probs.new_empty(log_probs.shape[1:2] if is_batch and is_each else ())
 
 
-def ctc_loss(log_probs: torch.Tensor, targets: torch.Tensor,
-             input_lengths: Any, target_lengths: Any, blank: int = 0,
-             reduction: str | int = "mean", zero_infinity: bool = False) -> Any:
+def ctc_loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str | int = "mean",
+    zero_infinity: bool = False,
+) -> Any:
     """One call; None unless the lengths are two tensors or two lists."""
     given = (input_lengths, target_lengths)
     if all(isinstance(one, torch.Tensor) for one in given):
@@ -51,8 +62,9 @@ def ctc_loss(log_probs: torch.Tensor, targets: torch.Tensor,
 class CtcLosses(TorchFunctionMode):
     """Within it, ctc_loss is one call in the graph."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         kwargs = kwargs or {}
         if function in (nn_functional.ctc_loss, torch.ctc_loss):
             loss = ctc_loss(*args, **kwargs)

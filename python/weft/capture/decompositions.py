@@ -21,60 +21,131 @@ if TYPE_CHECKING:
 # By operator name, all overloads. Core ATen keeps convolution, embedding,
 # addmm, mm, bmm, _softmax, native_layer_norm and their like by itself.
 KEPT_LIBRARY = (
-    "linear", "matmul", "einsum", "baddbmm", "mv", "dot", "vdot", "bilinear",
+    "linear",
+    "matmul",
+    "einsum",
+    "baddbmm",
+    "mv",
+    "dot",
+    "vdot",
+    "bilinear",
     "scaled_dot_product_attention",
-    "_scaled_dot_product_flash_attention_for_cpu", "_safe_softmax",
-    "lstm", "gru", "rnn_tanh", "rnn_relu",
-    "cdist", "_euclidean_dist", "pdist", "embedding_bag", "ctc_loss",
-    "grid_sampler", "max_pool1d", "max_unpool2d", "max_unpool3d",
-    "im2col", "col2im",
-    "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d",
-    "upsample_trilinear3d", "upsample_nearest1d", "upsample_nearest2d",
-    "upsample_nearest3d", "_upsample_nearest_exact1d",
-    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
-    "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_safe_softmax",
+    "lstm",
+    "gru",
+    "rnn_tanh",
+    "rnn_relu",
+    "cdist",
+    "_euclidean_dist",
+    "pdist",
+    "embedding_bag",
+    "ctc_loss",
+    "grid_sampler",
+    "max_pool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+    "im2col",
+    "col2im",
+    "upsample_linear1d",
+    "upsample_bilinear2d",
+    "upsample_bicubic2d",
+    "upsample_trilinear3d",
+    "upsample_nearest1d",
+    "upsample_nearest2d",
+    "upsample_nearest3d",
+    "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d",
+    "_upsample_nearest_exact3d",
+    "_upsample_bilinear2d_aa",
+    "_upsample_bicubic2d_aa",
 )
 
 # Taken apart, these check for singular matrices in an operator with an effect,
 # which a graph of pure calls has no place for.
 KEPT_SOLVERS = (
-    "inverse", "det", "logdet", "slogdet", "svd", "qr", "matrix_exp",
-    "linalg_inv", "linalg_det", "linalg_slogdet", "linalg_pinv",
-    "linalg_solve", "linalg_cholesky", "linalg_lu_factor", "linalg_eigh",
-    "linalg_eigvalsh", "linalg_svd", "linalg_svdvals", "linalg_matrix_rank",
-    "linalg_matrix_power", "linalg_ldl_factor", "linalg_tensorinv",
+    "inverse",
+    "det",
+    "logdet",
+    "slogdet",
+    "svd",
+    "qr",
+    "matrix_exp",
+    "linalg_inv",
+    "linalg_det",
+    "linalg_slogdet",
+    "linalg_pinv",
+    "linalg_solve",
+    "linalg_cholesky",
+    "linalg_lu_factor",
+    "linalg_eigh",
+    "linalg_eigvalsh",
+    "linalg_svd",
+    "linalg_svdvals",
+    "linalg_matrix_rank",
+    "linalg_matrix_power",
+    "linalg_ldl_factor",
+    "linalg_tensorinv",
 )
 
 # The compiler lowers these; where its kernel does not win, one call of the
 # framework's beats the several that it would be taken apart into.
 KEPT_LOWERED = (
-    "silu", "mish", "softplus", "hardswish", "hardsigmoid", "hardshrink",
-    "softshrink", "threshold", "addcmul", "addcdiv", "masked_fill", "rsub",
-    "clamp_min", "clamp_max", "xlogy", "logsumexp", "std", "std_mean",
-    "var_mean", "rms_norm", "log_sigmoid",
+    "silu",
+    "mish",
+    "softplus",
+    "hardswish",
+    "hardsigmoid",
+    "hardshrink",
+    "softshrink",
+    "threshold",
+    "addcmul",
+    "addcdiv",
+    "masked_fill",
+    "rsub",
+    "clamp_min",
+    "clamp_max",
+    "xlogy",
+    "logsumexp",
+    "std",
+    "std_mean",
+    "var_mean",
+    "rms_norm",
+    "log_sigmoid",
 )
 
 # Their decompositions gather through index tensors: slower than the copy
 # loops that they replace, and nothing to fuse.
 KEPT_MOVEMENT = (
-    "roll", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
-    "replication_pad1d", "replication_pad2d", "replication_pad3d",
-    "tril", "triu", "take", "nll_loss_forward", "nll_loss2d_forward",
-    "renorm", "select_scatter", "reflection_pad1d_backward",
-    "reflection_pad2d_backward", "reflection_pad3d_backward",
-    "embedding_dense_backward", "index_add",
+    "roll",
+    "reflection_pad1d",
+    "reflection_pad2d",
+    "reflection_pad3d",
+    "replication_pad1d",
+    "replication_pad2d",
+    "replication_pad3d",
+    "tril",
+    "triu",
+    "take",
+    "nll_loss_forward",
+    "nll_loss2d_forward",
+    "renorm",
+    "select_scatter",
+    "reflection_pad1d_backward",
+    "reflection_pad2d_backward",
+    "reflection_pad3d_backward",
+    "embedding_dense_backward",
+    "index_add",
 )
 
 # Another operator would draw other numbers from the same generator.
 KEPT_RANDOM = ("bernoulli", "rrelu")
 
-KEPT = (KEPT_LIBRARY + KEPT_SOLVERS + KEPT_LOWERED + KEPT_MOVEMENT
-        + KEPT_RANDOM)
+KEPT = KEPT_LIBRARY + KEPT_SOLVERS + KEPT_LOWERED + KEPT_MOVEMENT + KEPT_RANDOM
 
 # The exporter takes these apart whatever the table says (their schemas may
 # alias): replaced by operators of our own first, and named back afterwards.
-SHIELDED = ("dropout", "alpha_dropout", "feature_dropout",
-            "feature_alpha_dropout")
+SHIELDED = ("dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout")
 SHIELD = "weft_capture"
 
 _shield: torch_library.Library | None = None
@@ -96,8 +167,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
     table.update(spread_with_correction())
     table[torch.ops.aten.unbind.int] = unbind
     table[torch.ops.prims.convert_element_type.default] = convert
-    for operator in (torch.ops.aten._softmax.default,
-                     torch.ops.aten._log_softmax.default):
+    for operator in (torch.ops.aten._softmax.default, torch.ops.aten._log_softmax.default):
         table[operator] = converted_before(operator)
     return table
 
@@ -136,10 +206,8 @@ def spread_with_correction() -> dict[Any, Callable[..., Any]]:
     """
     import torch
 
-    def older(
-            newer: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        def of_dims(x: torch.Tensor, dim: Any, unbiased: bool = True,
-                    keepdim: bool = False) -> Any:
+    def older(newer: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        def of_dims(x: torch.Tensor, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
             return newer(x, dim, correction=int(unbiased), keepdim=keepdim)
 
         def of_all(x: torch.Tensor, unbiased: bool = True) -> Any:
@@ -174,13 +242,11 @@ def shield_random_calls(graph: torch.fx.Graph) -> None:
             continue
         operator = getattr(getattr(torch.ops, SHIELD), name.rstrip("_"))
         with graph.inserting_before(node):
-            call = graph.call_function(operator.default, node.args,
-                                       node.kwargs)
+            call = graph.call_function(operator.default, node.args, node.kwargs)
             call.meta = dict(node.meta)
             if name.endswith("_"):
                 source = call
-                call = graph.call_function(torch.ops.aten.copy_.default,
-                                           (node.args[0], source))
+                call = graph.call_function(torch.ops.aten.copy_.default, (node.args[0], source))
                 call.meta = dict(node.meta)
         node.replace_all_uses_with(call)
         graph.erase_node(node)
@@ -235,8 +301,7 @@ def shapes_of_lstm() -> Iterator[None]:
 
     def one_layer_lstm(given: Any, hidden: Any, *args: Any, **kwargs: Any) -> Any:
         out, states = known(given, hidden, *args, **kwargs)
-        return out, tuple(state.reshape(before.shape)
-                          for state, before in zip(states, hidden))
+        return out, tuple(state.reshape(before.shape) for state, before in zip(states, hidden))
 
     setattr(decompositions, "one_layer_lstm", one_layer_lstm)
     try:
@@ -246,7 +311,7 @@ def shapes_of_lstm() -> Iterator[None]:
 
 
 def aten_name(target: object) -> str:
-    """"add" of aten.add.Tensor; "" of what is no ATen operator."""
+    """ "add" of aten.add.Tensor; "" of what is no ATen operator."""
     parts = str(target).split(".")
     return parts[1] if len(parts) == 3 and parts[0] == "aten" else ""
 
@@ -279,8 +344,9 @@ def original(target: Any) -> Any:
     return getattr(getattr(torch.ops.aten, packet), overload)
 
 
-def define_kept(operator: Any, signature: str, made: Callable[..., Any],
-                tags: Sequence[torch.Tag]) -> Any:
+def define_kept(
+    operator: Any, signature: str, made: Callable[..., Any], tags: Sequence[torch.Tag]
+) -> Any:
     """A new operator that stands for a call of `operator`. `signature`: the text
     of its schema after the name. `made`: returns tensors like the call's results."""
     import torch
@@ -305,8 +371,11 @@ def define_shield() -> torch_library.Library:
     # Module-level: the operators vanish with the library object.
     _shield = torch_library.Library(SHIELD, "DEF")
     for name in SHIELDED:
-        _shield.define(f"{name}(Tensor input, float p, bool train) -> Tensor",
-                       tags=(torch.Tag.nondeterministic_seeded,))
-        _shield.impl(name, lambda input, p, train: torch.empty_like(input),
-                     "CompositeExplicitAutograd")
+        _shield.define(
+            f"{name}(Tensor input, float p, bool train) -> Tensor",
+            tags=(torch.Tag.nondeterministic_seeded,),
+        )
+        _shield.impl(
+            name, lambda input, p, train: torch.empty_like(input), "CompositeExplicitAutograd"
+        )
     return _shield

@@ -28,36 +28,54 @@ SHARED_IS_WRITTEN = "expected compiled_fn to be GraphModule"
 
 # What the exporter says, and what the user can do about it.
 REASONS = (
-    (r"[Dd]ata.?[Dd]ependent|Could not guard|Could not extract specialized|"
-     r"unbacked|[Dd]ynamic.?[Oo]utput.?[Ss]hape|failed to unpack.*FakeTensor",
-     "data_dependent",
-     "what it does depends on the values of a tensor (an if, a loop, .item(), "
-     "a shape, a packed sequence, a batch norm's momentum=None): write it with "
-     "torch.where and fixed shapes"),
-    (r"in output, which is not a known type",
-     "unsupported",
-     "it must return tensors in tuples, lists and dicts"),
-    (r"Unsupported input type",
-     "inputs_do_not_fit",
-     "it must take tensors and numbers in tuples, lists and dicts"),
-    (r"missing nn_module_stack", "unsupported",
-     "it keeps one of its arguments or buffers as it is for the next call: "
-     "write it with self.name.copy_(x)"),
+    (
+        r"[Dd]ata.?[Dd]ependent|Could not guard|Could not extract specialized|"
+        r"unbacked|[Dd]ynamic.?[Oo]utput.?[Ss]hape|failed to unpack.*FakeTensor",
+        "data_dependent",
+        "what it does depends on the values of a tensor (an if, a loop, .item(), "
+        "a shape, a packed sequence, a batch norm's momentum=None): write it with "
+        "torch.where and fixed shapes",
+    ),
+    (
+        r"in output, which is not a known type",
+        "unsupported",
+        "it must return tensors in tuples, lists and dicts",
+    ),
+    (
+        r"Unsupported input type",
+        "inputs_do_not_fit",
+        "it must take tensors and numbers in tuples, lists and dicts",
+    ),
+    (
+        r"missing nn_module_stack",
+        "unsupported",
+        "it keeps one of its arguments or buffers as it is for the next call: "
+        "write it with self.name.copy_(x)",
+    ),
     (DATA_IS_SET, "unsupported", "use x.copy_(y), or another name"),
-    (r"fake tensor in the exported program constant's list",
-     "unsupported",
-     "it reaches a tensor in a way that cannot be followed"),
+    (
+        r"fake tensor in the exported program constant's list",
+        "unsupported",
+        "it reaches a tensor in a way that cannot be followed",
+    ),
 )
 
 
 #: No exporter means to raise these; RecursionError and NotImplementedError are
 #: RuntimeErrors.
-INTERNAL_ERRORS = (AssertionError, AttributeError, LookupError, NameError,
-                   TypeError, UnboundLocalError, RecursionError, SyntaxError)
+INTERNAL_ERRORS = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    TypeError,
+    UnboundLocalError,
+    RecursionError,
+    SyntaxError,
+)
 
 
-def export(problem: Problem, model: torch.nn.Module,
-           inputs: list[Any]) -> ExportedProgram:
+def export(problem: Problem, model: torch.nn.Module, inputs: list[Any]) -> ExportedProgram:
     """The exported program of model(*inputs), before it is decomposed."""
     import torch
 
@@ -68,20 +86,19 @@ def export(problem: Problem, model: torch.nn.Module,
         return program
 
 
-def decompose(problem: Problem, model: torch.nn.Module, inputs: list[Any],
-              program: ExportedProgram) -> ExportedProgram:
+def decompose(
+    problem: Problem, model: torch.nn.Module, inputs: list[Any], program: ExportedProgram
+) -> ExportedProgram:
     """The functional program of core ATen operators that `program` is. Leaves
     `program` as it is."""
     with explaining(problem, model, inputs):
-        decomposed = program.run_decompositions(
-            decompositions.decomposition_table())
+        decomposed = program.run_decompositions(decompositions.decomposition_table())
         decompositions.prune(decomposed.graph)
         return decomposed
 
 
 @contextlib.contextmanager
-def explaining(problem: Problem, model: torch.nn.Module,
-               inputs: list[Any]) -> Iterator[None]:
+def explaining(problem: Problem, model: torch.nn.Module, inputs: list[Any]) -> Iterator[None]:
     """Within it the exporter runs as capture needs it; what it raises becomes a
     ProblemError."""
     try:
@@ -103,24 +120,33 @@ def prepared_exporter() -> Iterator[None]:
     # The model's own output was printed by its eager run already. The exporter
     # prints its graph before some of its errors.
     quiet = io.StringIO()
-    with torch.no_grad(), contextlib.redirect_stdout(quiet), \
-            contextlib.redirect_stderr(quiet), \
-            decompositions.shapes_of_lstm(), data_as_detach(), \
-            replaced_calls(), buffers_written_once(), state_named_once():
+    with (
+        torch.no_grad(),
+        contextlib.redirect_stdout(quiet),
+        contextlib.redirect_stderr(quiet),
+        decompositions.shapes_of_lstm(),
+        data_as_detach(),
+        replaced_calls(),
+        buffers_written_once(),
+        state_named_once(),
+    ):
         yield
 
 
-def shared_is_written(problem: Problem, model: torch.nn.Module,
-                      inputs: list[Any]) -> ProblemError:
+def shared_is_written(problem: Problem, model: torch.nn.Module, inputs: list[Any]) -> ProblemError:
     """The ProblemError for a model that writes into memory of two tensors."""
     from weft.capture import shared_writes
 
     line, names = shared_writes.find(problem, model, inputs)
     who = " and ".join(names) or "two of its buffers or arguments"
     return ProblemError(
-        "unsupported", "Model.forward cannot be captured: it writes into memory "
+        "unsupported",
+        "Model.forward cannot be captured: it writes into memory "
         f"that two tensors share ({who}), and torch.export supports this only for "
-        "one tensor with two names", file=problem.name, line=line)
+        "one tensor with two names",
+        file=problem.name,
+        line=line,
+    )
 
 
 def refuse_scripted(problem: Problem, model: torch.nn.Module) -> None:
@@ -129,9 +155,11 @@ def refuse_scripted(problem: Problem, model: torch.nn.Module) -> None:
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             raise ProblemError(
-                "unsupported", f"{name or 'Model'} is a scripted module, which "
+                "unsupported",
+                f"{name or 'Model'} is a scripted module, which "
                 "cannot be captured: use the module that it was made from",
-                file=problem.name)
+                file=problem.name,
+            )
 
 
 def data_as_detach() -> contextlib.AbstractContextManager[Any]:
@@ -142,9 +170,13 @@ def data_as_detach() -> contextlib.AbstractContextManager[Any]:
     data: Any = torch.Tensor.data
 
     class Mode(TorchFunctionMode):
-        def __torch_function__(self, function: Any, types: object,
-                               args: tuple[Any, ...] = (),
-                               kwargs: dict[str, Any] | None = None) -> Any:
+        def __torch_function__(
+            self,
+            function: Any,
+            types: object,
+            args: tuple[Any, ...] = (),
+            kwargs: dict[str, Any] | None = None,
+        ) -> Any:
             if function == data.__get__:
                 return args[0].detach()
             if function == data.__set__:
@@ -164,8 +196,7 @@ def replaced_calls() -> Iterator[None]:
     from weft.capture.ctc_loss import CtcLosses
     from weft.capture.random_integers import RandomIntegers
 
-    with Covariances(), Combinations(), CtcLosses(), RandomIntegers(), \
-            value_checks.left_out():
+    with Covariances(), Combinations(), CtcLosses(), RandomIntegers(), value_checks.left_out():
         yield
 
 
@@ -181,8 +212,7 @@ def buffers_written_once() -> Iterator[None]:
     if known is None:
         yield
         return
-    setattr(tracing, name, lambda model, assigned:
-            types.SimpleNamespace(remove=lambda: None))
+    setattr(tracing, name, lambda model, assigned: types.SimpleNamespace(remove=lambda: None))
     try:
         yield
     finally:
@@ -199,8 +229,12 @@ def state_named_once() -> Iterator[None]:
     def patched(name: str) -> contextlib.AbstractContextManager[Any]:
         known = getattr(torch.nn.Module, name)
 
-        def named(self: torch.nn.Module, prefix: str = "", recurse: bool = True,
-                  remove_duplicate: bool = True) -> Any:
+        def named(
+            self: torch.nn.Module,
+            prefix: str = "",
+            recurse: bool = True,
+            remove_duplicate: bool = True,
+        ) -> Any:
             # Other callers need all names: _reparametrize_module, other threads.
             caller = sys._getframe(1).f_globals.get("__name__", "")
             is_exporter = caller.startswith(("torch.export", "torch._export"))
@@ -214,39 +248,53 @@ def state_named_once() -> Iterator[None]:
 
 def explained(problem: Problem, error: BaseException) -> ProblemError:
     """The ProblemError for what the exporter raised."""
-    line = problems.last_line_in(problem.path, error) or \
-        line_in_text(problem.path, str(error))
+    line = problems.last_line_in(problem.path, error) or line_in_text(problem.path, str(error))
     details = "".join(traceback.format_exception(error))
     if problems.is_out_of_memory(error):
         return ProblemError(
-            "out_of_memory", "capturing the model needs more memory than "
+            "out_of_memory",
+            "capturing the model needs more memory than "
             f"there is: {first_sentence(error)}; make its sizes smaller",
-            file=problem.name, line=line, details=details)
+            file=problem.name,
+            line=line,
+            details=details,
+        )
     kind, advice = advice_on(error)
     if advice:
         return ProblemError(
-            kind, f"Model.forward cannot be captured: {advice} "
-            f"({first_sentence(error)})", file=problem.name, line=line,
-            details=details)
+            kind,
+            f"Model.forward cannot be captured: {advice} ({first_sentence(error)})",
+            file=problem.name,
+            line=line,
+            details=details,
+        )
     if is_internal(error):
         return ProblemError(
-            "unsupported", f"Model.forward cannot be captured: "
-            f"{internal_error(error)}", file=problem.name, line=line,
-            details=details)
+            "unsupported",
+            f"Model.forward cannot be captured: {internal_error(error)}",
+            file=problem.name,
+            line=line,
+            details=details,
+        )
     what = "that line" if line else "it"
     return ProblemError(
-        "unsupported", "Model.forward cannot be captured by torch.export: "
+        "unsupported",
+        "Model.forward cannot be captured by torch.export: "
         f"{type(error).__name__}: {first_sentence(error)}; write {what} in "
-        "plain tensor operators", file=problem.name, line=line,
-        details=details)
+        "plain tensor operators",
+        file=problem.name,
+        line=line,
+        details=details,
+    )
 
 
 def advice_on(error: BaseException) -> tuple[str, str]:
     """(kind, what the user can do about it) of what the exporter raised; both are
     "" where that is not known."""
     text = f"{type(error).__name__}: {error}"
-    return next(((kind, advice) for pattern, kind, advice in REASONS
-                 if re.search(pattern, text)), ("", ""))
+    return next(
+        ((kind, advice) for pattern, kind, advice in REASONS if re.search(pattern, text)), ("", "")
+    )
 
 
 def line_in_text(path: str, text: str) -> int:
@@ -263,8 +311,10 @@ def is_internal(error: BaseException) -> bool:
 
 def internal_error(error: BaseException) -> str:
     """The sentence for such an error, without its full stop."""
-    return (f"internal error of torch.export ({sentences.of_error(error)}): report "
-            f"it to PyTorch, with the model and the version {_version()}")
+    return (
+        f"internal error of torch.export ({sentences.of_error(error)}): report "
+        f"it to PyTorch, with the model and the version {_version()}"
+    )
 
 
 def _version() -> str:

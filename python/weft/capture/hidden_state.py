@@ -44,17 +44,24 @@ def refused(problem: Problem, model: torch.nn.Module) -> Iterator[set[tuple[int,
         now = _attributes(module)
         for name in sorted(before[path] | now):
             if (id(module), name) in read:
-                _compare(problem, f"{path}.{name}".lstrip("."), "attr",
-                         before[path].get(name), now.get(name),
-                         _is_of_file(type(module)))
+                _compare(
+                    problem,
+                    f"{path}.{name}".lstrip("."),
+                    "attr",
+                    before[path].get(name),
+                    now.get(name),
+                    _is_of_file(type(module)),
+                )
     now = _names_of(problem)
     for name in sorted(names | now):
-        _compare(problem, name, "attr" if "." in name else "id",
-                 names.get(name), now.get(name), True)
+        _compare(
+            problem, name, "attr" if "." in name else "id", names.get(name), now.get(name), True
+        )
 
 
-def _compare(problem: Problem, full: str, kind: str, before: _Now | None,
-             now: _Now | None, is_of_file: bool) -> None:
+def _compare(
+    problem: Problem, full: str, kind: str, before: _Now | None, now: _Now | None, is_of_file: bool
+) -> None:
     """`is_of_file`: nobody reads it but the file's own code."""
     if before == now:
         return
@@ -62,20 +69,24 @@ def _compare(problem: Problem, full: str, kind: str, before: _Now | None,
     if line is None and is_of_file:  # counted, and never looked at
         return
     old, new = str(before or "nothing"), str(now or "nothing")
-    how = (f"changed it from {old} to {new}" if old != new
-           else f"changed what is in {new}")
+    how = f"changed it from {old} to {new}" if old != new else f"changed what is in {new}"
     raise ProblemError(
         "unsupported",
         f"Model.forward reads {full}, which its last call may have changed (the "
         f"first {how}), and what is captured does the same in every "
         "call: set it in __init__, or keep what changes in a buffer",
-        file=problem.name, line=line or 0)
+        file=problem.name,
+        line=line or 0,
+    )
 
 
 def _is_of_file(kind: type) -> bool:
     """Whether that class of module is all the file's own."""
-    return all(base.__module__ == MODULE_NAME for base in kind.__mro__
-               if base not in (torch.nn.Module, object))
+    return all(
+        base.__module__ == MODULE_NAME
+        for base in kind.__mro__
+        if base not in (torch.nn.Module, object)
+    )
 
 
 def _line_of_use(problem: Problem, name: str, kind: str) -> int | None:
@@ -95,7 +106,7 @@ def _line_of_use(problem: Problem, name: str, kind: str) -> int | None:
 
 @contextlib.contextmanager
 def _recorded(
-        modules: Iterable[torch.nn.Module]
+    modules: Iterable[torch.nn.Module],
 ) -> Iterator[tuple[set[tuple[int, str]], set[tuple[int, str]]]]:
     """Gives two sets of (id of a module, attribute), which fill: what is read
     before it is bound, and what is bound."""
@@ -143,20 +154,20 @@ def _patched(kind: type, method: Callable[..., Any]) -> Iterator[None]:
 
 def _attributes(module: torch.nn.Module) -> dict[str, _Now]:
     """{name: value} of the plain ones."""
-    return {name: _Now(value) for name, value in vars(module).items()
-            if name not in _OF_MODULES}
+    return {name: _Now(value) for name, value in vars(module).items() if name not in _OF_MODULES}
 
 
 def _names_of(problem: Problem) -> dict[str, _Now]:
     """The same of the problem's file, and of the classes in it."""
     names = vars(problem.module)
-    found = {name: _Now(value) for name, value in names.items()
-             if not name.startswith("__")}
+    found = {name: _Now(value) for name, value in names.items() if not name.startswith("__")}
     for kind in names.values():
         if isinstance(kind, type) and kind.__module__ == MODULE_NAME:
-            found.update((f"{kind.__name__}.{name}", _Now(value))
-                         for name, value in vars(kind).items()
-                         if not name.startswith("__"))
+            found.update(
+                (f"{kind.__name__}.{name}", _Now(value))
+                for name, value in vars(kind).items()
+                if not name.startswith("__")
+            )
     return found
 
 
@@ -174,8 +185,7 @@ class _Now:
         if id(value) not in within:
             within = (*within, id(value))
             if isinstance(value, dict):
-                return [_Now(part, within) for item in value.items()
-                        for part in item]
+                return [_Now(part, within) for item in value.items() for part in item]
             if isinstance(value, (list, tuple, set, frozenset, deque)):
                 return [_Now(part, within) for part in value]
             if _is_plain_object(value):
@@ -185,8 +195,11 @@ class _Now:
         return [id(value)]
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, _Now) and self._parts == other._parts
-                and type(self._value) is type(other._value))
+        return (
+            isinstance(other, _Now)
+            and self._parts == other._parts
+            and type(self._value) is type(other._value)
+        )
 
     def __str__(self) -> str:
         if isinstance(self._value, _ATOMS):
@@ -196,5 +209,8 @@ class _Now:
 
 def _is_plain_object(value: object) -> bool:
     """Of one of the file's own classes, which holds more than its identity."""
-    return (type(value).__module__ == MODULE_NAME and hasattr(value, "__dict__")
-            and not isinstance(value, (type, torch.nn.Module, torch.Tensor)))
+    return (
+        type(value).__module__ == MODULE_NAME
+        and hasattr(value, "__dict__")
+        and not isinstance(value, (type, torch.nn.Module, torch.Tensor))
+    )

@@ -8,10 +8,25 @@ from __future__ import annotations
 
 import ast
 
-KNOWN = frozenset((
-    "torch", "math", "typing", "collections", "functools", "abc", "itertools",
-    "dataclasses", "enum", "__future__", "copy", "operator", "random", "time",
-    "warnings"))
+KNOWN = frozenset(
+    (
+        "torch",
+        "math",
+        "typing",
+        "collections",
+        "functools",
+        "abc",
+        "itertools",
+        "dataclasses",
+        "enum",
+        "__future__",
+        "copy",
+        "operator",
+        "random",
+        "time",
+        "warnings",
+    )
+)
 #: Import what no statement names, or run a text.
 _HIDDEN = frozenset(("__import__", "exec", "eval"))
 

@@ -37,10 +37,13 @@ Runs = tuple[list[torch.Tensor], dict[str, Any], list[torch.Tensor]]
 ROUNDS_MAX = 4
 
 
-def matching_graph(state: State, program: ExportedProgram, expected: Runs,
-                   watch: Stopwatch,
-                   device: Callable[[], contextlib.AbstractContextManager[None]]
-                   ) -> dict[str, Any]:
+def matching_graph(
+    state: State,
+    program: ExportedProgram,
+    expected: Runs,
+    watch: Stopwatch,
+    device: Callable[[], contextlib.AbstractContextManager[None]],
+) -> dict[str, Any]:
     """The graph of `program`, whose run agrees with `expected`, eager's.
 
     `state`: capture.State, of the model that was exported. `watch`: gets the
@@ -61,9 +64,14 @@ def matching_graph(state: State, program: ExportedProgram, expected: Runs,
 
 
 class _Matching:
-    def __init__(self, state: State, program: ExportedProgram, expected: Runs,
-                 watch: Stopwatch,
-                 device: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+    def __init__(
+        self,
+        state: State,
+        program: ExportedProgram,
+        expected: Runs,
+        watch: Stopwatch,
+        device: Callable[[], contextlib.AbstractContextManager[None]],
+    ) -> None:
         self.state = state
         self.program = program
         self.expected = expected
@@ -77,11 +85,9 @@ class _Matching:
         problem, model = state.problem, state.model
         try:
             with self.watch.step("export"):
-                program = export.decompose(problem, model, state.inputs,
-                                           self.program)
+                program = export.decompose(problem, model, state.inputs, self.program)
             with self.watch.step("write"):
-                graph = graphs.graph_of(program, model, state.inputs,
-                                        problem.path)
+                graph = graphs.graph_of(program, model, state.inputs, problem.path)
         except graphs.NoAtenOperator as error:
             return {}, error
         graph["parts"] = state.parts
@@ -102,8 +108,11 @@ class _Matching:
         got = self._compared_run(graph)
         if not output_layouts.differing(self.expected[0], got[0]):
             return
-        given = [*self.state.model.parameters(), *self.state.buffers.values(),
-                 *pytree.tree_leaves(self.state.inputs)]
+        given = [
+            *self.state.model.parameters(),
+            *self.state.buffers.values(),
+            *pytree.tree_leaves(self.state.inputs),
+        ]
         left = output_layouts.add_copies(graph, self.expected[0], got[0], given)
         got = self._compared_run(graph)
         differing = output_layouts.differing(self.expected[0], got[0])
@@ -114,9 +123,15 @@ class _Matching:
         state = self.state
         got = state.graph_run(graph)
         has_tf32 = tf32.is_allowed(torch.device(state.place)) and tf32.convolves(
-            node["target"] or "" for node in graph["nodes"])
-        check.compare_runs(self.expected, got, state.problem.path, has_tf32,
-                           lambda is_off: state.swayed_run(is_off, has_tf32))
+            node["target"] or "" for node in graph["nodes"]
+        )
+        check.compare_runs(
+            self.expected,
+            got,
+            state.problem.path,
+            has_tf32,
+            lambda is_off: state.swayed_run(is_off, has_tf32),
+        )
         return got
 
     def keep_more(self, *, exactly: bool) -> bool:
@@ -128,8 +143,12 @@ class _Matching:
         state.restore()
         with self.watch.step("operators"), self.device():
             found = operator_differences.find(
-                self.program, state.model, pytree.tree_leaves(inputs),
-                writer.line_of, exactly=exactly)
+                self.program,
+                state.model,
+                pytree.tree_leaves(inputs),
+                writer.line_of,
+                exactly=exactly,
+            )
         state.restore()
         undecomposed_calls.keep(self.program.graph, found)
         self.kept += found

@@ -18,15 +18,24 @@ import torch
 
 from weft.problem.problem import MODULE_NAME
 
-ATOMS = (bool, int, float, complex, str, bytes, type(None), type(...),
-         torch.dtype, torch.device, torch.Size)
-_NAMED = (type, types.FunctionType, types.BuiltinFunctionType,
-          types.MethodType)
+ATOMS = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    type(...),
+    torch.dtype,
+    torch.device,
+    torch.Size,
+)
+_NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _SETTINGS = ATOMS + _NAMED + (enum.Enum, torch.layout, torch.memory_format)
 #: Every module has these, and no user of one; but the mode may be set, and
 #: forward() replaced.
-_OF_MODULES = (set(dir(torch.nn.Module)) | set(vars(torch.nn.Module()))
-               ) - {"training", "forward"}
+_OF_MODULES = (set(dir(torch.nn.Module)) | set(vars(torch.nn.Module()))) - {"training", "forward"}
 #: Of one value. What can change in itself is written out at each call.
 _LENGTH_MAX = 1000
 
@@ -38,8 +47,10 @@ def of(model: torch.nn.Module, read: Iterable[tuple[int, str]]) -> list[dict[str
     for key, name in read:
         names.setdefault(key, set()).add(name)
     # Under each of its paths: another module may be put in one of them.
-    return [_part(path, module, names.get(id(module), set()) - _OF_MODULES)
-            for path, module in model.named_modules(remove_duplicate=False)]
+    return [
+        _part(path, module, names.get(id(module), set()) - _OF_MODULES)
+        for path, module in model.named_modules(remove_duplicate=False)
+    ]
 
 
 def _part(path: str, module: torch.nn.Module, names: set[str]) -> dict[str, Any]:
@@ -51,17 +62,23 @@ def _part(path: str, module: torch.nn.Module, names: set[str]) -> dict[str, Any]
     return {
         "module": path,
         "class": text_of(type(module)),
-        "hooks": [_hook_text(hook) for hooks in
-                  (module._forward_pre_hooks, module._forward_hooks)
-                  for hook in hooks.values()] if path else [],
+        "hooks": [
+            _hook_text(hook)
+            for hooks in (module._forward_pre_hooks, module._forward_hooks)
+            for hook in hooks.values()
+        ]
+        if path
+        else [],
         "size": len(module._modules),
-        "settings": {name: text_of(own[name]) for name in used
-                     if name in own and _is_setting(own[name])},
-        "absent": [name for name in used
-                   if name not in own and name not in tables],
-        "empty": [name for name in used
-                  if name not in own and tables.get(name) is None
-                  and not hasattr(type(module), name)],
+        "settings": {
+            name: text_of(own[name]) for name in used if name in own and _is_setting(own[name])
+        },
+        "absent": [name for name in used if name not in own and name not in tables],
+        "empty": [
+            name
+            for name in used
+            if name not in own and tables.get(name) is None and not hasattr(type(module), name)
+        ],
     }
 
 
@@ -97,5 +114,9 @@ def _is_record(value: object) -> bool:
     if isinstance(value, types.SimpleNamespace):
         return True
     how = getattr(type(value), "__dataclass_params__", None)
-    return (dataclasses.is_dataclass(value) and how is not None
-            and bool(how.repr and how.eq) and hasattr(value, "__dict__"))
+    return (
+        dataclasses.is_dataclass(value)
+        and how is not None
+        and bool(how.repr and how.eq)
+        and hasattr(value, "__dict__")
+    )

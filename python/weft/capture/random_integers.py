@@ -17,13 +17,12 @@ def drawn(tensor: torch.Tensor, low: int, high: int) -> torch.Tensor:
 class RandomIntegers(TorchFunctionMode):
     """Within it, tensors are filled by the calls above."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         kwargs = dict(kwargs or {})
         if function is torch.Tensor.random_:
-            given = [*args, *(kwargs[name] for name in ("from", "to")
-                              if name in kwargs)]
-            if len(given) == 3 and None not in given[1:] \
-                    and kwargs.get("generator") is None:
+            given = [*args, *(kwargs[name] for name in ("from", "to") if name in kwargs)]
+            if len(given) == 3 and None not in given[1:] and kwargs.get("generator") is None:
                 return drawn(*given)
         return function(*args, **kwargs)

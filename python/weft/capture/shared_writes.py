@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from weft.problem.problem import Problem
 
 
-def find(problem: Problem, model: torch.nn.Module,
-         inputs: list[Any]) -> tuple[int, list[str]]:
+def find(problem: Problem, model: torch.nn.Module, inputs: list[Any]) -> tuple[int, list[str]]:
     """(the line, the names that share what it writes) of the first call of the
     model's that does; (0, []) where none is seen. Runs the model."""
     names = _names_by_memory(model, inputs)
@@ -58,9 +57,13 @@ class _Watch(TorchDispatchMode):
         self.line = 0
         self.names: list[str] = []
 
-    def __torch_dispatch__(self, operator: Any, types: object,
-                           args: tuple[Any, ...] = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        operator: Any,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         for value, about in zip(args, operator._schema.arguments):
             writes = about.alias_info is not None and about.alias_info.is_write
             if writes and isinstance(value, torch.Tensor) and not self.line:
@@ -71,6 +74,7 @@ class _Watch(TorchDispatchMode):
         names = self.shared.get(_memory(tensor))
         if names is None:
             return
-        lines = [frame.lineno or 0 for frame in traceback.extract_stack()
-                 if frame.filename == self.path]
+        lines = [
+            frame.lineno or 0 for frame in traceback.extract_stack() if frame.filename == self.path
+        ]
         self.line, self.names = (lines or [0])[-1], names

@@ -34,16 +34,16 @@ def check(problem: Problem, model: torch.nn.Module, inputs: list[Any]) -> None:
     import torch
     from torch.utils import _pytree as pytree
 
-    symbols = {size: torch.export.Dim(name, min=2)
-               for name, size in zip(NAMES, sizes_of(problem) or ())}
+    symbols = {
+        size: torch.export.Dim(name, min=2) for name, size in zip(NAMES, sizes_of(problem) or ())
+    }
     try:
         shapes = _shapes(problem, symbols, inputs)
         named = pytree.tree_leaves(shapes)
         if not all(symbol in named for symbol in symbols.values()):
             raise refusal(problem, "no input has the size as a dimension")
         with export.prepared_exporter():
-            torch.export.export(model, tuple(inputs), strict=False,
-                                dynamic_shapes=shapes)
+            torch.export.export(model, tuple(inputs), strict=False, dynamic_shapes=shapes)
     except (KeyboardInterrupt, ProblemError):
         raise
     except BaseException as error:
@@ -58,26 +58,38 @@ def _shapes(problem: Problem, symbols: dict[int, Any], inputs: list[Any]) -> Any
     from torch.utils import _pytree as pytree
 
     make, sizes = getattr(problem.module, "get_inputs_at", None), list(symbols)
-    larger = [pytree.tree_leaves(tuple(make(*(
-        size + (i == which) for i, size in enumerate(sizes)))))
-        for which in range(len(sizes))] if make else []
+    larger = (
+        [
+            pytree.tree_leaves(tuple(make(*(size + (i == which) for i, size in enumerate(sizes)))))
+            for which in range(len(sizes))
+        ]
+        if make
+        else []
+    )
     leaves, structure = pytree.tree_flatten(tuple(inputs))
     return pytree.tree_unflatten(
-        [_dims(symbols, leaf, others) if isinstance(leaf, torch.Tensor) else None
-         for leaf, *others in zip(leaves, *larger)], structure)
+        [
+            _dims(symbols, leaf, others) if isinstance(leaf, torch.Tensor) else None
+            for leaf, *others in zip(leaves, *larger)
+        ],
+        structure,
+    )
 
 
-def _dims(symbols: dict[int, Any], leaf: torch.Tensor,
-          others: list[torch.Tensor]) -> dict[int, Any]:
+def _dims(
+    symbols: dict[int, Any], leaf: torch.Tensor, others: list[torch.Tensor]
+) -> dict[int, Any]:
     """{dimension: what the exporter is told of it} of a tensor; `others`: it where
     a size is one more. Of one that joins sizes the exporter finds out which."""
     import torch
 
     found = {}
     for dim, n in enumerate(leaf.shape):
-        rates = [(other.shape[dim] - n, size, symbol)
-                 for other, (size, symbol) in zip(others, symbols.items())
-                 if other.shape[dim] != n]
+        rates = [
+            (other.shape[dim] - n, size, symbol)
+            for other, (size, symbol) in zip(others, symbols.items())
+            if other.shape[dim] != n
+        ]
         if n in symbols:
             found[dim] = symbols[n]
         elif len(rates) == 1:
@@ -90,15 +102,21 @@ def _dims(symbols: dict[int, Any], leaf: torch.Tensor,
 
 def refusal(problem: Problem, why: str) -> ProblemError:
     return ProblemError(
-        "one_batch", f"{problem.name} cannot have kernels for any size: {why}; "
-        "leave out --dynamic-batch or --dynamic-dim", file=problem.name)
+        "one_batch",
+        f"{problem.name} cannot have kernels for any size: {why}; "
+        "leave out --dynamic-batch or --dynamic-dim",
+        file=problem.name,
+    )
 
 
 def _why(error: BaseException) -> str:
     """What the exporter says of the sizes, of its many lines."""
     lines = [line.strip(" -") for line in str(error).splitlines()]
     for line in lines:
-        if re.search(r"(batch|sequence).*(satisf|specializ|constant)|"
-                     "Not all values", line):
+        if re.search(
+            r"(batch|sequence).*(satisf|specializ|constant)|"
+            "Not all values",
+            line,
+        ):
             return line
     return first_sentence(error)

@@ -36,19 +36,20 @@ class KeptCall:
     results: Any = dataclasses.field(compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        return {"operator": self.operator, "line": self.line,
-                "reason": self.reason}
+        return {"operator": self.operator, "line": self.line, "reason": self.reason}
 
 
 def can_keep(target: Any) -> bool:
     """Whether a call of that operator can be kept: it is an ATen operator that
     returns tensors and writes into nothing, or has a functional form."""
-    if not isinstance(target, torch._ops.OpOverload) or \
-            target.namespace != "aten":
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return False
     returns = target._schema.returns
-    return bool(returns) and functional(target) is not None and all(
-        str(one.type) in ("Tensor", "List[Tensor]") for one in returns)
+    return (
+        bool(returns)
+        and functional(target) is not None
+        and all(str(one.type) in ("Tensor", "List[Tensor]") for one in returns)
+    )
 
 
 def functional(target: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
@@ -71,36 +72,32 @@ def keep(graph: torch.fx.Graph, calls: list[KeptCall]) -> None:
         original = functional(node.target)
         assert original is not None  # can_keep()
         with graph.inserting_before(node):
-            kept = graph.call_function(_define(original, call.results),
-                                       node.args, node.kwargs)
+            kept = graph.call_function(_define(original, call.results), node.args, node.kwargs)
             kept.meta = dict(node.meta)
             result = kept
             if original is not node.target:
-                result = graph.call_function(
-                    torch.ops.aten.copy_.default, (node.args[0], kept))
+                result = graph.call_function(torch.ops.aten.copy_.default, (node.args[0], kept))
                 result.meta = dict(node.meta)
         node.replace_all_uses_with(result)
         graph.erase_node(node)
 
 
-def _define(original: torch._ops.OpOverload,
-            results: Any) -> torch._ops.OpOverload:
+def _define(original: torch._ops.OpOverload, results: Any) -> torch._ops.OpOverload:
     """A new operator with the schema of `original`, without aliases, which returns
     tensors of the layouts of `results`."""
     layouts = pytree.tree_map_only(torch.Tensor, Layout.of, results)
 
     def made(*args: Any, **kwargs: Any) -> Any:
         # Fake tensors are computed by tensors on the device "meta".
-        is_meta = any(isinstance(leaf, torch.Tensor) and leaf.is_meta
-                      for leaf in pytree.tree_leaves((args, kwargs)))
-        return pytree.tree_map_only(
-            Layout, lambda layout: layout.empty(is_meta), layouts)
+        is_meta = any(
+            isinstance(leaf, torch.Tensor) and leaf.is_meta
+            for leaf in pytree.tree_leaves((args, kwargs))
+        )
+        return pytree.tree_map_only(Layout, lambda layout: layout.empty(is_meta), layouts)
 
     _, _, signature = str(original._schema).partition("(")
-    tags = [tag for tag in original.tags
-            if tag == torch.Tag.nondeterministic_seeded]
-    return decompositions.define_kept(
-        original, _ALIASES.sub("", "(" + signature), made, tags)
+    tags = [tag for tag in original.tags if tag == torch.Tag.nondeterministic_seeded]
+    return decompositions.define_kept(original, _ALIASES.sub("", "(" + signature), made, tags)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,9 +111,9 @@ class Layout:
 
     @staticmethod
     def of(tensor: torch.Tensor) -> Layout:
-        return Layout(tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype,
-                      tensor.device)
+        return Layout(tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype, tensor.device)
 
     def empty(self, is_meta: bool) -> torch.Tensor:
-        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype,
-                                   device="meta" if is_meta else self.device)
+        return torch.empty_strided(
+            self.shape, self.stride, dtype=self.dtype, device="meta" if is_meta else self.device
+        )

@@ -27,8 +27,9 @@ class CausalHints(TorchFunctionMode):
     """Within it, no mask of a Transformer is recognised as causal: attention reads
     the mask itself, which gives the same for any values."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         if function is torch.Tensor.__bool__ and _asks_for_hint():
             return False
         return function(*args, **(kwargs or {}))
@@ -39,23 +40,32 @@ def _asks_for_hint() -> bool:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_name == "__torch_function__":
         frame = frame.f_back
-    return (frame is not None and frame.f_globals is transformer.__dict__
-            and frame.f_code.co_name in _HINTS)
+    return (
+        frame is not None
+        and frame.f_globals is transformer.__dict__
+        and frame.f_code.co_name in _HINTS
+    )
 
 
 class Checks(TorchFunctionMode):
     """Within it, losses do not check the values that they are given."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         if function is functional.gaussian_nll_loss:
             return gaussian_nll_loss(*args, **(kwargs or {}))
         return function(*args, **(kwargs or {}))
 
 
-def gaussian_nll_loss(input: torch.Tensor, target: torch.Tensor,
-                      var: torch.Tensor | float, full: bool = False,
-                      eps: float = 1e-6, reduction: str = "mean") -> torch.Tensor:
+def gaussian_nll_loss(
+    input: torch.Tensor,
+    target: torch.Tensor,
+    var: torch.Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> torch.Tensor:
     """The calls that torch.nn.functional.gaussian_nll_loss makes."""
     if not isinstance(var, torch.Tensor):
         var = var * torch.ones_like(input)

@@ -101,8 +101,9 @@ class Place:
 class BufferSet:
     """Inputs and outputs of one call, with guards between them."""
 
-    def __init__(self, base: int, inputs: Iterable[TensorSpec],
-                 outputs: Iterable[TensorSpec]) -> None:
+    def __init__(
+        self, base: int, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]
+    ) -> None:
         self.base = base
         cursor = base + GUARD_BYTES
         self.inputs: list[Place] = []
@@ -118,8 +119,7 @@ class BufferSet:
         self.end = -(-cursor // PAGE) * PAGE
 
     @staticmethod
-    def bytes_needed(inputs: Iterable[TensorSpec],
-                     outputs: Iterable[TensorSpec]) -> int:
+    def bytes_needed(inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> int:
         return BufferSet(0, inputs, outputs).end
 
     def bind(self, arena: Arena | DeviceArena) -> BufferSet:
@@ -127,10 +127,11 @@ class BufferSet:
         self._arena = arena
         self.input_storages = [p.storage(arena) for p in self.inputs]
         self.output_storages = [p.storage(arena) for p in self.outputs]
-        self.output_views = [p.spec.view(s) for p, s in
-                             zip(self.outputs, self.output_storages)]
-        self._output_raw = [(_sentinel(p.spec.dtype), s.view(torch.uint8)) for
-                            p, s in zip(self.outputs, self.output_storages)]
+        self.output_views = [p.spec.view(s) for p, s in zip(self.outputs, self.output_storages)]
+        self._output_raw = [
+            (_sentinel(p.spec.dtype), s.view(torch.uint8))
+            for p, s in zip(self.outputs, self.output_storages)
+        ]
         self._guard_raw = [arena.raw(*guard) for guard in self._guards]
         for guard in self._guard_raw:
             fill_bytes(guard, GUARD_VALUE)
@@ -199,8 +200,9 @@ def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _same_on_device(a: torch.Tensor, b: torch.Tensor) -> bool:
-    pairs = zip(a.view(torch.uint8).split(_COMPARED_BYTES),
-                b.view(torch.uint8).split(_COMPARED_BYTES))
+    pairs = zip(
+        a.view(torch.uint8).split(_COMPARED_BYTES), b.view(torch.uint8).split(_COMPARED_BYTES)
+    )
     return all(torch.equal(_as_words(x), _as_words(y)) for x, y in pairs)
 
 
@@ -215,8 +217,10 @@ def _as_words(raw: torch.Tensor) -> torch.Tensor:
 def copy_bytes(target: torch.Tensor, source: torch.Tensor) -> None:
     """target.copy_(source) for flat tensors of one dtype and length."""
     if (target.dtype, target.numel()) != (source.dtype, source.numel()):
-        raise ValueError(f"{source.numel()} elements of {source.dtype} do not "
-                         f"fill {target.numel()} of {target.dtype}")
+        raise ValueError(
+            f"{source.numel()} elements of {source.dtype} do not "
+            f"fill {target.numel()} of {target.dtype}"
+        )
     if target.is_cuda or source.nbytes > _SERIAL_BYTES_MAX:
         target.copy_(source)
     else:

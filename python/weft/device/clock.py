@@ -52,11 +52,9 @@ class DeviceClock:
         self._prepare()
         self._value += 1
         self._driver.call("cuCtxResetPersistingL2Cache")
-        self._driver.call("cuMemsetD32Async", self._flush, self._value,
-                          self._words, None)
+        self._driver.call("cuMemsetD32Async", self._flush, self._value, self._words, None)
 
-    def time(self, calls: Iterable[Callable[[], object]],
-             waits: bool) -> dict[str, Any]:
+    def time(self, calls: Iterable[Callable[[], object]], waits: bool) -> dict[str, Any]:
         """Makes each call; the answer with what they took together.
 
         waits: the device is idle when a call begins, so its time holds what

@@ -105,8 +105,9 @@ class LaunchConfig(ctypes.Structure):
     ]
 
 
-def launch_config(grid: Sequence[int], threads: int, shared_bytes: int, cluster: int,
-                  cooperative: bool) -> LaunchConfig:
+def launch_config(
+    grid: Sequence[int], threads: int, shared_bytes: int, cluster: int, cooperative: bool
+) -> LaunchConfig:
     """What cuLaunchKernelEx wants to know, for the default stream."""
     attributes = (LaunchAttribute * 2)()
     count = 0
@@ -118,8 +119,9 @@ def launch_config(grid: Sequence[int], threads: int, shared_bytes: int, cluster:
         attributes[count].id = _COOPERATIVE
         attributes[count].value[0] = 1
         count += 1
-    return LaunchConfig((c_uint * 3)(*grid), (c_uint * 3)(threads, 1, 1),
-                        shared_bytes, None, attributes, count)
+    return LaunchConfig(
+        (c_uint * 3)(*grid), (c_uint * 3)(threads, 1, 1), shared_bytes, None, attributes, count
+    )
 
 
 #: Arguments of each call in use. Without them a pointer would be cut to 32
@@ -140,9 +142,7 @@ _SIGNATURES = {
     "cuModuleUnload": (c_void_p,),
     "cuModuleGetFunction": (c_void_p, c_void_p, ctypes.c_char_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
-    "cuLaunchKernel": (
-        (c_void_p,) + (c_uint,) * 7 + (c_void_p, c_void_p, c_void_p)
-    ),
+    "cuLaunchKernel": ((c_void_p,) + (c_uint,) * 7 + (c_void_p, c_void_p, c_void_p)),
     "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
     "cuOccupancyMaxActiveClusters": (c_void_p, c_void_p, c_void_p),
     "cuMemAlloc_v2": (c_void_p, c_size_t),
@@ -155,11 +155,18 @@ _SIGNATURES = {
     "cuMemGetAllocationGranularity": (c_void_p, c_void_p, c_int),
     "cuMemCreate": (c_void_p, c_size_t, c_void_p, c_ulonglong),
     "cuMemExportToShareableHandle": (
-        c_void_p, c_ulonglong, c_int, c_ulonglong,
+        c_void_p,
+        c_ulonglong,
+        c_int,
+        c_ulonglong,
     ),
     "cuMemImportFromShareableHandle": (c_void_p, c_void_p, c_int),
     "cuMemAddressReserve": (
-        c_void_p, c_size_t, c_size_t, c_ulonglong, c_ulonglong,
+        c_void_p,
+        c_size_t,
+        c_size_t,
+        c_ulonglong,
+        c_ulonglong,
     ),
     "cuMemMap": (c_ulonglong, c_size_t, c_size_t, c_ulonglong, c_ulonglong),
     "cuMemSetAccess": (c_ulonglong, c_size_t, c_void_p, c_size_t),
@@ -207,8 +214,10 @@ class Driver:
 
     def multiprocessor(self) -> dict[str, int]:
         """What one has for its blocks (weft.build.built_code)."""
-        return {name: self.attribute("sm_" + name) for name in
-                ("threads", "blocks", "registers", "shared_bytes")}
+        return {
+            name: self.attribute("sm_" + name)
+            for name in ("threads", "blocks", "registers", "shared_bytes")
+        }
 
     def attribute(self, name: str) -> int:
         value = c_int()
@@ -252,8 +261,9 @@ class Driver:
     def unload_module(self, module: ctypes.c_void_p) -> None:
         self.call("cuModuleUnload", module)
 
-    def function(self, module: ctypes.c_void_p, name: str, shared_bytes: int,
-                 cluster: int = 1) -> ctypes.c_void_p:
+    def function(
+        self, module: ctypes.c_void_p, name: str, shared_bytes: int, cluster: int = 1
+    ) -> ctypes.c_void_p:
         """A kernel of the module, ready to use that much shared memory, and
         clusters of so many blocks."""
         found = c_void_p()
@@ -267,23 +277,27 @@ class Driver:
             self.call("cuFuncSetAttribute", found, asked, 1)
         return found
 
-    def clusters_at_once(self, function: ctypes.c_void_p, blocks: int, threads: int,
-                         shared_bytes: int) -> int:
+    def clusters_at_once(
+        self, function: ctypes.c_void_p, blocks: int, threads: int, shared_bytes: int
+    ) -> int:
         """How many clusters of so many blocks the device runs at a time."""
         count = c_int()
-        config = launch_config((blocks, 1, 1), threads, shared_bytes, blocks,
-                               False)
-        self.call("cuOccupancyMaxActiveClusters", byref(count), function,
-                  byref(config))
+        config = launch_config((blocks, 1, 1), threads, shared_bytes, blocks, False)
+        self.call("cuOccupancyMaxActiveClusters", byref(count), function, byref(config))
         return count.value
 
-    def launch(self, function: ctypes.c_void_p, blocks: int, threads: int,
-               addresses: Iterable[int], stream: int) -> None:
+    def launch(
+        self,
+        function: ctypes.c_void_p,
+        blocks: int,
+        threads: int,
+        addresses: Iterable[int],
+        stream: int,
+    ) -> None:
         """On that stream, with these addresses as its arguments."""
         values = [c_void_p(address) for address in addresses]
         array = (c_void_p * len(values))(*map(ctypes.addressof, values))
-        self.call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0,
-                  stream, array, None)
+        self.call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0, stream, array, None)
 
     def allocate(self, size_bytes: int) -> int:
         """The address of new device memory, full of NaN: whatever was there
@@ -322,15 +336,17 @@ class Driver:
         """(descriptor, whole size) of new memory that processes can share."""
         properties = self._properties()
         grain = c_size_t()
-        self.call("cuMemGetAllocationGranularity", byref(grain),
-                  byref(properties), _MINIMUM_GRANULARITY)
+        self.call(
+            "cuMemGetAllocationGranularity", byref(grain), byref(properties), _MINIMUM_GRANULARITY
+        )
         size = -(-size_bytes // grain.value) * grain.value
         handle = c_ulonglong()
         self.call("cuMemCreate", byref(handle), size, byref(properties), 0)
         descriptor = c_int(-1)
         try:
-            self.call("cuMemExportToShareableHandle", byref(descriptor),
-                      handle, _POSIX_FILE_DESCRIPTOR, 0)
+            self.call(
+                "cuMemExportToShareableHandle", byref(descriptor), handle, _POSIX_FILE_DESCRIPTOR, 0
+            )
         finally:  # the exported descriptor keeps the memory
             self.call("cuMemRelease", handle)
         return descriptor.value, size
@@ -338,13 +354,16 @@ class Driver:
     def map_shared(self, descriptor: int, size_bytes: int) -> int:
         """The address at which this process now sees that memory."""
         handle = c_ulonglong()
-        self.call("cuMemImportFromShareableHandle", byref(handle),
-                  c_void_p(descriptor), _POSIX_FILE_DESCRIPTOR)
+        self.call(
+            "cuMemImportFromShareableHandle",
+            byref(handle),
+            c_void_p(descriptor),
+            _POSIX_FILE_DESCRIPTOR,
+        )
         address = c_ulonglong()
         self.call("cuMemAddressReserve", byref(address), size_bytes, 0, 0, 0)
         self.call("cuMemMap", address, size_bytes, 0, handle, 0)
-        access = AccessDescription(
-            Location(_ON_DEVICE, self.device), _READ_WRITE)
+        access = AccessDescription(Location(_ON_DEVICE, self.device), _READ_WRITE)
         self.call("cuMemSetAccess", address, size_bytes, byref(access), 1)
         # The mapping keeps the memory; the handle is not needed for it.
         self.call("cuMemRelease", handle)
@@ -377,8 +396,8 @@ def open_driver(ordinal: int) -> Driver:
         library = ctypes.CDLL(LIBRARY)
     except OSError:
         raise NoDriver(
-            f"no CUDA driver ({LIBRARY}): use --device cpu, or install NVIDIA's "
-            "driver") from None
+            f"no CUDA driver ({LIBRARY}): use --device cpu, or install NVIDIA's driver"
+        ) from None
     until = time.monotonic() + FULL_WAIT_S
     while True:
         try:
@@ -388,8 +407,7 @@ def open_driver(ordinal: int) -> Driver:
             if is_full and time.monotonic() < until:
                 time.sleep(FULL_POLL_S)
                 continue
-            advice = ("others hold its memory: wait for them"
-                      if is_full else "use --device cpu")
+            advice = "others hold its memory: wait for them" if is_full else "use --device cpu"
             raise NoDriver(
-                f"CUDA device {ordinal} cannot be used: {error}; {advice}, or "
-                "choose another device") from None
+                f"CUDA device {ordinal} cannot be used: {error}; {advice}, or choose another device"
+            ) from None

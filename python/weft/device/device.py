@@ -90,8 +90,7 @@ class Device:
     def holds_cases(self, size_bytes: int) -> bool:
         """Whether all of a subgraph's cases may be kept, if that is their size:
         of six runs beside each other each may."""
-        return (not self.is_cuda
-                or size_bytes <= self._gpu.memory_bytes() * DEVICE_CASES_SHARE)
+        return not self.is_cuda or size_bytes <= self._gpu.memory_bytes() * DEVICE_CASES_SHARE
 
     def is_large(self, size_bytes: int) -> bool:
         """Whether buffers of that size must not be kept in numbers."""
@@ -101,8 +100,7 @@ class Device:
         """Of its memory, for who shares it (gpu_lock.py); 0 for small ones."""
         if not self.is_large(size_bytes):
             return 0
-        return gpu_lock.parts_of(
-            self._gpu.memory_bytes(), size_bytes, copies)
+        return gpu_lock.parts_of(self._gpu.memory_bytes(), size_bytes, copies)
 
     def give_back(self) -> None:
         """Memory that the framework holds and does not use."""
@@ -114,8 +112,7 @@ class Device:
         each other to ask for memory, and to free it."""
         if not self.is_cuda:
             return
-        unused = (torch.cuda.memory_reserved(self.torch)
-                  - torch.cuda.memory_allocated(self.torch))
+        unused = torch.cuda.memory_reserved(self.torch) - torch.cuda.memory_allocated(self.torch)
         if unused > self._gpu.memory_bytes() * DEVICE_UNUSED_SHARE:
             self.give_back()
 
@@ -141,7 +138,8 @@ class Device:
         if self.is_cuda and not self.may_be_short and not self.is_half_free():
             raise torch.OutOfMemoryError(
                 "others have the device's memory: the framework's libraries "
-                "would take other algorithms than alone")
+                "would take other algorithms than alone"
+            )
 
     def peak_bytes(self) -> int:
         """The most that was in use at once, so far."""

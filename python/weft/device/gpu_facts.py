@@ -58,7 +58,7 @@ def arch(driver: Driver) -> str:
 
 
 def clusters(driver: Driver) -> dict[str, int]:
-    """"clusters_of_8": how many run at a time of blocks that have a whole
+    """ "clusters_of_8": how many run at a time of blocks that have a whole
     multiprocessor's shared memory each. They lie within a group of
     multiprocessors, and not every group is whole: the driver alone knows.
     Empty where it does not tell."""
@@ -74,7 +74,8 @@ def clusters(driver: Driver) -> dict[str, int]:
         try:
             kernel = driver.function(module, "nothing", shared_bytes, blocks)
             found[f"clusters_of_{blocks}"] = driver.clusters_at_once(
-                kernel, blocks, _CLUSTER_THREADS, shared_bytes)
+                kernel, blocks, _CLUSTER_THREADS, shared_bytes
+            )
         except (CudaError, AttributeError):  # a driver from before clusters
             break
     driver.unload_module(module)
@@ -125,8 +126,11 @@ class Nvml:
 
     #: Bits of nvmlClocksEventReasons*.
     REASONS = {
-        0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost",
-        0x20: "software thermal", 0x40: "hardware thermal",
+        0x4: "power cap",
+        0x8: "hardware slowdown",
+        0x10: "sync boost",
+        0x20: "software thermal",
+        0x40: "hardware thermal",
         0x80: "power brake",
     }
 
@@ -140,8 +144,7 @@ class Nvml:
         name = f"GPU-{uuid}".encode()
         if self._library.nvmlInit_v2() != 0:
             return
-        found = self._library.nvmlDeviceGetHandleByUUID(
-            name, ctypes.byref(handle))
+        found = self._library.nvmlDeviceGetHandleByUUID(name, ctypes.byref(handle))
         if found == 0:
             self._handle = handle
 
@@ -152,14 +155,13 @@ class Nvml:
         told: dict[str, Any] = {}
         for name, number in (("sm_mhz", 1), ("memory_mhz", 2)):
             value = ctypes.c_uint()
-            code = self._library.nvmlDeviceGetClockInfo(
-                self._handle, number, ctypes.byref(value))
+            code = self._library.nvmlDeviceGetClockInfo(self._handle, number, ctypes.byref(value))
             if code == 0:
                 told[name] = value.value
         bits = ctypes.c_ulonglong()
         code = self._library.nvmlDeviceGetCurrentClocksThrottleReasons(
-            self._handle, ctypes.byref(bits))
+            self._handle, ctypes.byref(bits)
+        )
         if code == 0:
-            told["throttled"] = [
-                why for bit, why in self.REASONS.items() if bits.value & bit]
+            told["throttled"] = [why for bit, why in self.REASONS.items() if bits.value & bit]
         return told

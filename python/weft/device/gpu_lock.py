@@ -101,8 +101,7 @@ class DeviceLock:
         self._lock = open_lock_file(path + ".lock")
         #: Held by the one who looks for room.
         self._seeking = open_lock_file(path + ".room")
-        self._room = [open_lock_file(f"{path}.room{part}")
-                      for part in range(ROOM_PARTS)]
+        self._room = [open_lock_file(f"{path}.room{part}") for part in range(ROOM_PARTS)]
         self._parts: list[int] = []  # that are ours
         self._mode = fcntl.LOCK_UN
         self.waited_s = 0.0
@@ -186,8 +185,7 @@ class DeviceLock:
     def _take_parts(self, parts: int) -> bool:
         """Those that are free, up to so many in all; whether that is all."""
         for part in self._room:
-            if len(self._parts) < parts and part not in self._parts \
-                    and _take(part):
+            if len(self._parts) < parts and part not in self._parts and _take(part):
                 self._parts.append(part)
         return len(self._parts) >= parts
 
@@ -245,8 +243,7 @@ class DeviceLock:
             start = time.monotonic()
             is_alone = mode == fcntl.LOCK_EX
             with lap("alone" if is_alone else "share"):
-                fcntl.flock(
-                    self._turn, fcntl.LOCK_SH if is_alone else fcntl.LOCK_EX)
+                fcntl.flock(self._turn, fcntl.LOCK_SH if is_alone else fcntl.LOCK_EX)
                 fcntl.flock(self._lock, mode)
                 fcntl.flock(self._turn, fcntl.LOCK_UN)
             self.waited_s += time.monotonic() - start

@@ -17,8 +17,7 @@ _CPUCLOCK_SCHED = 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
-_LIMITS = [getattr(resource, name) for name in dir(resource)
-           if name.startswith("RLIMIT_")]
+_LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
 #: Of mallopt(3).
 _M_TRIM_THRESHOLD = -1
@@ -79,9 +78,12 @@ def give_back_freed_memory() -> None:
 def manner() -> tuple[set[int], int, int, list[tuple[int, int]]]:
     """How this process is run, as what it forks will be: on which processors,
     how willingly, and within which limits."""
-    return (os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0),
-            os.sched_getscheduler(0),
-            [resource.getrlimit(limit) for limit in _LIMITS])
+    return (
+        os.sched_getaffinity(0),
+        os.getpriority(os.PRIO_PROCESS, 0),
+        os.sched_getscheduler(0),
+        [resource.getrlimit(limit) for limit in _LIMITS],
+    )
 
 
 def pid_namespace() -> str:

@@ -25,8 +25,7 @@ def lap(name: str) -> Iterator[None]:
 
 
 def take() -> str:
-    """"load 310, calls 12": milliseconds since the last such question."""
-    text = ", ".join(f"{name} {seconds * 1000:.0f}"
-                     for name, seconds in _seconds.items())
+    """ "load 310, calls 12": milliseconds since the last such question."""
+    text = ", ".join(f"{name} {seconds * 1000:.0f}" for name, seconds in _seconds.items())
     _seconds.clear()
     return text

@@ -52,14 +52,12 @@ def _lift(inner: int, folder: int) -> None:
             continue
         except (IsADirectoryError, PermissionError):
             os.close(open_writable(inner, name))  # a move writes its ".."
-            os.rename(name, secrets.token_hex(16), src_dir_fd=inner,
-                      dst_dir_fd=folder)
+            os.rename(name, secrets.token_hex(16), src_dir_fd=inner, dst_dir_fd=folder)
 
 
 def open_writable(folder: int, name: str) -> int:
     """A descriptor of the folder `name`, which this user then may list and change."""
-    place = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
-                    dir_fd=folder)
+    place = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         path = f"/proc/self/fd/{place}"
         if stat.S_IMODE(os.fstat(place).st_mode) & 0o700 != 0o700:

@@ -77,11 +77,15 @@ class Expected:
 
     def without_tensors(self) -> Expected:
         """What `near` asks of another's."""
-        told = self.slice_tolerance if self.slices is None else (
-            self.slices.tolerance)
+        told = self.slice_tolerance if self.slices is None else (self.slices.tolerance)
         return replace(
-            self, framework=None,  # type: ignore[arg-type]  # near() reads none of them
-            wide=None, operand=None, slices=None, slice_tolerance=told)
+            self,
+            framework=None,  # type: ignore[arg-type]  # near() reads none of them
+            wide=None,
+            operand=None,
+            slices=None,
+            slice_tolerance=told,
+        )
 
 
 @dataclass
@@ -96,8 +100,13 @@ class Finding:
     beyond: float = 0.0
 
 
-def expect(name: str, framework: torch.Tensor, wide: torch.Tensor | None,
-           reduction_length: int = 1, rounding: torch.dtype | None = None) -> Expected:
+def expect(
+    name: str,
+    framework: torch.Tensor,
+    wide: torch.Tensor | None,
+    reduction_length: int = 1,
+    rounding: torch.dtype | None = None,
+) -> Expected:
     """The expectation for one output, with its tolerance worked out.
 
     `rounding`: the dtype that rounds most on the way to it; None: its own.
@@ -117,12 +126,13 @@ def expect(name: str, framework: torch.Tensor, wide: torch.Tensor | None,
     floor = roundoff_floor(framework.dtype, reduction_length)
     expected.tolerance = max(factors.peak * expected.framework_error, floor)
     if expected.framework_error <= slices.UNSURE:
-        expected.slices = slices.of(expected.truth, expected.framework, _is_told(expected),
-                                    floor, tolerance.SLICE_FACTOR)
+        expected.slices = slices.of(
+            expected.truth, expected.framework, _is_told(expected), floor, tolerance.SLICE_FACTOR
+        )
     if expected.wide is not None:
         expected.rms_tolerance = max(
-            factors.rms * together,
-            tolerance.rms_floor(framework.dtype, reduction_length))
+            factors.rms * together, tolerance.rms_floor(framework.dtype, reduction_length)
+        )
     return expected
 
 
@@ -183,8 +193,7 @@ def learn(made: Expected, drawn: Expected) -> None:
 
 def _is_told(made: Expected) -> bool:
     """Whether a wider type says what the framework's own error is."""
-    return (made.wide is not None
-            and made.wide.dtype.itemsize > made.framework.dtype.itemsize)
+    return made.wide is not None and made.wide.dtype.itemsize > made.framework.dtype.itemsize
 
 
 def framework_used_tf32(made: Expected) -> None:
@@ -217,8 +226,9 @@ def near(framework: torch.Tensor, like: Expected) -> Expected:
     expected.rms_tolerance = min(together, most) / 2
     expected.tf32_rms = like.tf32_rms
     if like.slice_tolerance < math.inf:
-        expected.slices = slices.near(expected.framework, min(
-            like.slice_tolerance, max(most, slices.UNTOLD_MAX)) / 2)
+        expected.slices = slices.near(
+            expected.framework, min(like.slice_tolerance, max(most, slices.UNTOLD_MAX)) / 2
+        )
     return expected
 
 
@@ -230,8 +240,11 @@ def precision_shown(finding: Finding, made: Expected, is_near: bool = False) -> 
     if dtype not in FLOATING:
         return ""
     tf32 = made.tf32_rms
-    if (tf32 is not None and tf32 > TF32_SHOWN_MIN
-            and is_near != (finding.together >= TF32_SHARE * tf32)):
+    if (
+        tf32 is not None
+        and tf32 > TF32_SHOWN_MIN
+        and is_near != (finding.together >= TF32_SHARE * tf32)
+    ):
         return "tf32"
     return str(dtype).removeprefix("torch.")
 
@@ -285,8 +298,10 @@ def errors_of(result: torch.Tensor, made: Expected) -> tuple[float, float]:
 def compare(got: torch.Tensor, made: Expected) -> Finding:
     """Holds the tensor `got` against one expectation."""
     if got.shape != made.framework.shape:
-        return Finding(math.inf, f"output {made.name} has the shape "
-                       f"{list(got.shape)}, not {list(made.framework.shape)}")
+        return Finding(
+            math.inf,
+            f"output {made.name} has the shape {list(got.shape)}, not {list(made.framework.shape)}",
+        )
     if got.numel() == 0:
         return Finding()
     got = got.contiguous()
@@ -299,27 +314,37 @@ def compare(got: torch.Tensor, made: Expected) -> Finding:
     held = error_sums.hold(got, made)
     if held.place is not None:
         is_size = math.isfinite(held.worst) and made.tolerance > 0
-        return Finding(held.worst, _place(made, got, held.place, held.worst),
-                       beyond=held.worst / made.tolerance if is_size else 0.0)
+        return Finding(
+            held.worst,
+            _place(made, got, held.place, held.worst),
+            beyond=held.worst / made.tolerance if is_size else 0.0,
+        )
     together = math.sqrt(held.squares / got.numel())
     if not together <= made.rms_tolerance:
-        return Finding(held.worst, f"output {made.name}: its elements' errors "
-                       f"have a root mean square of {together:.3g} > "
-                       f"{made.rms_tolerance:.3g}; {_worst(made, got)}",
-                       together, together / made.rms_tolerance)
+        return Finding(
+            held.worst,
+            f"output {made.name}: its elements' errors "
+            f"have a root mean square of {together:.3g} > "
+            f"{made.rms_tolerance:.3g}; {_worst(made, got)}",
+            together,
+            together / made.rms_tolerance,
+        )
     if made.slices is not None:
         found = slices.hold(got, made.truth, made.framework, made.slices)
         if found is not None:
-            return Finding(held.worst, f"output {made.name}: {found.place} is "
-                           f"off by {found.error:.3g} of its own size > "
-                           f"{made.slices.tolerance:.3g}; "
-                           f"{_worst(made, got, found.elements)}", together,
-                           found.error / made.slices.tolerance)
+            return Finding(
+                held.worst,
+                f"output {made.name}: {found.place} is "
+                f"off by {found.error:.3g} of its own size > "
+                f"{made.slices.tolerance:.3g}; "
+                f"{_worst(made, got, found.elements)}",
+                together,
+                found.error / made.slices.tolerance,
+            )
     return Finding(held.worst, together=together)
 
 
-def first_reason(views: Iterable[torch.Tensor],
-                 expectations: Iterable[Expected]) -> str:
+def first_reason(views: Iterable[torch.Tensor], expectations: Iterable[Expected]) -> str:
     """Why one of the results is not what is expected, or ""; nothing of the
     comparison is kept."""
     found = (compare(x, made).reason for x, made in zip(views, expectations))
@@ -336,13 +361,10 @@ def _place(made: Expected, got: torch.Tensor, flat: int, error: float) -> str:
         how = "never written, or a special value where none belongs"
     if not math.isfinite(want):
         how = "special values differ"
-    return (
-        f"output {made.name}{list(index)} is {x:.9g}, expected {want:.9g} ({how})"
-    )
+    return f"output {made.name}{list(index)} is {x:.9g}, expected {want:.9g} ({how})"
 
 
-def _worst(made: Expected, got: torch.Tensor,
-           elements: torch.Tensor | None = None) -> str:
+def _worst(made: Expected, got: torch.Tensor, elements: torch.Tensor | None = None) -> str:
     """The element that is farthest off, as evidence; of `elements` (their flat
     places), where given."""
     flat = error_sums.place_of_worst(got, made, elements)
@@ -377,9 +399,7 @@ def _compare_exact(got: torch.Tensor, made: Expected) -> Finding:
     flat = int(wrong.reshape(-1).to(torch.uint8).argmax())
     x, want = got.reshape(-1)[flat].item(), made.framework.reshape(-1)[flat].item()
     place = list(_unravel(flat, got.shape))
-    return Finding(
-        math.inf, f"output {made.name}{place} is {x}, expected {want}"
-    )
+    return Finding(math.inf, f"output {made.name}{place} is {x}, expected {want}")
 
 
 def _as_unsure_as_framework(wrong: torch.Tensor, made: Expected) -> bool:

@@ -21,19 +21,22 @@ class Controls:
 
     def __init__(self) -> None:
         self.rejected: dict[str, bool | None] = {
-            "zeros": None, "constant": None, "input": None, "stale": None,
+            "zeros": None,
+            "constant": None,
+            "input": None,
+            "stale": None,
             "noise": None,
         }
         self._before: list[torch.Tensor] | None = None
 
-    def hold(self, views: list[torch.Tensor], wants: list[compare.Expected],
-             is_finite: bool) -> None:
+    def hold(
+        self, views: list[torch.Tensor], wants: list[compare.Expected], is_finite: bool
+    ) -> None:
         """`views`: the case's input tensors; `wants`: its expectations."""
         for name, outputs in _imposters(views, wants, self._before, is_finite):
             if self.rejected[name] is not True:
                 self.rejected[name] = any(
-                    compare.compare(make(), want).reason
-                    for make, want in zip(outputs, wants)
+                    compare.compare(make(), want).reason for make, want in zip(outputs, wants)
                 )
         self._hold_noise(wants, is_finite)
         if is_finite:  # nan would reveal an imposter that repeats the last answer
@@ -43,14 +46,19 @@ class Controls:
         """Compares noise as large as the output with the first case, which is the
         problem's own. If PyTorch itself errs by that much there, another case's
         rejection says nothing about the problem."""
-        floating = [w for w in wants if w.framework.is_floating_point()
-                    and w.framework.isfinite().any()
-                    and (w.framework.any() or w.truth.any())]
+        floating = [
+            w
+            for w in wants
+            if w.framework.is_floating_point()
+            and w.framework.isfinite().any()
+            and (w.framework.any() or w.truth.any())
+        ]
         if self.rejected["noise"] is None and is_finite and floating:
             # Each output must reject it: one cannot stand in for another.
             self.rejected["noise"] = all(
-                compare.compare(_noisy(want), want).reason
-                and not compare.is_lost(want) for want in floating)
+                compare.compare(_noisy(want), want).reason and not compare.is_lost(want)
+                for want in floating
+            )
 
     def rest(self) -> None:
         """Keeps no tensor of a case: the next one is compared with no earlier one."""
@@ -58,9 +66,11 @@ class Controls:
 
 
 def _imposters(
-        views: list[torch.Tensor], wants: list[compare.Expected],
-        before: list[torch.Tensor] | None,
-        is_finite: bool) -> Iterator[tuple[str, list[Callable[[], torch.Tensor]]]]:
+    views: list[torch.Tensor],
+    wants: list[compare.Expected],
+    before: list[torch.Tensor] | None,
+    is_finite: bool,
+) -> Iterator[tuple[str, list[Callable[[], torch.Tensor]]]]:
     """(control's name, a function for each output) for every control that applies.
 
     Cases with nan count only if nan does not reveal every imposter.
@@ -72,15 +82,12 @@ def _imposters(
             yield "constant", [partial(_mean_of, x) for x in before]
             yield "stale", [partial(_same, x) for x in before]
     for view in views:
-        fits = [
-            view.shape == w.framework.shape and view.dtype == w.framework.dtype
-            for w in wants
-        ]
+        fits = [view.shape == w.framework.shape and view.dtype == w.framework.dtype for w in wants]
         if any(fits):
-            yield "input", [
-                partial(_same, view if fit else w.framework)
-                for fit, w in zip(fits, wants)
-            ]
+            yield (
+                "input",
+                [partial(_same, view if fit else w.framework) for fit, w in zip(fits, wants)],
+            )
 
 
 def _noisy(want: compare.Expected) -> torch.Tensor:

@@ -21,10 +21,11 @@ THREADS = 256
 THREADS_MAX = 1 << 19
 #: … and no fewer elements for each.
 ELEMENTS_MIN = 64
-_KINDS = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2,
-          torch.float16: 3}
+_KINDS = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
-SOURCE = f"#define BLOCK {THREADS}\n" + r"""
+SOURCE = (
+    f"#define BLOCK {THREADS}\n"
+    + r"""
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 
@@ -258,6 +259,7 @@ extern "C" __global__ void columns(const void* x, const void* want,
   out[thread()] = total;
 }
 """
+)
 #: How many numbers each thread leaves, of those kernels that sum all elements.
 FIELDS = {"squares": 2, "squares_where_lost": 2, "errors": 3, "nearest": 3}
 NAMES = (*FIELDS, "rows", "columns")
@@ -268,8 +270,10 @@ ROW_PART_MIN = 4096
 def takes(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether they lie on one device, are of one size, and of known types."""
     first = tensors[0]
-    return all(t.device == first.device and t.numel() == first.numel()
-               and t.dtype in _KINDS for t in tensors)
+    return all(
+        t.device == first.device and t.numel() == first.numel() and t.dtype in _KINDS
+        for t in tensors
+    )
 
 
 @functools.cache
@@ -283,8 +287,7 @@ def of(ordinal: int) -> Kernels | None:
     except (NoCompiler, BuildError, CudaError) as error:
         if getattr(error, "name", "") == "CUDA_ERROR_OUT_OF_MEMORY":
             raise  # asked again when there is room
-        print(f"weft: no kernels for the error model: {error}",
-              file=sys.stderr, flush=True)
+        print(f"weft: no kernels for the error model: {error}", file=sys.stderr, flush=True)
         return None
 
 
@@ -292,48 +295,52 @@ class _Launcher:
     def __init__(self, driver: Driver, cubin: bytes) -> None:
         self._driver = driver
         module = driver.load_module(cubin)
-        self._functions = {
-            name: driver.function(module, name, 0) for name in NAMES}
+        self._functions = {name: driver.function(module, name, 0) for name in NAMES}
 
     def __call__(self, name: str, blocks: int, addresses: list[int]) -> None:
         """On the stream of the framework's own."""
         stream = torch.cuda.current_stream(self._driver.ordinal).cuda_stream
-        self._driver.launch(self._functions[name], blocks, THREADS, addresses,
-                            stream)
+        self._driver.launch(self._functions[name], blocks, THREADS, addresses, stream)
 
 
 class Kernels:
     """`launch(name, blocks, addresses)` runs one of SOURCE's kernels."""
 
-    def __init__(self, launch: Callable[[str, int, list[int]], None],
-                 threads_max: int = THREADS_MAX) -> None:
+    def __init__(
+        self, launch: Callable[[str, int, list[int]], None], threads_max: int = THREADS_MAX
+    ) -> None:
         self._launch, self._threads_max = launch, threads_max
 
     def squares(self, tensor: torch.Tensor, other: torch.Tensor) -> tuple[float, int]:
         total, count = self._run("squares", [tensor, other])
         return float(total.sum()), int(count.sum())
 
-    def squares_where_lost(self, wide: torch.Tensor,
-                           framework: torch.Tensor) -> tuple[float, int]:
+    def squares_where_lost(self, wide: torch.Tensor, framework: torch.Tensor) -> tuple[float, int]:
         total, count = self._run("squares_where_lost", [framework, wide])
         return float(total.sum()), int(count.sum())
 
-    def errors(self, result: torch.Tensor, truth: torch.Tensor,
-               scale: float) -> tuple[float, float, int]:
+    def errors(
+        self, result: torch.Tensor, truth: torch.Tensor, scale: float
+    ) -> tuple[float, float, int]:
         worst, total, count = self._run("errors", [result, truth], scale)
         return float(worst.max()), float(total.sum()), int(count.sum())
 
-    def nearest(self, result: torch.Tensor, truth: torch.Tensor,
-                framework: torch.Tensor, scale: float,
-                lost_scale: float) -> tuple[float, float, int]:
+    def nearest(
+        self,
+        result: torch.Tensor,
+        truth: torch.Tensor,
+        framework: torch.Tensor,
+        scale: float,
+        lost_scale: float,
+    ) -> tuple[float, float, int]:
         """(the largest error, sum of squares, place of the first of these)."""
-        worst, where, total = self._run(
-            "nearest", [result, truth, framework], scale, lost_scale)
+        worst, where, total = self._run("nearest", [result, truth, framework], scale, lost_scale)
         most = worst.max()
         return float(most), float(total.sum()), int(where[worst == most].min())
 
-    def rows_and_columns(self, tensors: Sequence[torch.Tensor], width: int,
-                         is_difference: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    def rows_and_columns(
+        self, tensors: Sequence[torch.Tensor], width: int, is_difference: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """(sums of each row, sums of each column) of the squares of the first,
         or of its differences from the nearer of the others; all three are
         finite there, and `width` elements make a row."""
@@ -341,40 +348,57 @@ class Kernels:
         warps = self._threads_max // 32
         parts = max(1, min(warps // count, width // ROW_PART_MIN))
         rows = self._empty(tensors, (count, parts))
-        self._start("rows", tensors, 32 * rows.numel(), rows, width, parts,
-                    float(is_difference))
+        self._start("rows", tensors, 32 * rows.numel(), rows, width, parts, float(is_difference))
         parts = max(1, min(self._threads_max // width, count))
         columns = self._empty(tensors, (parts, width))
-        self._start("columns", tensors, columns.numel(), columns, width, parts,
-                    float(is_difference))
+        self._start(
+            "columns", tensors, columns.numel(), columns, width, parts, float(is_difference)
+        )
         return rows.sum(1), columns.sum(0)
 
-    def _run(self, name: str, tensors: Sequence[torch.Tensor], scale: float = 1.0,
-             lost_scale: float = 1.0) -> torch.Tensor:
-        threads = min(self._threads_max,
-                      tensors[0].numel() // ELEMENTS_MIN + 1)
+    def _run(
+        self,
+        name: str,
+        tensors: Sequence[torch.Tensor],
+        scale: float = 1.0,
+        lost_scale: float = 1.0,
+    ) -> torch.Tensor:
+        threads = min(self._threads_max, tensors[0].numel() // ELEMENTS_MIN + 1)
         threads = -(-threads // THREADS) * THREADS
         out = self._empty(tensors, (FIELDS[name], threads))
-        self._start(name, tensors, threads, out, scale=scale,
-                    lost_scale=lost_scale)
+        self._start(name, tensors, threads, out, scale=scale, lost_scale=lost_scale)
         return out
 
     @staticmethod
     def _empty(tensors: Sequence[torch.Tensor], shape: tuple[int, int]) -> torch.Tensor:
-        return torch.full(shape, torch.nan, dtype=torch.float64,
-                          device=tensors[0].device)
+        return torch.full(shape, torch.nan, dtype=torch.float64, device=tensors[0].device)
 
-    def _start(self, name: str, tensors: Sequence[torch.Tensor], threads: int,
-               out: torch.Tensor, *more: float, scale: float = 1.0,
-               lost_scale: float = 1.0) -> None:
+    def _start(
+        self,
+        name: str,
+        tensors: Sequence[torch.Tensor],
+        threads: int,
+        out: torch.Tensor,
+        *more: float,
+        scale: float = 1.0,
+        lost_scale: float = 1.0,
+    ) -> None:
         if not takes(tensors):
             raise ValueError("tensors that are not alike")
         tensors = [t.resolve_neg().contiguous() for t in tensors]
         blocks = -(-threads // THREADS)
         kinds = [_KINDS[t.dtype] for t in tensors]
         facts = torch.tensor(
-            [tensors[0].numel(), blocks * THREADS, *kinds,
-             *[0] * (3 - len(kinds)), scale, lost_scale, *more],
-            dtype=torch.float64, device=out.device)
-        self._launch(name, blocks,
-                     [t.data_ptr() for t in (*tensors, facts, out)])
+            [
+                tensors[0].numel(),
+                blocks * THREADS,
+                *kinds,
+                *[0] * (3 - len(kinds)),
+                scale,
+                lost_scale,
+                *more,
+            ],
+            dtype=torch.float64,
+            device=out.device,
+        )
+        self._launch(name, blocks, [t.data_ptr() for t in (*tensors, facts, out)])

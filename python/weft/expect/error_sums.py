@@ -31,7 +31,8 @@ DEVICE_CHUNK = 1 << 26
 KERNEL_CHUNK = 1 << 28
 #: … or no more than this, in a program that may have little memory to spare.
 _limit: contextvars.ContextVar[int | None] = contextvars.ContextVar(
-    "elements at once", default=None)
+    "elements at once", default=None
+)
 #: A square beyond float64 counts as this number's.
 LARGEST = 1e140
 
@@ -75,8 +76,7 @@ def squares(tensor: torch.Tensor, other: torch.Tensor) -> tuple[float, int]:
     return total, count
 
 
-def squares_where_lost(wide: torch.Tensor,
-                       framework: torch.Tensor) -> tuple[float, int]:
+def squares_where_lost(wide: torch.Tensor, framework: torch.Tensor) -> tuple[float, int]:
     """The same of the framework's elements where float64's are not finite."""
     if kernels := kernels_for(wide, framework):
         return kernels.squares_where_lost(wide, framework)
@@ -89,8 +89,7 @@ def squares_where_lost(wide: torch.Tensor,
     return total, count
 
 
-def errors(result: torch.Tensor, truth: torch.Tensor,
-           scale: float) -> tuple[float, float, int]:
+def errors(result: torch.Tensor, truth: torch.Tensor, scale: float) -> tuple[float, float, int]:
     """(the largest error, sum of their squares, number) of the elements that
     are finite in both."""
     if kernels := kernels_for(result, truth):
@@ -114,8 +113,11 @@ def hold(got: torch.Tensor, made: Expected) -> Held:
     held, offset = Held(0.0), 0
     size = KERNEL_CHUNK if kernels else None
     for x, truth, framework in chunks(got, made.truth, made.framework, size=size):
-        part = (_hold_by(kernels, x, truth, framework, made) if kernels
-                else _hold_chunk(x, truth, framework, made))
+        part = (
+            _hold_by(kernels, x, truth, framework, made)
+            if kernels
+            else _hold_chunk(x, truth, framework, made)
+        )
         if part.place is not None:
             part.place += offset
             return part
@@ -125,8 +127,7 @@ def hold(got: torch.Tensor, made: Expected) -> Held:
     return held
 
 
-def place_of_worst(got: torch.Tensor, made: Expected,
-                   elements: torch.Tensor | None = None) -> int:
+def place_of_worst(got: torch.Tensor, made: Expected, elements: torch.Tensor | None = None) -> int:
     """Where the largest error is, of all or of those at the flat places
     `elements`: evidence for who wrote it, no part of the verdict."""
     tensors = [t.reshape(-1) for t in (got, made.truth, made.framework)]
@@ -135,8 +136,7 @@ def place_of_worst(got: torch.Tensor, made: Expected,
     best, place, offset = -1.0, 0, 0
     for x, truth, framework in chunks(*tensors):
         x, truth = x.double(), truth.double()
-        error = torch.fmin((x - truth).abs_(),
-                           (x - framework.double()).abs_())
+        error = torch.fmin((x - truth).abs_(), (x - framework.double()).abs_())
         error.div_(truth.abs().add_(made.scale))
         worst, where = torch.nan_to_num(error, nan=0.0).max(0)
         if float(worst) > best:
@@ -148,16 +148,14 @@ def place_of_worst(got: torch.Tensor, made: Expected,
 def kernels_for(*tensors: torch.Tensor) -> Kernels | None:
     """None where the steps are as good, or know better what is wrong."""
     first = tensors[0]
-    if (not first.is_cuda or first.numel() <= DEVICE_CHUNK
-            or _limit.get() is not None):
+    if not first.is_cuda or first.numel() <= DEVICE_CHUNK or _limit.get() is not None:
         return None
     if not error_kernels.takes(tensors):
         return None
     return error_kernels.of(first.device.index)
 
 
-def chunks(*tensors: torch.Tensor,
-           size: int | None = None) -> Iterator[list[torch.Tensor]]:
+def chunks(*tensors: torch.Tensor, size: int | None = None) -> Iterator[list[torch.Tensor]]:
     """Tensors of one size, flat, in pieces that cost no memory to speak of."""
     flat = [t.reshape(-1) for t in tensors]
     size = size or elements_at_once(flat[0].is_cuda)
@@ -165,18 +163,19 @@ def chunks(*tensors: torch.Tensor,
         yield [t[start : start + size] for t in flat]
 
 
-def _hold_by(kernels: Kernels, x: torch.Tensor, truth: torch.Tensor,
-             framework: torch.Tensor, made: Expected) -> Held:
+def _hold_by(
+    kernels: Kernels, x: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor, made: Expected
+) -> Held:
     worst, total, count = kernels.errors(x, truth, made.scale)
     if count == x.numel() and worst <= made.tolerance:
         return Held(worst, total)
-    worst, total, place = kernels.nearest(
-        x, truth, framework, made.scale, made.lost_scale)
+    worst, total, place = kernels.nearest(x, truth, framework, made.scale, made.lost_scale)
     return Held(worst, total, None if worst <= made.tolerance else place)
 
 
-def _hold_chunk(x: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor,
-                made: Expected) -> Held:
+def _hold_chunk(
+    x: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor, made: Expected
+) -> Held:
     x, truth = x.double(), truth.double()
     scale = truth.abs().add_(made.scale)
     error = (x - truth).abs_().div_(scale)
@@ -191,8 +190,9 @@ def _hold_chunk(x: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor,
     return Held(float(largest), place=int(where))
 
 
-def of_each(x: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor,
-            made: Expected) -> torch.Tensor:
+def of_each(
+    x: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor, made: Expected
+) -> torch.Tensor:
     """The error of each element. Where float64 and the framework part (a branch,
     an overflow, an infinity that one of them subtracts from itself), either
     answer is right."""
@@ -200,8 +200,7 @@ def of_each(x: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor,
     scale = truth.abs().add_(made.scale)
     error = (x - truth).abs_().div_(scale)
     lost = framework.abs().add_(made.lost_scale)
-    near = (x - framework).abs_().div_(
-        torch.where(torch.isfinite(truth), scale, lost))
+    near = (x - framework).abs_().div_(torch.where(torch.isfinite(truth), scale, lost))
     error = torch.minimum(
         torch.nan_to_num(error, nan=math.inf, posinf=math.inf),
         torch.nan_to_num(near, nan=math.inf, posinf=math.inf),

@@ -12,7 +12,8 @@ from typing import Any
 
 #: Operators whose result is exact, or rounded once from an exact value. Division
 #: is not among them: CUDA's eager multiplies with the inverse of a number.
-EXACT_OPERATORS = frozenset("""
+EXACT_OPERATORS = frozenset(
+    """
     abs add alias all amax amin any bitwise_and bitwise_not bitwise_or bitwise_xor
     cat ceil clamp clamp_max clamp_min clone constant_pad_nd contiguous copy detach
     diagonal eq expand fill flatten flip floor full full_like ge getitem gt isinf
@@ -22,16 +23,19 @@ EXACT_OPERATORS = frozenset("""
     slice_scatter split split_with_sizes squeeze stack sub t to transpose
     tril triu trunc unfold unsqueeze view where zeros zeros_like
     _reshape_alias _to_copy _unsafe_view
-""".split())
+""".split()
+)
 HALVES = ("float16", "bfloat16")
 
 
 def exact_outputs(graph: dict[str, Any]) -> set[str]:
     """Names of the outputs of a graph (docs/reference/graph.md) that eager alone decides."""
     nodes = {node["name"]: node for node in graph["nodes"]}
-    return {name for name in graph["outputs"]
-            if _dtypes(nodes[name]) == ["bool"]
-            and _is_exact(ancestors(nodes, name))}
+    return {
+        name
+        for name in graph["outputs"]
+        if _dtypes(nodes[name]) == ["bool"] and _is_exact(ancestors(nodes, name))
+    }
 
 
 def ancestors(nodes: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -50,8 +54,8 @@ def ancestors(nodes: dict[str, Any], name: str) -> list[dict[str, Any]]:
 def _is_exact(nodes: list[dict[str, Any]]) -> bool:
     has_halves = any(dtype in HALVES for node in nodes for dtype in _dtypes(node))
     return has_halves and all(
-        node["kind"] != "call" or _operator(node) in EXACT_OPERATORS
-        for node in nodes)
+        node["kind"] != "call" or _operator(node) in EXACT_OPERATORS for node in nodes
+    )
 
 
 def _operator(node: dict[str, Any]) -> str:

@@ -89,13 +89,15 @@ class PassingCases:
 
     bytes = 0
 
-    def __init__(self, reference: Reference, seed: int, device: Device,
-                 is_large: bool = True) -> None:
+    def __init__(
+        self, reference: Reference, seed: int, device: Device, is_large: bool = True
+    ) -> None:
         """is_large: each fills a good part of the device, so they are few."""
         self.is_large = is_large
-        distributions = (*(
-            inputs.FEW_DISTRIBUTIONS if is_large else inputs.DISTRIBUTIONS),
-            inputs.ALTERED)
+        distributions = (
+            *(inputs.FEW_DISTRIBUTIONS if is_large else inputs.DISTRIBUTIONS),
+            inputs.ALTERED,
+        )
         self.reference = reference
         self.count = len(distributions)
         self.framework_error = 0.0
@@ -123,8 +125,7 @@ class PassingCases:
                 del made
                 return self.case(number)
             if not self.lacks_float64:
-                self._like[number] = [
-                    output.without_tensors() for output in made.outputs]
+                self._like[number] = [output.without_tensors() for output in made.outputs]
             views = self._maker.views(made.storages)
             with lap("controls"):
                 self._controls.hold(views, made.outputs, made.finite)
@@ -135,8 +136,7 @@ class PassingCases:
         """The distribution that tells more, if there is one."""
         if _is_beyond(made):
             return inputs.MILDER[made.distribution]
-        return inputs.INSIDE_EVERY_DOMAIN if self._tells_nothing(
-            number, made) else None
+        return inputs.INSIDE_EVERY_DOMAIN if self._tells_nothing(number, made) else None
 
     def _tells_nothing(self, number: int, made: Case) -> bool:
         """Whether a finite case has no finite answer, or the second lacks one
@@ -155,13 +155,13 @@ class PassingCases:
         it is known what that said: who is near to the framework is right."""
         if number not in self._like:
             return self.case(number)
-        made = self._made(number, partial(
-            self._maker.expect_near, like=self._like[number]))
+        made = self._made(number, partial(self._maker.expect_near, like=self._like[number]))
         made.is_near = True
         return made
 
-    def _made(self, number: int,
-              expect: Callable[[list[torch.Tensor]], list[compare.Expected]]) -> Case:
+    def _made(
+        self, number: int, expect: Callable[[list[torch.Tensor]], list[compare.Expected]]
+    ) -> Case:
         if self.is_large:
             with lap("memory"):
                 self._device.give_back()
@@ -194,8 +194,7 @@ class PassingCases:
 
 def _is_beyond(case: Case) -> bool:
     """Of data for which there is a milder kind."""
-    return case.distribution in inputs.MILDER and any(
-        map(compare.is_beyond, case.outputs))
+    return case.distribution in inputs.MILDER and any(map(compare.is_beyond, case.outputs))
 
 
 def _has_finite(made: compare.Expected) -> bool:
@@ -203,8 +202,9 @@ def _has_finite(made: compare.Expected) -> bool:
     all_of_it = made.framework
     if all_of_it.numel() == 0:
         return True
-    some = torch.arange(0, all_of_it.numel(), 1 + (all_of_it.numel() >> 16),
-                        device=all_of_it.device)
+    some = torch.arange(
+        0, all_of_it.numel(), 1 + (all_of_it.numel() >> 16), device=all_of_it.device
+    )
     where = torch.unravel_index(some, all_of_it.shape)
     return bool(all_of_it[where].isfinite().any())
 
@@ -246,16 +246,16 @@ class Library:
             self._held.popitem(last=False)
         return made
 
-    def _pass(self, key: tuple[str, int], reference: Reference | None = None,
-              is_large: bool = False) -> PassingCases:
+    def _pass(
+        self, key: tuple[str, int], reference: Reference | None = None, is_large: bool = False
+    ) -> PassingCases:
         """Cases that are not kept: known ones, or of that reference."""
         if key not in self._passing:
             if len(self._passing) == PASSING_MAX:
                 self._passing.popitem(last=False)
             assert reference is not None
             _, seed = key
-            self._passing[key] = PassingCases(
-                reference, seed, self._device, is_large)
+            self._passing[key] = PassingCases(reference, seed, self._device, is_large)
         if self._passing[key].is_large:
             self.forget()
         return self._passing[key]
@@ -280,8 +280,7 @@ def _bytes_of_cases(reference: Reference) -> int:
     """Of all of them: inputs, and results of the framework's and in float64."""
     specs = (*reference.inputs, *reference.outputs)
     wide = sum(_WIDE_BYTES * spec.elements for spec in reference.outputs)
-    return (len(inputs.DISTRIBUTIONS) + 1) * (
-        wide + sum(spec.storage_bytes for spec in specs))
+    return (len(inputs.DISTRIBUTIONS) + 1) * (wide + sum(spec.storage_bytes for spec in specs))
 
 
 def _key_of(path: str, seed: int) -> tuple[str, int]:
@@ -308,10 +307,8 @@ def make_cases(reference: Reference, seed: int, device: Device = HOST) -> Cases:
     controls = Controls()
     with lap("controls"):
         for case in cases:
-            controls.hold(
-                maker.views(case.storages), case.outputs, case.finite)
-    return Cases(reference, cases, controls.rejected, maker.lacks_float64,
-                 maker)
+            controls.hold(maker.views(case.storages), case.outputs, case.finite)
+    return Cases(reference, cases, controls.rejected, maker.lacks_float64, maker)
 
 
 class CaseMaker:
@@ -331,8 +328,7 @@ class CaseMaker:
         if any(map(is_narrowing, reference.graph["nodes"])):
             self._rounding = reference.function(wide=ROUNDS)
         self._length = reduction_length(reference)
-        self.multiplies = tf32.multiplies(
-            node["target"] or "" for node in reference.graph["nodes"])
+        self.multiplies = tf32.multiplies(node["target"] or "" for node in reference.graph["nodes"])
         #: Whether the framework's products are TF32; None: not known yet.
         self.framework_used_tf32 = None if self._may_use_tf32() else False
         self._limits = inputs.integer_limits(reference)
@@ -345,8 +341,7 @@ class CaseMaker:
             self._trial_device = HOST.torch
             self._trial = Reference(reference.graph).function()
 
-    def storages(self, distribution: str,
-                 generator: torch.Generator) -> list[torch.Tensor]:
+    def storages(self, distribution: str, generator: torch.Generator) -> list[torch.Tensor]:
         """Flat input storages that the reference accepts."""
         while True:
             storages = [
@@ -382,15 +377,17 @@ class CaseMaker:
 
     def _has_integers(self) -> bool:
         """Of which one may be an index."""
-        return any(not s.dtype.is_floating_point and s.dtype != torch.bool
-                   for s in self.reference.inputs)
+        return any(
+            not s.dtype.is_floating_point and s.dtype != torch.bool for s in self.reference.inputs
+        )
 
     def case(self, distribution: str, finite: bool, generator: torch.Generator) -> Case:
         storages = self.storages(distribution, generator)
         return Case(distribution, finite, storages, self.expect(storages))
 
-    def altered(self, storages: list[torch.Tensor],
-                generator: torch.Generator) -> list[torch.Tensor]:
+    def altered(
+        self, storages: list[torch.Tensor], generator: torch.Generator
+    ) -> list[torch.Tensor]:
         """These with few elements changed, where the reference accepts them."""
         made = [inputs.mixed(storage, generator) for storage in storages]
         try:
@@ -404,8 +401,9 @@ class CaseMaker:
     def views(self, storages: list[torch.Tensor]) -> list[torch.Tensor]:
         return [s.view(t) for s, t in zip(self.reference.inputs, storages)]
 
-    def expect_near(self, storages: list[torch.Tensor],
-                    like: list[compare.Expected]) -> list[compare.Expected]:
+    def expect_near(
+        self, storages: list[torch.Tensor], like: list[compare.Expected]
+    ) -> list[compare.Expected]:
         """For each output, what compare.near says of it."""
         narrow = self._eager(*self.views(storages))
         return list(map(compare.near, narrow, like))
@@ -418,7 +416,7 @@ class CaseMaker:
         if not wide:
             wide = [None] * (len(narrow) + len(self._operands))
             if self.framework_used_tf32:  # nearer to float64's than its own
-                wide[:len(narrow)] = self._in_float32(storages)
+                wide[: len(narrow)] = self._in_float32(storages)
         made = []
         operands = dict(zip(self._operands, wide[len(narrow) :]))
         for spec, framework, truth in zip(self.reference.outputs, narrow, wide):
@@ -444,34 +442,36 @@ class CaseMaker:
             self.allow_tf32(storages, made)
         return made
 
-    def _by_casts(self, made: list[compare.Expected],
-                  storages: list[torch.Tensor]) -> list[compare.Expected]:
+    def _by_casts(
+        self, made: list[compare.Expected], storages: list[torch.Tensor]
+    ) -> list[compare.Expected]:
         wide = self._expect_wide(storages, self._rounding)
         if wide is None:
             return made
-        kept = [compare.expect(one.name, one.framework, truth, self._length)
-                for one, truth in zip(made, wide)]
+        kept = [
+            compare.expect(one.name, one.framework, truth, self._length)
+            for one, truth in zip(made, wide)
+        ]
         for one, other in zip(made, kept):
             other.operand, other.operand_dim = one.operand, one.operand_dim
         return list(map(compare.with_casts, made, kept))
 
-    def expect_scaled(self, storages: list[torch.Tensor],
-                      factor: float) -> list[compare.Expected]:
+    def expect_scaled(self, storages: list[torch.Tensor], factor: float) -> list[compare.Expected]:
         """The same of these inputs times that factor."""
         return self.expect(perturbed_runs.scaled(storages, factor))
 
-    def allow_tf32(self, storages: list[torch.Tensor],
-                   made: list[compare.Expected]) -> None:
+    def allow_tf32(self, storages: list[torch.Tensor], made: list[compare.Expected]) -> None:
         """Widens these expectations by what TF32 costs on that data."""
         tf32.with_losses(
-            self._device, lambda: self._eager(*self.views(storages)),
-            lambda lossy: list(map(compare.allow, made, lossy)))
+            self._device,
+            lambda: self._eager(*self.views(storages)),
+            lambda lossy: list(map(compare.allow, made, lossy)),
+        )
 
     def _may_use_tf32(self) -> bool:
         return self.multiplies and tf32.is_allowed(self._device.torch)
 
-    def _find_out(self, storages: list[torch.Tensor],
-                  results: list[torch.Tensor]) -> None:
+    def _find_out(self, storages: list[torch.Tensor], results: list[torch.Tensor]) -> None:
         """What the library chose to do, it does for all data of a shape."""
         if self.framework_used_tf32 is None:
             used = tf32.was_used(results, self._in_float32(storages))
@@ -485,8 +485,9 @@ class CaseMaker:
             return self._eager(*self.views(storages))
 
     def _expect_wide(
-            self, storages: list[torch.Tensor],
-            function: Callable[..., list[torch.Tensor]] | None = None
+        self,
+        storages: list[torch.Tensor],
+        function: Callable[..., list[torch.Tensor]] | None = None,
     ) -> list[torch.Tensor] | None:
         """The float64 results; None where a device has no room for them."""
         function = function or self._wide
@@ -526,9 +527,11 @@ def reduction_length(reference: Reference) -> int:
         if node["kind"] != "call" or node["target"] == "getitem":
             continue
         told = summed_terms.terms(
-            node["target"].split(".")[1], node["args"],
+            node["target"].split(".")[1],
+            node["args"],
             list(_argument_shapes(reference, node["args"])),
-            [value["shape"] for value in node.get("values") or () if value])
+            [value["shape"] for value in node.get("values") or () if value],
+        )
         longest = max(longest, told or 1)
     return longest
 

@@ -47,7 +47,9 @@ MILDER = {"edges": "mild edges", "wide": "mild wide"}
 #: These look at values on the device and end the process' use of it when one
 #: is out of range: random inputs are not for models that call them.
 STRICT_OPERATORS = (
-    "binary_cross_entropy.", "bernoulli.default", "bernoulli_.Tensor",
+    "binary_cross_entropy.",
+    "bernoulli.default",
+    "bernoulli_.Tensor",
     "multinomial",
 )
 
@@ -87,8 +89,7 @@ _INDEXERS = {
     "aten.scatter_add.default": (0, 1, 2),
 }
 #: … of a class: the second operand, along the first one's classes.
-_CLASSIFIERS = ("aten.nll_loss_forward.default",
-                "aten.nll_loss2d_forward.default")
+_CLASSIFIERS = ("aten.nll_loss_forward.default", "aten.nll_loss2d_forward.default")
 
 #: Where normalisations take their weight. An infinite one gives an infinity or
 #: a nan, depending on whether it multiplies the normalised value or is folded
@@ -135,11 +136,15 @@ def are_bounded(reference: Reference) -> bool:
     else, so that no value below the limits can be out of range."""
     known = collections.Counter(name for name, _ in _indices(reference))
     reads = collections.Counter(
-        name for node in reference.graph["nodes"]
-        for name in names_in([node["args"], list(node["kwargs"].values())]))
-    return all(known[spec.name] == reads[spec.name]
-               for spec in reference.inputs
-               if spec.dtype not in FLOATING and spec.dtype != torch.bool)
+        name
+        for node in reference.graph["nodes"]
+        for name in names_in([node["args"], list(node["kwargs"].values())])
+    )
+    return all(
+        known[spec.name] == reads[spec.name]
+        for spec in reference.inputs
+        if spec.dtype not in FLOATING and spec.dtype != torch.bool
+    )
 
 
 def _indices(reference: Reference) -> Iterator[tuple[str, int]]:
@@ -168,21 +173,23 @@ def _shape(reference: Reference, arg: dict[str, Any]) -> list[int]:
     return values[0]["shape"] if values[0] else []
 
 
-def make_storage(spec: TensorSpec, distribution: str, generator: torch.Generator,
-                 limit: int = INTEGER_LIMIT) -> torch.Tensor:
+def make_storage(
+    spec: TensorSpec, distribution: str, generator: torch.Generator, limit: int = INTEGER_LIMIT
+) -> torch.Tensor:
     """Flat storage for one input; as_strided over it gives the tensor."""
     count = spec.storage_elements
     if spec.dtype == torch.bool:
-        return torch.randint(
-            0, 2, (count,), generator=generator, device=generator.device
-        ).bool()
+        return torch.randint(0, 2, (count,), generator=generator, device=generator.device).bool()
     if spec.dtype not in FLOATING:
         return torch.randint(
-            0, max(1, limit), (count,), generator=generator, dtype=spec.dtype,
+            0,
+            max(1, limit),
+            (count,),
+            generator=generator,
+            dtype=spec.dtype,
             device=generator.device,
         )
-    return floats(count, distribution,
-                  of_case(distribution, generator)).to(spec.dtype)
+    return floats(count, distribution, of_case(distribution, generator)).to(spec.dtype)
 
 
 def floats(count: int, distribution: str, generator: torch.Generator) -> torch.Tensor:
@@ -211,8 +218,7 @@ def floats(count: int, distribution: str, generator: torch.Generator) -> torch.T
     if distribution == "grid":
         _put_on_grid(values)
     if distribution == "far":
-        for part, mean in zip(
-                values.split(max(1, -(-count // len(_FAR)))), _FAR):
+        for part, mean in zip(values.split(max(1, -(-count // len(_FAR)))), _FAR):
             part.add_(mean)
     if distribution == "special" and count:
         # Few enough that most rows of a reduction stay finite.
@@ -221,8 +227,7 @@ def floats(count: int, distribution: str, generator: torch.Generator) -> torch.T
             order = torch.randperm(count, generator=generator, device=device)
             where = order[:sites]
         else:
-            where = torch.randint(
-                0, count, (sites,), generator=generator, device=device)
+            where = torch.randint(0, count, (sites,), generator=generator, device=device)
         # In order: five sites hold nan, both infinities and both zeros.
         special = torch.tensor(_SPECIAL, device=device)
         values[where] = special.repeat(4)[:sites]
@@ -232,12 +237,11 @@ def floats(count: int, distribution: str, generator: torch.Generator) -> torch.T
 def _put_on_grid(values: torch.Tensor) -> None:
     """Values that are exact, and many of them equal. In the second half each is
     followed by its own negative; in the last eighth all are one value."""
-    values.div_(_GRID_STEP).round_().clamp_(-_GRID_STEPS, _GRID_STEPS).mul_(
-        _GRID_STEP)
-    half = values[len(values) // 2 & ~1:]
+    values.div_(_GRID_STEP).round_().clamp_(-_GRID_STEPS, _GRID_STEPS).mul_(_GRID_STEP)
+    half = values[len(values) // 2 & ~1 :]
     pairs = len(half) // 2
-    half[1:2 * pairs:2] = -half[0:2 * pairs:2]
-    values[len(values) - len(values) // 8:] = 3 * _GRID_STEP
+    half[1 : 2 * pairs : 2] = -half[0 : 2 * pairs : 2]
+    values[len(values) - len(values) // 8 :] = 3 * _GRID_STEP
 
 
 def of_case(distribution: str, generator: torch.Generator) -> torch.Generator:
@@ -259,8 +263,9 @@ _EXTREMES = {"last": -1, "first": 0}
 FLAGS = ("none set", "all set")
 
 
-def touched(tensor: torch.Tensor, how: str, generator: torch.Generator,
-            attempt: int = 0) -> torch.Tensor:
+def touched(
+    tensor: torch.Tensor, how: str, generator: torch.Generator, attempt: int = 0
+) -> torch.Tensor:
     """A copy in which a lone element is an outlier or nan, one row is another,
     or the last element, resp. the first, is an extreme of all: the largest in the
     first attempt, the smallest in the second, either later."""
@@ -272,14 +277,15 @@ def touched(tensor: torch.Tensor, how: str, generator: torch.Generator,
         _put_extreme(flat, _EXTREMES[how], generator, attempt)
         return made
     if tensor.dtype not in FLOATING:  # all values are some that were there
-        where, other = torch.randint(0, flat.numel(), (2,), generator=generator,
-                                     device=generator.device)
+        where, other = torch.randint(
+            0, flat.numel(), (2,), generator=generator, device=generator.device
+        )
         flat[where] = flat[other].clone()
         return made
     width = 1 if how != "row" or tensor.dim() == 0 else tensor.shape[-1]
-    first = width * int(torch.randint(
-        0, flat.numel() // width, (1,), generator=generator,
-        device=generator.device))
+    first = width * int(
+        torch.randint(0, flat.numel() // width, (1,), generator=generator, device=generator.device)
+    )
     values = torch.randn(width, generator=generator, device=generator.device)
     if how == "outlier":
         values = values.sign_().mul_(OUTLIER)
@@ -289,42 +295,35 @@ def touched(tensor: torch.Tensor, how: str, generator: torch.Generator,
     return made
 
 
-def _put_extreme(flat: torch.Tensor, place: int, generator: torch.Generator,
-                 attempt: int) -> None:
+def _put_extreme(flat: torch.Tensor, place: int, generator: torch.Generator, attempt: int) -> None:
     """A kernel whose blocks end before the last element, or begin after the
     first, is seen by it in any largest value, norm or mean. No two tensors get
     the same one: their difference is an extreme, too."""
-    spin, size = torch.rand(2, generator=generator,
-                            device=generator.device).tolist()
+    spin, size = torch.rand(2, generator=generator, device=generator.device).tolist()
     is_largest = attempt == 0 or (attempt > 1 and spin < 0.5)
     if flat.dtype not in FLOATING:  # all values are some that were there
         flat[place] = flat.amax() if is_largest else flat.amin()
         return
     largest = float(flat.nan_to_num(0, 0, 0).abs().amax())
-    value = min(max((2 + 2 * size) * largest, OUTLIER),
-                torch.finfo(flat.dtype).max)
+    value = min(max((2 + 2 * size) * largest, OUTLIER), torch.finfo(flat.dtype).max)
     flat[place] = value if is_largest else -value
 
 
-def random_leaf(given: torch.Tensor, distribution: str,
-                generator: torch.Generator) -> torch.Tensor:
+def random_leaf(given: torch.Tensor, distribution: str, generator: torch.Generator) -> torch.Tensor:
     """A tensor like that argument: of such values, or the same integers and
     flags in another order."""
     if given.dtype not in FLOATING:
         flat = given.reshape(-1)
-        order = torch.randperm(
-            flat.numel(), generator=generator, device=generator.device)
+        order = torch.randperm(flat.numel(), generator=generator, device=generator.device)
         return flat[order].reshape(given.shape).contiguous()
-    values = floats(given.numel(), distribution,
-                    of_case(distribution, generator))
+    values = floats(given.numel(), distribution, of_case(distribution, generator))
     return values.to(given.dtype).reshape(given.shape)
 
 
 def is_finite(distribution: str) -> bool:
     """Whether all values of a case of that name are, and of what is made of them
     as many as in any other: where no flag is set all may be masked."""
-    return (distribution not in ("nan", *FLAGS)
-            and dict(DISTRIBUTIONS).get(distribution, True))
+    return distribution not in ("nan", *FLAGS) and dict(DISTRIBUTIONS).get(distribution, True)
 
 
 def flagged(tensor: torch.Tensor, which: str) -> torch.Tensor:
@@ -345,12 +344,10 @@ def varied(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     one, a number one less (what is a place or a length stays one), or one more
     of none."""
     flat = tensor.reshape(-1).clone()
-    chosen = torch.rand(flat.numel(), generator=generator,
-                        device=generator.device) < 1 / 8
+    chosen = torch.rand(flat.numel(), generator=generator, device=generator.device) < 1 / 8
     chosen[flat.numel() // 2] = True
     first = flat[0]
-    other = (~first if tensor.dtype == torch.bool
-             else torch.where(first > 0, first - 1, first + 1))
+    other = ~first if tensor.dtype == torch.bool else torch.where(first > 0, first - 1, first + 1)
     return torch.where(chosen, other, flat).reshape(tensor.shape)
 
 
@@ -364,8 +361,7 @@ def altered(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         _mix(flat, generator)
         return made
     where = _some_places(flat, generator)
-    values = 3 * torch.randn(
-        len(where), generator=generator, device=generator.device)
+    values = 3 * torch.randn(len(where), generator=generator, device=generator.device)
     flat[where] = values.to(tensor.dtype)
     return made
 
@@ -388,12 +384,12 @@ def _mix(flat: torch.Tensor, generator: torch.Generator) -> None:
 
 def _some_places(flat: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     count = flat.numel()
-    return torch.randint(0, count, (max(1, count // ALTERED_SHARE),),
-                         generator=generator, device=generator.device)
+    return torch.randint(
+        0, count, (max(1, count // ALTERED_SHARE),), generator=generator, device=generator.device
+    )
 
 
-def freshen(storage: torch.Tensor, dtype: torch.dtype,
-            generator: torch.Generator) -> torch.Tensor:
+def freshen(storage: torch.Tensor, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
     """New data at the price of a copy: rolled, mixed, and scaled by up to two.
 
     Timed calls need inputs that never repeat, in contents or magnitude; nor
@@ -402,12 +398,10 @@ def freshen(storage: torch.Tensor, dtype: torch.dtype,
     if storage.numel() < 2:
         return storage.clone()
     device = generator.device
-    shift = int(torch.randint(1, storage.numel(), (1,), generator=generator,
-                              device=device))
+    shift = int(torch.randint(1, storage.numel(), (1,), generator=generator, device=device))
     rolled = torch.roll(storage, shift)
     _mix(rolled, generator)
     if dtype not in FLOATING:
         return rolled
-    scale = 0.5 + 1.5 * float(
-        torch.rand(1, generator=generator, device=device))
+    scale = 0.5 + 1.5 * float(torch.rand(1, generator=generator, device=device))
     return rolled.mul_(scale)

@@ -123,8 +123,10 @@ def _constructed(whole: WholeModel, drawn: Drawn | None) -> list[torch.Tensor]:
     else:
         with whole.device.lock.released():
             made = _built(whole.problem)
-    return [made[name].detach().to(whole.device.torch, tensor.dtype).contiguous()
-            for name, tensor in whole.state]
+    return [
+        made[name].detach().to(whole.device.torch, tensor.dtype).contiguous()
+        for name, tensor in whole.state
+    ]
 
 
 def _leaves(whole: WholeModel, seed: int, drawn: Drawn | None) -> list[torch.Tensor]:
@@ -133,33 +135,42 @@ def _leaves(whole: WholeModel, seed: int, drawn: Drawn | None) -> list[torch.Ten
     else:
         with whole.device.lock.released():  # a large draw takes seconds
             given = make_inputs(whole.problem, seed)
-    leaves = [t.detach().to(whole.device.torch).contiguous()
-              for t in torch.utils._pytree.tree_leaves(given)
-              if isinstance(t, torch.Tensor)]
+    leaves = [
+        t.detach().to(whole.device.torch).contiguous()
+        for t in torch.utils._pytree.tree_leaves(given)
+        if isinstance(t, torch.Tensor)
+    ]
     form = [(t.dtype, t.shape) for t in leaves]
     if form != [(t.dtype, t.shape) for t in whole.tensors]:
         raise NotJudged("get_inputs() gives tensors of another form each time")
     return leaves
 
 
-def _check_cast(whole: WholeModel, leaves: list[torch.Tensor],
-                state: list[torch.Tensor], seed: int) -> None:
+def _check_cast(
+    whole: WholeModel, leaves: list[torch.Tensor], state: list[torch.Tensor], seed: int
+) -> None:
     """Every input is cast to the floating type, and Model must take that."""
     if all(t.is_floating_point() for t in leaves):
         return
-    with _refusing("it casts every input to a floating type, which Model does "
-                   "not take"):
+    with _refusing("it casts every input to a floating type, which Model does not take"):
         whole.run_eager([t.float() for t in leaves], state, seed)
 
 
-def _check_draws(whole: WholeModel, leaves: list[torch.Tensor],
-                 state: list[torch.Tensor], seed: int, made: dict[str, Any]) -> None:
+def _check_draws(
+    whole: WholeModel,
+    leaves: list[torch.Tensor],
+    state: list[torch.Tensor],
+    seed: int,
+    made: dict[str, Any],
+) -> None:
     """Nothing is seeded between eager's forward() and the candidate's."""
     again = whole.run_eager(leaves, state, made["drawn"])
     for one, other in zip(made["outputs"], again["outputs"]):
         if difference(one, other, tolerance_of(whole))[1]:
-            raise NotJudged("Model draws random numbers, and it seeds nothing "
-                            "between Model's forward() and the candidate's")
+            raise NotJudged(
+                "Model draws random numbers, and it seeds nothing "
+                "between Model's forward() and the candidate's"
+            )
 
 
 @contextlib.contextmanager
@@ -172,8 +183,7 @@ def _refusing(why: str) -> Iterator[None]:
         raise NotJudged(why) from None
 
 
-def difference(eager: torch.Tensor, other: torch.Tensor,
-               tolerance: float) -> tuple[float, int]:
+def difference(eager: torch.Tensor, other: torch.Tensor, tolerance: float) -> tuple[float, int]:
     """(the largest difference, how many elements differ by too much), as
     torch.allclose(eager, other) counts."""
     worst, wrong = 0.0, 0
@@ -182,8 +192,7 @@ def difference(eager: torch.Tensor, other: torch.Tensor,
         one, two = (t[start : start + CHUNK] for t in flat)
         if one.dtype == torch.bool:
             one, two = one.view(torch.uint8), two.view(torch.uint8)
-        wrong += one.numel() - int(torch.isclose(
-            one, two, rtol=tolerance, atol=tolerance).sum())
+        wrong += one.numel() - int(torch.isclose(one, two, rtol=tolerance, atol=tolerance).sum())
         gap = (one.double() - two.double()).abs_()
         gap = gap[torch.isfinite(gap)]
         worst = max(worst, float(gap.max()) if gap.numel() else 0.0)
@@ -199,7 +208,9 @@ def hold(outputs: Iterable[torch.Tensor], trial: Trial, found: NearEager) -> str
         worst, wrong = difference(eager, other, found.tolerance)
         found.max_difference = max(found.max_difference, worst)
         if wrong:
-            return (f"{wrong} of {eager.numel()} elements of output {number} "
-                    f"are not within {found.tolerance:g} + {found.tolerance:g} "
-                    f"|x| of eager's: they differ by up to {worst:.3g}")
+            return (
+                f"{wrong} of {eager.numel()} elements of output {number} "
+                f"are not within {found.tolerance:g} + {found.tolerance:g} "
+                f"|x| of eager's: they differ by up to {worst:.3g}"
+            )
     return ""

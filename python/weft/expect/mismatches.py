@@ -31,10 +31,11 @@ def first(got: torch.Tensor, made: Expected) -> list[Mismatch]:
     try:
         if got.dtype not in FLOATING:
             places = _unequal(got, made)
-            return [_told(got, made.framework, made, place, "")
-                    for place in places]
-        return [_told(got, made.truth, made, place, f"{error:.3g}")
-                for place, error in _beyond(got, made)]
+            return [_told(got, made.framework, made, place, "") for place in places]
+        return [
+            _told(got, made.truth, made, place, f"{error:.3g}")
+            for place, error in _beyond(got, made)
+        ]
     except RuntimeError:  # no room for it: the verdict stands without
         return []
 
@@ -69,15 +70,16 @@ def _first_by_tolerance(got: torch.Tensor, made: Expected) -> list[tuple[int, fl
     found: list[tuple[int, float]] = []
     for offset, error in _errors(got, made):
         beyond = (~(error <= made.tolerance)).nonzero().reshape(-1)
-        places = beyond[:MOST - len(found)].tolist()
+        places = beyond[: MOST - len(found)].tolist()
         found += [(offset + place, float(error[place])) for place in places]
         if len(found) == MOST:
             break
     return found
 
 
-def _farthest(got: torch.Tensor, made: Expected,
-              elements: torch.Tensor | None) -> list[tuple[int, float]]:
+def _farthest(
+    got: torch.Tensor, made: Expected, elements: torch.Tensor | None
+) -> list[tuple[int, float]]:
     """The largest errors, of those at the flat places `elements`, or of all."""
     if elements is not None:
         elements = elements.to(got.device)
@@ -91,8 +93,9 @@ def _farthest(got: torch.Tensor, made: Expected,
     return [one for one in worst if one[1] > 0]
 
 
-def _errors(got: torch.Tensor, made: Expected,
-            elements: torch.Tensor | None = None) -> Iterator[tuple[int, torch.Tensor]]:
+def _errors(
+    got: torch.Tensor, made: Expected, elements: torch.Tensor | None = None
+) -> Iterator[tuple[int, torch.Tensor]]:
     """(offset, errors) piece by piece."""
     tensors = [t.reshape(-1) for t in (got, made.truth, made.framework)]
     if elements is not None:
@@ -104,12 +107,17 @@ def _errors(got: torch.Tensor, made: Expected,
         offset += x.numel()
 
 
-def _told(got: torch.Tensor, expected: torch.Tensor, made: Expected, place: int,
-          error: str) -> Mismatch:
+def _told(
+    got: torch.Tensor, expected: torch.Tensor, made: Expected, place: int, error: str
+) -> Mismatch:
     index = torch.unravel_index(torch.tensor(place), got.shape)
-    return {"output": made.name, "index": [int(at) for at in index],
-            "expected": _number(expected, place), "got": _number(got, place),
-            "error": error}
+    return {
+        "output": made.name,
+        "index": [int(at) for at in index],
+        "expected": _number(expected, place),
+        "got": _number(got, place),
+        "error": error,
+    }
 
 
 def _number(tensor: torch.Tensor, place: int) -> str:

@@ -38,8 +38,10 @@ class PerturbedRuns:
     """Those of one case, made when a result is first refused by little."""
 
     def __init__(
-            self, expectations: list[compare.Expected],
-            expect: Callable[[float], list[compare.Expected]] | None = None) -> None:
+        self,
+        expectations: list[compare.Expected],
+        expect: Callable[[float], list[compare.Expected]] | None = None,
+    ) -> None:
         """`expect(factor)`: what is expected of the case's inputs times that
         factor, in the order of `expectations`; None: there are no redraws."""
         self._expectations = expectations
@@ -54,8 +56,7 @@ class PerturbedRuns:
 
     def first_reason(self, views: Iterable[torch.Tensor]) -> str:
         """Why one of the results is not what is expected, or ""."""
-        found = (self.compare(x, made).reason
-                 for x, made in zip(views, self._expectations))
+        found = (self.compare(x, made).reason for x, made in zip(views, self._expectations))
         return next(filter(None, found), "")
 
     def _draw(self) -> bool:

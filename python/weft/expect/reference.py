@@ -126,11 +126,11 @@ def _check_names(graph: dict[str, Any]) -> None:
             for key in node.get("kwargs") or ():
                 if not _is_name(key):
                     raise BadGraph(f"node {name}: a keyword is {key!r:.100}")
-            for used in names_in([node.get("args") or [],
-                                  list((node.get("kwargs") or {}).values())]):
+            for used in names_in(
+                [node.get("args") or [], list((node.get("kwargs") or {}).values())]
+            ):
                 if used not in known:
-                    raise BadGraph(f"node {name} uses {used!r:.100}, which no earlier "
-                                   "node defines")
+                    raise BadGraph(f"node {name} uses {used!r:.100}, which no earlier node defines")
         known.add(name)
     for output in graph["outputs"]:
         if output not in known:
@@ -147,8 +147,7 @@ class Reference:
     Whatever device the graph was captured on, this runs on `device`.
     """
 
-    def __init__(self, graph: dict[str, Any],
-                 device: torch.device = torch.device("cpu")) -> None:
+    def __init__(self, graph: dict[str, Any], device: torch.device = torch.device("cpu")) -> None:
         self.graph = graph
         self.device = device
         self.nodes = {node["name"]: node for node in graph["nodes"]}
@@ -180,8 +179,9 @@ class Reference:
             raise BadGraph(f"output {name} is no tensor")
         return TensorSpec.from_json(name, value)
 
-    def function(self, wide: bool | str = False,
-                 also: Sequence[str] = ()) -> Callable[..., list[torch.Tensor]]:
+    def function(
+        self, wide: bool | str = False, also: Sequence[str] = ()
+    ) -> Callable[..., list[torch.Tensor]]:
         """The function of the input tensors that returns a list of outputs.
 
         wide: the float64 form; ROUNDS: with what is cast to a narrower type rounded.
@@ -191,8 +191,9 @@ class Reference:
         exec(compile(source, "<reference>", "exec"), scope)
         return scope["reference"]
 
-    def source(self, wide: bool | str = False,
-               also: Sequence[str] = ()) -> tuple[dict[str, Any], str]:
+    def source(
+        self, wide: bool | str = False, also: Sequence[str] = ()
+    ) -> tuple[dict[str, Any], str]:
         """The namespace and the text that define `reference`."""
         scope = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
         lines = []
@@ -238,8 +239,7 @@ class Reference:
                 freed.setdefault(user, []).append(name)
         return freed
 
-    def _line(self, node: dict[str, Any], scope: dict[str, Any],
-              wide: bool | str) -> str:
+    def _line(self, node: dict[str, Any], scope: dict[str, Any], wide: bool | str) -> str:
         is_kept = wide == ROUNDS and is_narrowing(node)
         wide = bool(wide) and not is_kept
         args = [self._text(arg, wide) for arg in node["args"]]
@@ -283,9 +283,10 @@ def is_narrowing(node: dict[str, Any]) -> bool:
     """Whether all that a call does is to round to a narrower type than float64."""
     if node["kind"] != "call" or not node["target"].startswith(CASTS):
         return False
-    return any(isinstance(arg, dict) and "dtype" in arg
-               and getattr(torch, arg["dtype"]) in NARROW
-               for arg in [*node["args"], *node["kwargs"].values()])
+    return any(
+        isinstance(arg, dict) and "dtype" in arg and getattr(torch, arg["dtype"]) in NARROW
+        for arg in [*node["args"], *node["kwargs"].values()]
+    )
 
 
 def _operator(target: str) -> torch._ops.OpOverload:

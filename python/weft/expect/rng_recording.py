@@ -16,9 +16,22 @@ from weft.problem.widen import widen
 
 #: What is drawn does not follow from operands, or is a choice among them.
 _DRAWN = {
-    "bernoulli", "cauchy", "exponential", "geometric", "log_normal",
-    "multinomial", "normal", "rand", "rand_like", "randint", "randint_like",
-    "randn", "randn_like", "random", "randperm", "uniform",
+    "bernoulli",
+    "cauchy",
+    "exponential",
+    "geometric",
+    "log_normal",
+    "multinomial",
+    "normal",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "random",
+    "randperm",
+    "uniform",
 }
 
 
@@ -29,46 +42,69 @@ class _Draws(Mode):
         super().__init__()
         self._drawn = drawn
 
-    def __torch_dispatch__(self, function: torch._ops.OpOverload, types: object,
-                           args: tuple[Any, ...] = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        function: torch._ops.OpOverload,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded not in function.tags:
             return function(*args, **kwargs)
         name = function.overloadpacket.__name__
         # A mean that is a tensor is part of what `normal` gives.
         if (name == "native_dropout" or name.rstrip("_") in _DRAWN) and not (
-                name == "normal" and function._overloadname.startswith(
-                    ("Tensor", "float_Tensor"))):
+            name == "normal" and function._overloadname.startswith(("Tensor", "float_Tensor"))
+        ):
             return self._draw(name, function, args, kwargs)
         return self._may_draw(name, function, args, kwargs)
 
-    def _draw(self, name: str, function: torch._ops.OpOverload, args: tuple[Any, ...],
-              kwargs: dict[str, Any]) -> Any:
+    def _draw(
+        self,
+        name: str,
+        function: torch._ops.OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         raise NotImplementedError
 
-    def _may_draw(self, name: str, function: torch._ops.OpOverload,
-                  args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _may_draw(
+        self,
+        name: str,
+        function: torch._ops.OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         raise NotImplementedError
 
 
 class Take(_Draws):
     """Within it, what is drawn is written down. LookupError: it can't be."""
 
-    def __init__(self, drawn: list[tuple[str, torch.Tensor]],
-                 device: torch.device) -> None:
+    def __init__(self, drawn: list[tuple[str, torch.Tensor]], device: torch.device) -> None:
         super().__init__(drawn)
         self._device = device
 
-    def _draw(self, name: str, function: torch._ops.OpOverload, args: tuple[Any, ...],
-              kwargs: dict[str, Any]) -> Any:
+    def _draw(
+        self,
+        name: str,
+        function: torch._ops.OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         result = function(*args, **kwargs)
         drawn = result[1] if name == "native_dropout" else result
         self._drawn.append((name, drawn.clone()))
         return result
 
-    def _may_draw(self, name: str, function: torch._ops.OpOverload,
-                  args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _may_draw(
+        self,
+        name: str,
+        function: torch._ops.OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         """Attention and recurrent layers draw only where they drop."""
         before = rng_state(self._device)
         result = function(*args, **kwargs)
@@ -80,8 +116,13 @@ class Take(_Draws):
 class Give(_Draws):
     """Within it, it is drawn again, as float64. LookupError: it can't be."""
 
-    def _draw(self, name: str, function: torch._ops.OpOverload, args: tuple[Any, ...],
-              kwargs: dict[str, Any]) -> Any:
+    def _draw(
+        self,
+        name: str,
+        function: torch._ops.OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         then, drawn = self._drawn.pop(0) if self._drawn else ("", None)
         if drawn is None or then != name:
             raise LookupError(f"{name} has not drawn so before")
@@ -95,6 +136,11 @@ class Give(_Draws):
             return kwargs["out"].copy_(drawn)
         return widen(drawn)
 
-    def _may_draw(self, name: str, function: torch._ops.OpOverload,
-                  args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _may_draw(
+        self,
+        name: str,
+        function: torch._ops.OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         return function(*args, **kwargs)  # it did not

@@ -32,8 +32,17 @@ BUDGET_S = 30.0
 #: On a device these end the process' use of it, too: what is out of range is a
 #: place of something.
 LOOKUPS = (
-    "bincount", "embedding", "gather", "index", "nll_loss", "one_hot", "put",
-    "repeat_interleave", "scatter", "take", "unpool",
+    "bincount",
+    "embedding",
+    "gather",
+    "index",
+    "nll_loss",
+    "one_hot",
+    "put",
+    "repeat_interleave",
+    "scatter",
+    "take",
+    "unpool",
 )
 
 
@@ -53,11 +62,14 @@ class Risky(Exception):
 class CarefulTrace(TermsTrace):
     """One that lets no call be made whose values may be out of range."""
 
-    def __torch_dispatch__(self, function: Any, types: object,
-                           args: tuple[Any, ...] = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
-        if any(word in str(function)
-               for word in (*STRICT_OPERATORS, *LOOKUPS)):
+    def __torch_dispatch__(
+        self,
+        function: Any,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if any(word in str(function) for word in (*STRICT_OPERATORS, *LOOKUPS)):
             raise Risky(str(function))
         return super().__torch_dispatch__(function, types, args, kwargs)
 
@@ -66,9 +78,11 @@ def among(arguments: list[Any]) -> list[Number]:
     """The numbers and flags in that list of arguments; None and texts are no
     numbers."""
     leaves, _ = pytree.tree_flatten_with_path(arguments)
-    return [Number(i, f"argument {_place(path)}{pytree.keystr(path[1:])}", leaf)
-            for i, (path, leaf) in enumerate(leaves)
-            if isinstance(leaf, (bool, int, float))]
+    return [
+        Number(i, f"argument {_place(path)}{pytree.keystr(path[1:])}", leaf)
+        for i, (path, leaf) in enumerate(leaves)
+        if isinstance(leaf, (bool, int, float))
+    ]
 
 
 def _place(path: pytree.KeyPath) -> int:
@@ -96,7 +110,7 @@ def others(value: bool | int | float) -> Sequence[bool | int | float]:
 
 
 def cases(
-        whole: WholeModel, first: ModelCase | None
+    whole: WholeModel, first: ModelCase | None
 ) -> Iterator[tuple[Number, bool | int | float, ModelCase]]:
     """(Number, its other value, what Model makes of that), one at a time.
     first: the case of get_inputs()'s own numbers, or None if it is too large to
@@ -118,8 +132,9 @@ def cases(
         del found  # before the next is made: it may fill half a device
 
 
-def _found(whole: WholeModel, number: Number,
-           first: ModelCase | None) -> tuple[bool | int | float, ModelCase] | None:
+def _found(
+    whole: WholeModel, number: Number, first: ModelCase | None
+) -> tuple[bool | int | float, ModelCase] | None:
     """(value, case) of the first value by which the answer of before is wrong,
     else of the first that Model takes; None if it takes none."""
     found = None
@@ -133,13 +148,13 @@ def _found(whole: WholeModel, number: Number,
     return found
 
 
-def _case(whole: WholeModel, number: Number,
-          value: bool | int | float) -> ModelCase | None:
+def _case(whole: WholeModel, number: Number, value: bool | int | float) -> ModelCase | None:
     """None, if Model does not take that value."""
     whole.device.give_back_much()
     bare = whole.bare_case("given", whole.device.generator(whole.seed))
-    bare = replace(bare, distribution=f"{value!r} for {number.name}, which is "
-                                      f"{number.value!r} in get_inputs()")
+    bare = replace(
+        bare, distribution=f"{value!r} for {number.name}, which is {number.value!r} in get_inputs()"
+    )
     try:
         other = whole.with_number(number.leaf, value)
         trace = CarefulTrace() if whole.device.is_cuda else TermsTrace()
@@ -154,9 +169,11 @@ def _case(whole: WholeModel, number: Number,
 
 def _is_finite(case: ModelCase, first: ModelCase) -> bool:
     """Whether its answer is, where that of before is: nan tells little."""
-    return all(bool((now.framework.isfinite() | ~was.framework.isfinite()).all())
-               for now, was in zip(case.outputs, first.outputs)
-               if now.framework.dtype in FLOATING)
+    return all(
+        bool((now.framework.isfinite() | ~was.framework.isfinite()).all())
+        for now, was in zip(case.outputs, first.outputs)
+        if now.framework.dtype in FLOATING
+    )
 
 
 def _differs(case: ModelCase, first: ModelCase) -> bool:

@@ -97,8 +97,9 @@ def _partitions(shape: Sequence[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
             yield f"slice of dimension {dim}", (dim,)
 
 
-def of(truth: torch.Tensor, framework: torch.Tensor, is_told: bool, floor: float,
-       factor: float) -> Slices | None:
+def of(
+    truth: torch.Tensor, framework: torch.Tensor, is_told: bool, floor: float, factor: float
+) -> Slices | None:
     """The slices of an output; None if it has no two that could be held.
 
     `is_told`: whether `truth` is of a wider type than the framework's result.
@@ -111,26 +112,24 @@ def of(truth: torch.Tensor, framework: torch.Tensor, is_told: bool, floor: float
         most = max(float(one.sum()) for one in sizes) / truth.numel()
         least = (UNTOLD_UNITS * torch.finfo(framework.dtype).eps) ** 2 * most
         held = [one > least * count for one, count in zip(sizes, counts)]
-        return Slices(tuple(truth.shape), sizes, held,
-                      max(FLOOR_TIMES * floor, UNTOLD_MAX))
-    errors = _relative(
-        _sums(truth.shape, _differences(framework, truth, truth)), sizes)
+        return Slices(tuple(truth.shape), sizes, held, max(FLOOR_TIMES * floor, UNTOLD_MAX))
+    errors = _relative(_sums(truth.shape, _differences(framework, truth, truth)), sizes)
     held = [(one <= UNSURE) & (size > 0) for one, size in zip(errors, sizes)]
-    own = max((float(one[which].max()) for one, which in zip(errors, held)
-               if bool(which.any())), default=0.0)
-    return Slices(tuple(truth.shape), sizes, held,
-                  max(TOLERANCE_MIN, FLOOR_TIMES * floor, factor * own))
+    own = max(
+        (float(one[which].max()) for one, which in zip(errors, held) if bool(which.any())),
+        default=0.0,
+    )
+    return Slices(
+        tuple(truth.shape), sizes, held, max(TOLERANCE_MIN, FLOOR_TIMES * floor, factor * own)
+    )
 
 
-def widen(slices: Slices, lossy: torch.Tensor, truth: torch.Tensor,
-          factor: float) -> None:
+def widen(slices: Slices, lossy: torch.Tensor, truth: torch.Tensor, factor: float) -> None:
     """Allows so many times what another run of the framework's errs there."""
-    errors = _relative(
-        _sums(truth.shape, _differences(lossy, truth, truth)), slices.sizes)
+    errors = _relative(_sums(truth.shape, _differences(lossy, truth, truth)), slices.sizes)
     for one, held in zip(errors, slices.held):
         if bool(held.any()):
-            slices.tolerance = max(
-                slices.tolerance, factor * float(one[held].max()))
+            slices.tolerance = max(slices.tolerance, factor * float(one[held].max()))
 
 
 def learn(slices: Slices, drawn: Slices) -> None:
@@ -144,17 +143,16 @@ def near(framework: torch.Tensor, tolerance: float) -> Slices | None:
     if not has_slices(framework.shape):
         return None
     sizes = _sums(framework.shape, _squares(framework, framework))
-    return Slices(tuple(framework.shape), sizes,
-                  [size > 0 for size in sizes], tolerance)
+    return Slices(tuple(framework.shape), sizes, [size > 0 for size in sizes], tolerance)
 
 
-def hold(got: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor,
-         slices: Slices) -> Beyond | None:
+def hold(
+    got: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor, slices: Slices
+) -> Beyond | None:
     """The first Beyond of a result, or None. Where float64 and the framework
     part, the nearer of both counts."""
     for other in (truth, framework):
-        found = _first_beyond(
-            _sums(slices.shape, _differences(got, truth, other)), slices, truth)
+        found = _first_beyond(_sums(slices.shape, _differences(got, truth, other)), slices, truth)
         if found is None:
             return None
         if truth is framework:
@@ -162,26 +160,27 @@ def hold(got: torch.Tensor, truth: torch.Tensor, framework: torch.Tensor,
     return found
 
 
-def _first_beyond(sums: list[torch.Tensor], slices: Slices,
-                  truth: torch.Tensor) -> Beyond | None:
+def _first_beyond(sums: list[torch.Tensor], slices: Slices, truth: torch.Tensor) -> Beyond | None:
     errors = _relative(sums, slices.sizes)
     names = _partitions(slices.shape)
     for (name, dims), error, held in zip(names, errors, slices.held):
         beyond = held & ~(error <= slices.tolerance)
         suspects = beyond.reshape(-1).nonzero().reshape(-1)
         may_be_accidents = len(suspects) <= max(
-            1, min(SUSPECTS_MAX, SUSPECTS_SHARE * beyond.numel()))
+            1, min(SUSPECTS_MAX, SUSPECTS_SHARE * beyond.numel())
+        )
         extents = [slices.shape[dim] for dim in dims]
-        for flat in suspects[:SUSPECTS_MAX + 1].tolist():
-            place = [int(i) for i in torch.unravel_index(
-                torch.tensor(flat), extents)]
+        for flat in suspects[: SUSPECTS_MAX + 1].tolist():
+            place = [int(i) for i in torch.unravel_index(torch.tensor(flat), extents)]
             elements = _elements(slices.shape, dims, place)
-            if (may_be_accidents and elements is not None
-                    and _carriers(truth, elements) < CARRIERS_MIN):
+            if (
+                may_be_accidents
+                and elements is not None
+                and _carriers(truth, elements) < CARRIERS_MIN
+            ):
                 continue
             where = place[0] if len(place) == 1 else place
-            return Beyond(float(error.reshape(-1)[flat]), f"{name} {where}",
-                          elements)
+            return Beyond(float(error.reshape(-1)[flat]), f"{name} {where}", elements)
     return None
 
 
@@ -197,8 +196,7 @@ def _carriers(truth: torch.Tensor, elements: torch.Tensor) -> float:
     return float(squares.sum() ** 2 / squares.square().sum())
 
 
-def _elements(shape: Sequence[int], dims: tuple[int, ...],
-              place: list[int]) -> torch.Tensor | None:
+def _elements(shape: Sequence[int], dims: tuple[int, ...], place: list[int]) -> torch.Tensor | None:
     """The flat places of a slice; None where they would take much memory."""
     count = math.prod(shape) // max(1, math.prod(shape[dim] for dim in dims))
     if count > ELEMENTS_NAMED_MAX:
@@ -206,18 +204,20 @@ def _elements(shape: Sequence[int], dims: tuple[int, ...],
     found, stride = torch.zeros(1, dtype=torch.int64), 1
     at = dict(zip(dims, place))
     for dim in reversed(range(len(shape))):
-        own = (torch.tensor([at[dim]]) if dim in at
-               else torch.arange(shape[dim])) * stride
+        own = (torch.tensor([at[dim]]) if dim in at else torch.arange(shape[dim])) * stride
         found = (own[:, None] + found[None, :]).reshape(-1)
         stride *= shape[dim]
     return found
 
 
-def _relative(sums: list[torch.Tensor],
-              sizes: list[torch.Tensor]) -> list[torch.Tensor]:
+def _relative(sums: list[torch.Tensor], sizes: list[torch.Tensor]) -> list[torch.Tensor]:
     """Roots of the ratios; nothing over nothing is no error."""
-    return [torch.where(size > 0, one / size, torch.inf * (one > 0)).nan_to_num(
-        nan=0.0, posinf=math.inf).sqrt() for one, size in zip(sums, sizes)]
+    return [
+        torch.where(size > 0, one / size, torch.inf * (one > 0))
+        .nan_to_num(nan=0.0, posinf=math.inf)
+        .sqrt()
+        for one, size in zip(sums, sizes)
+    ]
 
 
 @dataclass
@@ -252,8 +252,7 @@ def _squares(truth: torch.Tensor, framework: torch.Tensor) -> _Squares:
     return _Squares(truth, truth, framework, is_difference=False)
 
 
-def _differences(got: torch.Tensor, truth: torch.Tensor,
-                 other: torch.Tensor) -> _Squares:
+def _differences(got: torch.Tensor, truth: torch.Tensor, other: torch.Tensor) -> _Squares:
     return _Squares(got, truth, other, is_difference=True)
 
 
@@ -262,13 +261,13 @@ def _squared(values: torch.Tensor, *parts: torch.Tensor) -> torch.Tensor:
     kind, element by element."""
     squares = values * values
     if math.isfinite(float(squares.sum())) and all(
-            math.isfinite(float(part.sum())) for part in parts[1:]):
+        math.isfinite(float(part.sum())) for part in parts[1:]
+    ):
         return squares
     counts = torch.isfinite(values)
     for part in parts:
         counts &= torch.isfinite(part)
-    return values.masked_fill(~counts, 0.0).clamp_(
-        -LARGEST, LARGEST).square_()
+    return values.masked_fill(~counts, 0.0).clamp_(-LARGEST, LARGEST).square_()
 
 
 def _sums(shape: Sequence[int], squares: _Squares) -> list[torch.Tensor]:
@@ -276,17 +275,14 @@ def _sums(shape: Sequence[int], squares: _Squares) -> list[torch.Tensor]:
     leading, trailing = split(shape)
     count, width = math.prod(leading), math.prod(trailing)
     if kernels := kernels_for(*squares.tensors):
-        rows, columns = kernels.rows_and_columns(
-            squares.tensors, width, squares.is_difference)
+        rows, columns = kernels.rows_and_columns(squares.tensors, width, squares.is_difference)
     else:
         rows, columns = _in_steps(squares, count, width)
     rows, columns = rows.reshape(leading), columns.reshape(trailing)
-    return [_of_partition(rows, columns, dims)
-            for _, dims in _partitions(shape)]
+    return [_of_partition(rows, columns, dims) for _, dims in _partitions(shape)]
 
 
-def _in_steps(squares: _Squares, count: int,
-              width: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _in_steps(squares: _Squares, count: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
     """(sums of each row, sums of each column), in one pass."""
     device = squares.tensors[0].device
     step = max(1, elements_at_once(device.type == "cuda") // width)
@@ -300,12 +296,10 @@ def _in_steps(squares: _Squares, count: int,
     return rows, columns
 
 
-def _of_partition(rows: torch.Tensor, columns: torch.Tensor,
-                  dims: tuple[int, ...]) -> torch.Tensor:
+def _of_partition(rows: torch.Tensor, columns: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
     if len(dims) == rows.dim() and dims == tuple(range(rows.dim())):
         return rows
     [dim] = dims
-    held, kept = ((rows, dim) if dim < rows.dim()
-                  else (columns, dim - rows.dim()))
+    held, kept = (rows, dim) if dim < rows.dim() else (columns, dim - rows.dim())
     others = [d for d in range(held.dim()) if d != kept]
     return held.sum(others) if others else held

@@ -20,21 +20,63 @@ UNTOLD = 1 << 12
 #: Triton has it, errs by up to 34 eps, near its overflow.
 ELEMENTWISE = 2
 #: Products, by the place of their left factor, whose last dimension is summed.
-_PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "matmul": 0, "linear": 0,
-             "addmm": 1, "baddbmm": 1, "addmv": 1}
+_PRODUCTS = {
+    "mm": 0,
+    "bmm": 0,
+    "mv": 0,
+    "dot": 0,
+    "matmul": 0,
+    "linear": 0,
+    "addmm": 1,
+    "baddbmm": 1,
+    "addmv": 1,
+}
 _REDUCERS = ("sum", "mean", "var", "std", "norm", "prod", "pool")
 _ALONG = ("_softmax", "_log_softmax", "cumsum", "cumprod", "logcumsumexp")
 #: Give elements that they were given, or constants.
 _CHOICES = {
-    "amax", "amin", "aminmax", "cat", "constant_pad_nd", "cummax", "cummin",
-    "diag_embed", "embedding", "eye", "flip", "gather", "im2col", "index",
-    "index_select", "kthvalue", "masked_select", "max", "min",
-    "pixel_shuffle", "pixel_unshuffle", "reflection_pad1d",
-    "reflection_pad2d", "reflection_pad3d", "repeat", "replication_pad1d",
-    "replication_pad2d", "replication_pad3d", "roll", "scalar_tensor", "sort",
-    "stack", "take", "topk", "tril", "triu", "upsample_nearest1d",
-    "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
-    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
+    "amax",
+    "amin",
+    "aminmax",
+    "cat",
+    "constant_pad_nd",
+    "cummax",
+    "cummin",
+    "diag_embed",
+    "embedding",
+    "eye",
+    "flip",
+    "gather",
+    "im2col",
+    "index",
+    "index_select",
+    "kthvalue",
+    "masked_select",
+    "max",
+    "min",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "reflection_pad1d",
+    "reflection_pad2d",
+    "reflection_pad3d",
+    "repeat",
+    "replication_pad1d",
+    "replication_pad2d",
+    "replication_pad3d",
+    "roll",
+    "scalar_tensor",
+    "sort",
+    "stack",
+    "take",
+    "topk",
+    "tril",
+    "triu",
+    "upsample_nearest1d",
+    "upsample_nearest2d",
+    "upsample_nearest3d",
+    "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d",
+    "_upsample_nearest_exact3d",
 }
 #: Elementwise, though the framework has no tag that says so.
 _UNTAGGED = {"glu", "hardswish", "log_sigmoid_forward", "_prelu_kernel"}
@@ -52,9 +94,13 @@ class TermsTrace(operator_trace.Recorder):
     def length(self) -> int:
         return min(max(1, self._total), UNTOLD)
 
-    def __torch_dispatch__(self, function: Any, types: object,
-                           args: tuple[Any, ...] = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        function: Any,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         result = super().__torch_dispatch__(function, types, args, kwargs)
         told = _told(function, args, result)
         self._total += UNTOLD if told is None else told
@@ -65,8 +111,7 @@ def length_of_graph(graph_module: torch.fx.GraphModule) -> int:
     """The same of all calls of a traced graph, by the shapes that it notes."""
     total = 0
     for node in graph_module.graph.nodes:
-        if node.op != "call_function" or not isinstance(
-                node.target, torch._ops.OpOverload):
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             continue
         args = torch.fx.map_arg(node.args, lambda one: one.meta.get("val"))
         try:
@@ -77,8 +122,12 @@ def length_of_graph(graph_module: torch.fx.GraphModule) -> int:
     return min(max(1, total), UNTOLD)
 
 
-def terms(name: str, args: Sequence[Any], shapes: Sequence[Sequence[int]],
-          results: Sequence[Sequence[int]]) -> int | None:
+def terms(
+    name: str,
+    args: Sequence[Any],
+    shapes: Sequence[Sequence[int]],
+    results: Sequence[Sequence[int]],
+) -> int | None:
     """What an element of its results is the sum of; None: it is none of those
     that sum.
 
@@ -112,8 +161,7 @@ def _einsum_length(equation: str, shapes: Sequence[Sequence[int]]) -> int:
     an implied result hides letters, all that the largest operand has."""
     operands, arrow, result = equation.replace(" ", "").partition("->")
     letters = operands.split(",")
-    if not arrow or "." in equation or [*map(len, letters)] != [
-            *map(len, shapes)]:
+    if not arrow or "." in equation or [*map(len, letters)] != [*map(len, shapes)]:
         return max(map(prod, shapes), default=1)
     extents: dict[str, int] = {}
     for names, shape in zip(letters, shapes):
@@ -125,14 +173,15 @@ def _einsum_length(equation: str, shapes: Sequence[Sequence[int]]) -> int:
 def _told(function: Any, args: Any, result: Any) -> int | None:
     """What is known of a call that was made: 0, if it rounds nothing; None, if
     nothing. Who draws numbers is not known."""
-    if (getattr(function, "namespace", "") != "aten"
-            or torch.Tag.nondeterministic_seeded in function.tags):
+    if (
+        getattr(function, "namespace", "") != "aten"
+        or torch.Tag.nondeterministic_seeded in function.tags
+    ):
         return None
     given, made = _tensors(args), _tensors(result)
     if not made:
         return None if function._schema.is_mutable else 0
-    if any(t.is_complex() or t.is_nested or t.layout is not torch.strided
-           for t in given + made):
+    if any(t.is_complex() or t.is_nested or t.layout is not torch.strided for t in given + made):
         return None
     if not any(t.is_floating_point() for t in made):
         return 0
@@ -143,8 +192,7 @@ def _told(function: Any, args: Any, result: Any) -> int | None:
     told = terms(name, args, [t.shape for t in given], [t.shape for t in made])
     if told is not None:
         return told
-    if (function.is_view or name in _CHOICES
-            or not operator_trace.computes(str(function))):
+    if function.is_view or name in _CHOICES or not operator_trace.computes(str(function)):
         return 0
     return ELEMENTWISE if _is_elementwise(name.rstrip("_")) else None
 
@@ -155,10 +203,9 @@ def _is_elementwise(name: str) -> bool:
     packet = getattr(torch.ops.aten, name, None)
     overloads = packet.overloads() if packet else ()
     return name in _UNTAGGED or any(
-        torch.Tag.pointwise in getattr(packet, overload).tags
-        for overload in overloads)
+        torch.Tag.pointwise in getattr(packet, overload).tags for overload in overloads
+    )
 
 
 def _tensors(nested: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(nested)
-            if isinstance(leaf, torch.Tensor)]
+    return [leaf for leaf in pytree.tree_leaves(nested) if isinstance(leaf, torch.Tensor)]

@@ -30,9 +30,21 @@ _KEPT_BITS = ~0x1FFF
 #: thousands of positive terms even that out.
 _SAME_RMS_MAX = 2.0**-17
 #: What an operator's name holds if its products may use TF32.
-_PRODUCTS = ("convolution", "conv1d", "conv2d", "conv3d", "conv_transpose",
-             "cudnn", "einsum", "linear", "matmul", "rnn", "lstm", "gru",
-             "attention")
+_PRODUCTS = (
+    "convolution",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose",
+    "cudnn",
+    "einsum",
+    "linear",
+    "matmul",
+    "rnn",
+    "lstm",
+    "gru",
+    "attention",
+)
 _EXACT_NAMES = {"mm", "bmm", "addmm", "addbmm", "baddbmm", "mv", "addmv", "dot"}
 
 
@@ -54,8 +66,8 @@ def _is_product(name: str) -> bool:
 def is_allowed(device: torch.device) -> bool:
     """Whether flags let the framework use it on that torch.device."""
     return device.type == "cuda" and (
-        torch.backends.cudnn.allow_tf32
-        or torch.backends.cuda.matmul.allow_tf32)
+        torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
+    )
 
 
 def is_asked(device: torch.device) -> bool:
@@ -120,19 +132,21 @@ class Lossy(Mode):
         super().__init__()
         self._lose = lose
 
-    def __torch_dispatch__(self, function: Callable[..., Any], types: object,
-                           args: tuple[Any, ...] = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        function: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         name = str(function)
         if _is_product(name):
             first = 1 if ".add" in name or ".baddbmm" in name else 0
-            args = (*args[:first], *map(self._lose, args[first:first + 2]),
-                    *args[first + 2:])
+            args = (*args[:first], *map(self._lose, args[first : first + 2]), *args[first + 2 :])
         return function(*args, **(kwargs or {}))
 
 
-def with_losses(device: Device, run: Callable[[], Any],
-                take: Callable[[Any], object]) -> None:
+def with_losses(device: Device, run: Callable[[], Any], take: Callable[[Any], object]) -> None:
     """Takes run() with its products so, in one way after the other."""
     for lose in (cut, rounded):
         device.make_way()

@@ -28,8 +28,12 @@ _SINGLE = Factors(peak=8.0, rms=4.0)
 #: the same 2. In float32 few roundings make up eager's error, so another order of
 #: operations needs more room. (bfloat16 errs 8 times as much as TF32 and TF32 2^13
 #: times as much as float32, so the RMS of no coarser type passes.)
-FACTORS = {torch.float16: _HALF, torch.bfloat16: _HALF,
-           torch.float32: _SINGLE, torch.float64: _SINGLE}
+FACTORS = {
+    torch.float16: _HALF,
+    torch.bfloat16: _HALF,
+    torch.float32: _SINGLE,
+    torch.float64: _SINGLE,
+}
 #: Times the error of TF32, if the user asked for TF32.
 TF32 = Factors(peak=4.0, rms=2.0)
 #: Of one row or channel, times eager's worst: a slice has fewer elements.

@@ -14,12 +14,13 @@ class CppKernels:
     def __init__(self, capability, flags):
         here = torch.backends.cpu.get_cpu_capability()
         if here != capability:
-            raise RuntimeError(f"these kernels are for {capability}, and this "
-                               f"processor's vectors are {here}")
+            raise RuntimeError(
+                f"these kernels are for {capability}, and this processor's vectors are {here}"
+            )
         self._flags = flags
         self._sources = [
-            "#include <torch/csrc/inductor/cpp_prefix.h>\n#include <exception>\n"
-            "#include <string>\n"]
+            "#include <torch/csrc/inductor/cpp_prefix.h>\n#include <exception>\n#include <string>\n"
+        ]
         self._functions = []
 
     def cpp_pybinding(self, types, source):
@@ -30,23 +31,33 @@ class CppKernels:
         # An exception that left through C would end the process.
         self._sources.append(
             f"#define kernel kernel_{number}\n{source}\n#undef kernel\n"
-            f"extern \"C\" const char* call_{number}({declared}) try {{\n"
+            f'extern "C" const char* call_{number}({declared}) try {{\n'
             f"  kernel_{number}({', '.join(names)});\n  return nullptr;\n"
             "} catch (const std::exception& error) {\n"
             "  static thread_local std::string text;\n"
-            "  return (text = error.what()).c_str();\n}\n")
+            "  return (text = error.what()).c_str();\n}\n"
+        )
 
         def run(*arguments):
-            error = self._functions[number](*[
-                argument.data_ptr() if isinstance(argument, torch.Tensor) else argument
-                for argument in arguments])
+            error = self._functions[number](
+                *[
+                    argument.data_ptr() if isinstance(argument, torch.Tensor) else argument
+                    for argument in arguments
+                ]
+            )
             if error:
                 raise RuntimeError(error.decode(errors="replace"))
 
-        self._functions.append([
-            ctypes.c_void_p if "*" in type_
-            else ctypes.c_double if "float" in type_ or "double" in type_
-            else ctypes.c_int64 for type_ in types])
+        self._functions.append(
+            [
+                ctypes.c_void_p
+                if "*" in type_
+                else ctypes.c_double
+                if "float" in type_ or "double" in type_
+                else ctypes.c_int64
+                for type_ in types
+            ]
+        )
         return run
 
     def wait(self, _):
@@ -58,9 +69,16 @@ class CppKernels:
 
     def _built(self):
         root = os.path.dirname(torch.__file__)
-        command = [os.environ.get("CXX", "g++"), *self._flags, "-shared",
-                   "-fPIC", "-I" + os.path.join(root, "include"),
-                   "-L" + os.path.join(root, "lib"), "-x", "c++"]
+        command = [
+            os.environ.get("CXX", "g++"),
+            *self._flags,
+            "-shared",
+            "-fPIC",
+            "-I" + os.path.join(root, "include"),
+            "-L" + os.path.join(root, "lib"),
+            "-x",
+            "c++",
+        ]
         after = ["-ltorch_cpu", "-lgomp"]
         text = "".join(self._sources)
         key = "\0".join([*command, torch.__version__, text])
@@ -72,9 +90,15 @@ class CppKernels:
                 made = os.path.join(work, name)
                 done = subprocess.run(
                     [*command, "-", "-x", "none", *after, "-o", made],
-                    input=text, text=True, capture_output=True, check=False)
+                    input=text,
+                    text=True,
+                    capture_output=True,
+                    check=False,
+                )
                 if done.returncode != 0:
-                    raise RuntimeError("Inductor's kernels do not build: "
-                                       + "\n".join(done.stderr.splitlines()[:20]))
+                    raise RuntimeError(
+                        "Inductor's kernels do not build: "
+                        + "\n".join(done.stderr.splitlines()[:20])
+                    )
                 os.replace(made, path)  # whole or not at all
         return path

@@ -44,17 +44,19 @@ def settings() -> contextlib.AbstractContextManager[Any]:
     """Inductor's: it rounds where eager mode does, and keeps nothing."""
     from torch._inductor import config
 
-    return config.patch({
-        "force_disable_caches": True,
-        "compile_threads": 1,
-        "emulate_precision_casts": True,
-        "eager_numerics.division_rounding": True,
-        "cpp_cache_precompile_headers": False,
-        # However many threads will run it.
-        "cpp.dynamic_threads": True,
-        # PyTorch's own kernels use the vectors that it names: no test is built.
-        "cpp.vec_isa_ok": True,
-    })
+    return config.patch(
+        {
+            "force_disable_caches": True,
+            "compile_threads": 1,
+            "emulate_precision_casts": True,
+            "eager_numerics.division_rounding": True,
+            "cpp_cache_precompile_headers": False,
+            # However many threads will run it.
+            "cpp.dynamic_threads": True,
+            # PyTorch's own kernels use the vectors that it names: no test is built.
+            "cpp.vec_isa_ok": True,
+        }
+    )
 
 
 def generate(reference: Reference) -> tuple[str, list[torch.Tensor]]:
@@ -75,9 +77,15 @@ def generate(reference: Reference) -> tuple[str, list[torch.Tensor]]:
 
     function = reference.function()
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
-        inputs = [torch.empty_strided(input_value.shape, input_value.stride, dtype=input_value.dtype,
-                                      device=reference.device)
-                  for input_value in reference.inputs]
+        inputs = [
+            torch.empty_strided(
+                input_value.shape,
+                input_value.stride,
+                dtype=input_value.dtype,
+                device=reference.device,
+            )
+            for input_value in reference.inputs
+        ]
         graph = make_fx(function)(*inputs)
         constants = list(graph.buffers())
         with mock.patch.object(GraphLowering, "compile_to_module", keep):
@@ -93,19 +101,24 @@ def generate(reference: Reference) -> tuple[str, list[torch.Tensor]]:
 
 def stand_alone(code: str, constants: Iterable[torch.Tensor]) -> str:
     """That file with a kernel_function, and without what only Inductor needs."""
-    text = code[:code.index(BENCHMARK)].rstrip()
+    text = code[: code.index(BENCHMARK)].rstrip()
     has_cpp_only = not re.search(r"\basync_compile\.(?!cpp_pybinding|wait)", text)
     called = set(re.findall(r"\bextern_kernels\.(\w+)", text))
-    if has_cpp_only and not INDUCTORS_OWN.search(text) \
-            and all(hasattr(torch, name) for name in called):
+    if (
+        has_cpp_only
+        and not INDUCTORS_OWN.search(text)
+        and all(hasattr(torch, name) for name in called)
+    ):
         text = with_loader(text)
     else:
         text = with_inductors_loader(text)
     told = "".join(f"    {constant_text(constant)},\n" for constant in constants)
-    return (f"# TorchInductor's, of PyTorch {torch.__version__}.\n{text}\n\n"
-            f"CONSTANTS = [\n{told}]\n\n\n"
-            "def kernel_function(*inputs):\n"
-            "    return call([*CONSTANTS, *inputs])\n")
+    return (
+        f"# TorchInductor's, of PyTorch {torch.__version__}.\n{text}\n\n"
+        f"CONSTANTS = [\n{told}]\n\n\n"
+        "def kernel_function(*inputs):\n"
+        "    return call([*CONSTANTS, *inputs])\n"
+    )
 
 
 def with_inductors_loader(text: str) -> str:
@@ -115,8 +128,8 @@ def with_inductors_loader(text: str) -> str:
         begin,
         "\nfrom torch._inductor import config as inductor_config\n"
         "one_process = inductor_config.patch(compile_threads=1)\n"
-        f"one_process.__enter__(){begin}").replace(
-        end, f"{end}\none_process.__exit__(None, None, None)")
+        f"one_process.__enter__(){begin}",
+    ).replace(end, f"{end}\none_process.__exit__(None, None, None)")
 
 
 def with_loader(text: str) -> str:
@@ -125,24 +138,28 @@ def with_loader(text: str) -> str:
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     options = CppTorchDeviceOptions(vec_isa=pick_vec_isa(), device_type="cpu")
-    flags = [*(f"-D{definition.strip()}" for definition in options.get_definitions()),
-             *(f"-{cflag}" for cflag in options.get_cflags()),
-             *" ".join(options.get_passthrough_args()).split()]
+    flags = [
+        *(f"-D{definition.strip()}" for definition in options.get_definitions()),
+        *(f"-{cflag}" for cflag in options.get_cflags()),
+        *" ".join(options.get_passthrough_args()).split(),
+    ]
     with open(LOADER, encoding="utf-8") as file:
         loader = file.read()
-    lines = [line for line in text.split("\n")
-             if not line.startswith("from torch._inductor")]
+    lines = [line for line in text.split("\n") if not line.startswith("from torch._inductor")]
     return "\n".join(lines).replace(
         "\nasync_compile = AsyncCompile()",
         f"\nextern_kernels = torch\n\n\n{loader}\n\nasync_compile = CppKernels("
-        f"{torch.backends.cpu.get_cpu_capability()!r}, {flags!r})")
+        f"{torch.backends.cpu.get_cpu_capability()!r}, {flags!r})",
+    )
 
 
 def constant_text(value: torch.Tensor) -> str:
     if value.numel() > CONSTANT_ELEMENTS_MAX:
         raise CannotBeTurned(f"it reads a constant of {value.numel()} numbers")
-    return (f"torch.tensor({value.flatten().tolist()}, dtype={value.dtype}, "
-            f"device={str(value.device)!r}).reshape({tuple(value.shape)})")
+    return (
+        f"torch.tensor({value.flatten().tolist()}, dtype={value.dtype}, "
+        f"device={str(value.device)!r}).reshape({tuple(value.shape)})"
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -152,12 +169,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args(arguments)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(
-        os.path.dirname(os.path.abspath(options.file)), "inductor-cache")
+        os.path.dirname(os.path.abspath(options.file)), "inductor-cache"
+    )
     # Of one thread, Inductor would write code for one.
     torch.set_num_threads(max(2, len(os.sched_getaffinity(0))))
     try:
-        reference = Reference(
-            load_graph(options.graph), torch.device(options.device))
+        reference = Reference(load_graph(options.graph), torch.device(options.device))
         with settings(), contextlib.redirect_stdout(sys.stderr):
             text = stand_alone(*generate(reference))
     except (CannotBeTurned, BadGraph) as error:

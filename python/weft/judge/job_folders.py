@@ -65,8 +65,9 @@ class JobFolders:
         os.close(self._work)
         self._work = -1
         with contextlib.suppress(FileNotFoundError):
-            os.rename("work", f"old-{secrets.token_hex(8)}",
-                      src_dir_fd=self._root, dst_dir_fd=self._root)
+            os.rename(
+                "work", f"old-{secrets.token_hex(8)}", src_dir_fd=self._root, dst_dir_fd=self._root
+            )
         self._work = self._make("work")
         if self._build is not None:  # a job goes on in another process
             self._make_build(self._build.name)
@@ -117,8 +118,7 @@ class JobFolders:
         try:
             if not is_small(self._work, build.name):
                 return
-            os.rename(build.name, build.name, src_dir_fd=self._work,
-                      dst_dir_fd=self._kept)
+            os.rename(build.name, build.name, src_dir_fd=self._work, dst_dir_fd=self._kept)
         except OSError:
             return  # it is built again
         self._builds.append(build)
@@ -150,8 +150,7 @@ class JobFolders:
         if about.st_uid != owner:
             remove(self._kept, build.name)
             return None
-        os.rename(build.name, build.name, src_dir_fd=self._kept,
-                  dst_dir_fd=self._work)
+        os.rename(build.name, build.name, src_dir_fd=self._kept, dst_dir_fd=self._work)
         return build
 
     def _made(self, key: str) -> Build:
@@ -176,8 +175,7 @@ def staging() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise NotStaged(
-            f"its files could not be staged: {error.strerror or error}") from None
+        raise NotStaged(f"its files could not be staged: {error.strerror or error}") from None
 
 
 def is_small(folder: int, name: str) -> bool:
@@ -193,9 +191,12 @@ def is_small(folder: int, name: str) -> bool:
                         about = entry.stat(follow_symlinks=False)
                         entries += 1
                         size_bytes += about.st_blocks * 512
-                        if (size_bytes > KEPT_BYTES_MAX or depth > KEPT_DEPTH_MAX
-                                or entries > KEPT_ENTRIES_MAX
-                                or len(left) > KEPT_ENTRIES_MAX // 50):
+                        if (
+                            size_bytes > KEPT_BYTES_MAX
+                            or depth > KEPT_DEPTH_MAX
+                            or entries > KEPT_ENTRIES_MAX
+                            or len(left) > KEPT_ENTRIES_MAX // 50
+                        ):
                             return False
                         if stat.S_ISDIR(about.st_mode):
                             inner = os.open(entry.name, _FOLDER, dir_fd=at)

@@ -39,10 +39,14 @@ class ModelCase:
 
     def without_tensors(self) -> ModelCase:
         """The fields that `WholeModel.expect_near` reads of another case."""
-        return replace(self, leaves=[], state=[],
-                       outputs=_without_tensors(self.outputs),
-                       inputs_after=_without_tensors(self.inputs_after),
-                       state_after=_without_tensors(self.state_after))
+        return replace(
+            self,
+            leaves=[],
+            state=[],
+            outputs=_without_tensors(self.outputs),
+            inputs_after=_without_tensors(self.inputs_after),
+            state_after=_without_tensors(self.state_after),
+        )
 
 
 def _without_tensors(expectations: list[Expected]) -> list[Expected]:

@@ -13,16 +13,16 @@ from weft.expect.reference import TensorSpec
 LARGE_ELEMENTS = 1 << 26
 
 
-def of_its_own(results: Iterable[torch.Tensor],
-               others: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+def of_its_own(
+    results: Iterable[torch.Tensor], others: Iterable[torch.Tensor]
+) -> list[torch.Tensor]:
     """Copies of the results; not of the large ones that share their memory
     with nothing, as two of them may be one too many."""
     taken = {t.untyped_storage().data_ptr() for t in others}
     made = []
     for t in results:
         place = t.untyped_storage().data_ptr()
-        is_free = (t.numel() >= LARGE_ELEMENTS and place not in taken
-                   and _is_dense(t))
+        is_free = t.numel() >= LARGE_ELEMENTS and place not in taken and _is_dense(t)
         made.append(t if is_free else t.clone())
         taken.add(place)
     return made
@@ -37,12 +37,10 @@ def unless_changed(after: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
     return before if same_bytes(flat, before.reshape(-1)) else after
 
 
-def copied_if_changed(after: list[torch.Tensor],
-                      before: list[torch.Tensor]) -> list[torch.Tensor]:
+def copied_if_changed(after: list[torch.Tensor], before: list[torch.Tensor]) -> list[torch.Tensor]:
     """That of each tensor, or a copy of it."""
     made = map(unless_changed, after, before)
-    return [found if found is was else found.clone()
-            for found, was in zip(made, before)]
+    return [found if found is was else found.clone() for found, was in zip(made, before)]
 
 
 def attributes(model: torch.nn.Module) -> Iterator[torch.Tensor]:

@@ -14,13 +14,11 @@ import torch
 
 from weft.expect import compare, mismatches, perturbed_runs, scalar_variation
 from weft.expect.controls import Controls
-from weft.expect.inputs import (
-    DISTRIBUTIONS, FEW_DISTRIBUTIONS, FLAGS, TOUCHES)
+from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS, FLAGS, TOUCHES
 from weft.device.trace_spans import lap
 from weft.problem.problem import SEED, init_arguments
 from weft.candidate.slot import CandidateFailed, Slot
-from weft.judge.verify_subgraph import (
-    TF32_REASON, ArenaKeeper, Limits, Verdict, is_of_tf32)
+from weft.judge.verify_subgraph import TF32_REASON, ArenaKeeper, Limits, Verdict, is_of_tf32
 
 if TYPE_CHECKING:
     from weft.device.arena import Arena
@@ -45,8 +43,12 @@ HELD_BYTES_MAX = 256 << 20
 _STEPS = ["load", "run", "ran", "export"]
 
 
-def stage_model(content: bytes, whole: WholeModel, folders: JobFolders | OutsideFolders,
-                function_of: bytes | None = None) -> dict[str, Any]:
+def stage_model(
+    content: bytes,
+    whole: WholeModel,
+    folders: JobFolders | OutsideFolders,
+    function_of: bytes | None = None,
+) -> dict[str, Any]:
     """Copies the module, whose text is `content`, to where the sandbox can read it;
     its job. function_of: the reference's text, if the module has a kernel_function."""
     init = _pickled_arguments(whole)
@@ -74,8 +76,9 @@ def _pickled_arguments(whole: WholeModel) -> bytes | None:
     return None if b"weft_problem" in data else data  # a class of the problem's own
 
 
-def check_model(slot: Slot, keeper: ArenaKeeper, whole: WholeModel, job: dict[str, Any],
-                limits: Limits) -> Verdict:
+def check_model(
+    slot: Slot, keeper: ArenaKeeper, whole: WholeModel, job: dict[str, Any], limits: Limits
+) -> Verdict:
     """Construction, then every case; the verdict."""
     start = time.perf_counter()
     verdict = Verdict()
@@ -92,8 +95,9 @@ def check_model(slot: Slot, keeper: ArenaKeeper, whole: WholeModel, job: dict[st
                 break
             is_second = verdict.cases == 1 and _may_be_held(whole)
             steps = {"steps": ["hold", *_STEPS]} if is_second else {}
-            _run_case(slot, whole, case, limits, verdict, **steps,
-                      builds=builds and verdict.cases == 0)
+            _run_case(
+                slot, whole, case, limits, verdict, **steps, builds=builds and verdict.cases == 0
+            )
             with lap("controls"):
                 controls.hold(case.leaves, case.outputs, case.finite)
             if first is None and not whole.is_large:
@@ -106,8 +110,7 @@ def check_model(slot: Slot, keeper: ArenaKeeper, whole: WholeModel, job: dict[st
         if whole.is_large:
             first = None  # it takes the room that the next ones need
         if not verdict.reason:  # last: a candidate's process may end by it
-            begin_anew = partial(
-                begin, slot, whole, job, arena, limits, verdict)
+            begin_anew = partial(begin, slot, whole, job, arena, limits, verdict)
             _run_numbers(slot, whole, first, limits, verdict, begin_anew)
     except CandidateFailed as ended:
         verdict.fail(ended.kind, ended.reason)
@@ -122,8 +125,9 @@ def check_model(slot: Slot, keeper: ArenaKeeper, whole: WholeModel, job: dict[st
     return verdict
 
 
-def _run_again(slot: Slot, whole: WholeModel, first: ModelCase, limits: Limits,
-               verdict: Verdict) -> None:
+def _run_again(
+    slot: Slot, whole: WholeModel, first: ModelCase, limits: Limits, verdict: Verdict
+) -> None:
     """Runs the first case once more, and a call after it."""
     following = None if whole.is_large else _following(whole, first)
     if following is not None and _may_be_held(whole):
@@ -142,8 +146,14 @@ def builds_when_called(job: dict[str, Any]) -> bool:
     return "_weft_open_triton(" in text and "autotune" not in text
 
 
-def begin(slot: Slot, whole: WholeModel, job: dict[str, Any],
-          arena: Arena | DeviceArena, limits: Limits, verdict: Verdict) -> None:
+def begin(
+    slot: Slot,
+    whole: WholeModel,
+    job: dict[str, Any],
+    arena: Arena | DeviceArena,
+    limits: Limits,
+    verdict: Verdict,
+) -> None:
     """Builds ModelNew in a child and compares it, as built, with Model."""
     whole.buffers.fill_outputs()
     loading = limits.for_loading(whole.device, BUILD_ALLOWANCE_MS)
@@ -170,8 +180,10 @@ def _state_difference(got: object, wanted: list[Any]) -> str:
         return "no list of parameters and buffers"
     for mine, theirs in zip(wanted, got):
         if mine != theirs:
-            return (f"constructor makes {_described(theirs)} where Model has "
-                    f"{_described(mine)}: names, types and order are Model's")
+            return (
+                f"constructor makes {_described(theirs)} where Model has "
+                f"{_described(mine)}: names, types and order are Model's"
+            )
     return f"constructor makes {len(got)} parameters and buffers, Model {len(wanted)}"
 
 
@@ -199,8 +211,13 @@ def _cases(whole: WholeModel) -> Iterator[ModelCase]:
         return time.monotonic() - lock.waited_s > until
 
     has_flags = any(t.dtype == torch.bool for t in whole.tensors)
-    names = ["given", "altered", *TOUCHES, *(FLAGS if has_flags else ()),
-             *(name for name, _ in DISTRIBUTIONS)]
+    names = [
+        "given",
+        "altered",
+        *TOUCHES,
+        *(FLAGS if has_flags else ()),
+        *(name for name, _ in DISTRIBUTIONS),
+    ]
     if not whole.tells_ties:
         names.remove("grid")
     if not any(t.is_floating_point() for t in whole.tensors):
@@ -243,8 +260,13 @@ def _cases(whole: WholeModel) -> Iterator[ModelCase]:
         del case
 
 
-def _touched(whole: WholeModel, before: ModelCase, how: str, generator: torch.Generator,
-             is_over: Callable[[], bool]) -> ModelCase:
+def _touched(
+    whole: WholeModel,
+    before: ModelCase,
+    how: str,
+    generator: torch.Generator,
+    is_over: Callable[[], bool],
+) -> ModelCase:
     """That case, but for one element or row of each input: another one, where
     Model's answer stays what it was (a relu's, of what is below zero), as long
     as Model takes it and there is time."""
@@ -260,8 +282,9 @@ def _touched(whole: WholeModel, before: ModelCase, how: str, generator: torch.Ge
             break
         found = case
         pairs = zip(case.outputs, before.outputs)
-        if is_over() or any(not torch.equal(one.framework, other.framework)
-                            for one, other in pairs):
+        if is_over() or any(
+            not torch.equal(one.framework, other.framework) for one, other in pairs
+        ):
             break
     assert found is not None
     return found
@@ -273,8 +296,9 @@ def _may_be_held(whole: WholeModel) -> bool:
     return not whole.is_large and size <= HELD_BYTES_MAX
 
 
-def _following(whole: WholeModel,
-               case: ModelCase) -> tuple[ModelCase, list[bool], str | None] | None:
+def _following(
+    whole: WholeModel, case: ModelCase
+) -> tuple[ModelCase, list[bool], str | None] | None:
     """WholeModel.following, if Model takes other inputs."""
     for continues in (True, False):
         generator = whole.device.generator(whole.seed + 1)
@@ -287,58 +311,91 @@ def _following(whole: WholeModel,
     return None
 
 
-def _hold_first(slot: Slot, whole: WholeModel, first: ModelCase, limits: Limits,
-                verdict: Verdict, stay: list[bool]) -> None:
+def _hold_first(
+    slot: Slot,
+    whole: WholeModel,
+    first: ModelCase,
+    limits: Limits,
+    verdict: Verdict,
+    stay: list[bool],
+) -> None:
     """Before the first case runs again: tensors in turn, as many as there were
     calls or a part of that, would hold its results anew."""
     if verdict.cases < 2:  # nothing is held
         return
     changed = _changed(slot, whole, first, limits, stay, 0)
     if changed is not None:
-        verdict.fail("wrong", f"a later call changes output {changed} of the "
-                     "first, which Model leaves as it is")
+        verdict.fail(
+            "wrong",
+            f"a later call changes output {changed} of the first, which Model leaves as it is",
+        )
 
 
-def _run_next(slot: Slot, whole: WholeModel, case: ModelCase, limits: Limits,
-              verdict: Verdict,
-              following: tuple[ModelCase, list[bool], str | None]) -> None:
+def _run_next(
+    slot: Slot,
+    whole: WholeModel,
+    case: ModelCase,
+    limits: Limits,
+    verdict: Verdict,
+    following: tuple[ModelCase, list[bool], str | None],
+) -> None:
     """The call after that case's goes on to draw where it ended, and leaves its
     results as they are, where Model's does; and those of its first run, many
     calls ago (three tensors in turn outlast the next call)."""
     later, stay, undrawn = following
-    _run_case(slot, whole, later, limits, verdict,
-              steps=["hold", *_STEPS], seed=None, reuse=True)
+    _run_case(slot, whole, later, limits, verdict, steps=["hold", *_STEPS], seed=None, reuse=True)
     if verdict.reason:
         return
     answer, _ = slot.call(limits.wall_ms, steps=["drawn"])
     if undrawn is not None and answer.get("drawn") != undrawn:
-        verdict.fail("wrong", "a call draws random numbers, which Model's does not: "
-                     "what is drawn after it is other than after Model's")
+        verdict.fail(
+            "wrong",
+            "a call draws random numbers, which Model's does not: "
+            "what is drawn after it is other than after Model's",
+        )
         return
     changed = _changed(slot, whole, case, limits, stay, -1)
     if changed is not None:
-        verdict.fail("wrong", f"the next call changes output {changed} of the "
-                     "call before, which Model leaves as it is")
+        verdict.fail(
+            "wrong",
+            f"the next call changes output {changed} of the "
+            "call before, which Model leaves as it is",
+        )
         return
     changed = _changed(slot, whole, case, limits, stay, 0)
     if changed is not None:
-        verdict.fail("wrong", f"a later call changes output {changed} of the "
-                     "first, which Model leaves as it is")
+        verdict.fail(
+            "wrong",
+            f"a later call changes output {changed} of the first, which Model leaves as it is",
+        )
 
 
-def _changed(slot: Slot, whole: WholeModel, case: ModelCase, limits: Limits,
-             stay: list[bool], held: int) -> int | None:
+def _changed(
+    slot: Slot, whole: WholeModel, case: ModelCase, limits: Limits, stay: list[bool], held: int
+) -> int | None:
     """The first of the `held`th results (0: of its first run, -1: of its last)
     that should have stayed and did not."""
     whole.buffers.fill_outputs()
     slot.call(limits.wall_ms, steps=["recall"], held=held)
     pairs = zip(whole.buffers.output_views, case.outputs)
-    return next((number for number, (view, made) in enumerate(pairs)
-                 if stay[number] and compare.compare(view, made).reason), None)
+    return next(
+        (
+            number
+            for number, (view, made) in enumerate(pairs)
+            if stay[number] and compare.compare(view, made).reason
+        ),
+        None,
+    )
 
 
-def _run_numbers(slot: Slot, whole: WholeModel, first: ModelCase | None, limits: Limits,
-                 verdict: Verdict, begin_anew: Callable[[], object]) -> None:
+def _run_numbers(
+    slot: Slot,
+    whole: WholeModel,
+    first: ModelCase | None,
+    limits: Limits,
+    verdict: Verdict,
+    begin_anew: Callable[[], object],
+) -> None:
     """Other numbers among the arguments. A candidate may refuse one, by an
     exception; it may not give the answer to another."""
     has_refused = False
@@ -353,12 +410,17 @@ def _run_numbers(slot: Slot, whole: WholeModel, first: ModelCase | None, limits:
         del case  # before the next is made: it may fill half a device
 
 
-def _refuses(slot: Slot, whole: WholeModel, case: ModelCase, limits: Limits,
-             verdict: Verdict, number: dict[str, Any]) -> bool:
+def _refuses(
+    slot: Slot,
+    whole: WholeModel,
+    case: ModelCase,
+    limits: Limits,
+    verdict: Verdict,
+    number: dict[str, Any],
+) -> bool:
     """Whether the candidate raises an exception in that case."""
     try:
-        _run_case(slot, whole, case, limits, verdict, reuse=False,
-                  number=number)
+        _run_case(slot, whole, case, limits, verdict, reuse=False, number=number)
     except CandidateFailed as ended:
         if ended.raised:
             return True
@@ -368,8 +430,15 @@ def _refuses(slot: Slot, whole: WholeModel, case: ModelCase, limits: Limits,
     return False
 
 
-def _run_case(slot: Slot, whole: WholeModel, case: ModelCase, limits: Limits,
-              verdict: Verdict, builds: bool = False, **how: Any) -> None:
+def _run_case(
+    slot: Slot,
+    whole: WholeModel,
+    case: ModelCase,
+    limits: Limits,
+    verdict: Verdict,
+    builds: bool = False,
+    **how: Any,
+) -> None:
     """`builds`: the call compiles kernels, for a minute or more, and others have
     the device meanwhile: what it runs there at last is short."""
     number = verdict.cases
@@ -405,8 +474,8 @@ def _run_case(slot: Slot, whole: WholeModel, case: ModelCase, limits: Limits,
         verdict.fail("wrong", f"{where}: {reason}")
         return
     verdict.show_framework(
-        [output.framework.dtype for output in case.outputs],
-        whole.framework_used_tf32)
+        [output.framework.dtype for output in case.outputs], whole.framework_used_tf32
+    )
     errors = [m.framework_error for m in case.expectations]
     verdict.framework_error = max([verdict.framework_error, *errors])
     expect = None if "number" in how else partial(whole.expect_scaled, case)
@@ -422,8 +491,13 @@ def hold_kernels(answer: dict[str, Any], where: str) -> None:
         raise CandidateFailed("not_used", f"{where}: none of its kernels ran: {why}")
 
 
-def _compare(whole: WholeModel, case: ModelCase, verdict: Verdict, where: str,
-             expect: Callable[[float], list[compare.Expected]] | None) -> None:
+def _compare(
+    whole: WholeModel,
+    case: ModelCase,
+    verdict: Verdict,
+    where: str,
+    expect: Callable[[float], list[compare.Expected]] | None,
+) -> None:
     """`expect`: perturbed_runs.PerturbedRuns', or None."""
     draws = perturbed_runs.PerturbedRuns(case.expectations, expect)
     for view, made in zip(whole.buffers.output_views, case.expectations):
@@ -447,11 +521,11 @@ def _is_of_tf32(whole: WholeModel, case: ModelCase) -> bool:
 
     def allow(wants: list[compare.Expected]) -> None:
         left = iter(wants)
-        whole.allow_tf32(case.leaves, case.state, case.seed,
-                         [list(islice(left, count)) for count in groups])
+        whole.allow_tf32(
+            case.leaves, case.state, case.seed, [list(islice(left, count)) for count in groups]
+        )
 
-    return is_of_tf32(whole.buffers.output_views, case.expectations,
-                      whole, allow)
+    return is_of_tf32(whole.buffers.output_views, case.expectations, whole, allow)
 
 
 def layout_difference(answer: dict[str, Any], wanted: dict[str, Any]) -> str:
@@ -477,15 +551,16 @@ def layout_difference(answer: dict[str, Any], wanted: dict[str, Any]) -> str:
         if not isinstance(aliases, list):
             return f"output {number} is not described"
         if any(owner not in mine["aliases"] for owner in aliases):
-            return (f"output {number} shares memory with an input, the state or "
-                    "another output")
+            return f"output {number} shares memory with an input, the state or another output"
     moved = answer.get("moved")
     if not isinstance(moved, list):
         return "where its arguments lie is not described"
     for number in moved:
         if number not in wanted["moved"]:
-            return (f"argument {str(number)[:20]} lies elsewhere after the "
-                    "call, or otherwise, which Model leaves where it is")
+            return (
+                f"argument {str(number)[:20]} lies elsewhere after the "
+                "call, or otherwise, which Model leaves where it is"
+            )
     kept = answer.get("kept")
     if not isinstance(kept, list):
         return "what it keeps is not described"

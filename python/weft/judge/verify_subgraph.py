@@ -33,8 +33,7 @@ DEVICE_LOAD_ALLOWANCE_MS = 60_000
 #: … and a Python file builds what it is made of.
 BUILD_ALLOWANCE_MS = 300_000
 #: What is said of a refused result that is as exact as TF32.
-TF32_REASON = ("; TF32 errs so, and the framework computed in float32 "
-               "(--precision tf32 allows it)")
+TF32_REASON = "; TF32 errs so, and the framework computed in float32 (--precision tf32 allows it)"
 
 
 @dataclass
@@ -54,15 +53,13 @@ class Limits:
         limits.memory_bytes = int(most)
         return limits
 
-    def for_loading(self, device: Device,
-                    allowance_ms: int = LOAD_ALLOWANCE_MS) -> Limits:
+    def for_loading(self, device: Device, allowance_ms: int = LOAD_ALLOWANCE_MS) -> Limits:
         """The same for the call that loads the candidate."""
         if device.is_cuda:
             allowance_ms += DEVICE_LOAD_ALLOWANCE_MS
         # A context reserves more address space than any limit allows.
         limits_space = self.limit_address_space and not device.is_cuda
-        return replace(self, wall_ms=self.wall_ms + allowance_ms,
-                       limit_address_space=limits_space)
+        return replace(self, wall_ms=self.wall_ms + allowance_ms, limit_address_space=limits_space)
 
     def for_job(self, job: dict[str, Any], device: Device) -> Limits:
         """The same for loading that job's candidate."""
@@ -104,12 +101,10 @@ class Verdict:
         if precision:
             self.precision = compare.coarsest({precision, self.precision})
 
-    def show_framework(self, dtypes: Iterable[torch.dtype],
-                       used_tf32: bool | None) -> None:
+    def show_framework(self, dtypes: Iterable[torch.dtype], used_tf32: bool | None) -> None:
         """`dtypes`: of all that it computes."""
         names = {str(dtype).removeprefix("torch.") for dtype in dtypes}
-        self.framework_precision = compare.coarsest(
-            names | {"tf32"} if used_tf32 else names)
+        self.framework_precision = compare.coarsest(names | {"tf32"} if used_tf32 else names)
 
     def hold(self, error: float, tolerance: float) -> None:
         """Keeps the error that came nearest to its tolerance."""
@@ -128,8 +123,11 @@ class ArenaKeeper:
 
     def of(self, size_bytes: int) -> Arena | DeviceArena:
         held = self._arena
-        if (held is None or size_bytes > held.bytes
-                or (held.bytes > 4 * size_bytes and held.bytes > 1 << 28)):
+        if (
+            held is None
+            or size_bytes > held.bytes
+            or (held.bytes > 4 * size_bytes and held.bytes > 1 << 28)
+        ):
             self.close()
             held = self._arena = new_arena(size_bytes, self.device)
         return held
@@ -157,12 +155,12 @@ def read_candidate(candidate: dict[str, Any]) -> bytes:
         return file.read()
 
 
-def stage(candidate: dict[str, Any], content: bytes,
-          folders: JobFolders | OutsideFolders) -> dict[str, Any]:
+def stage(
+    candidate: dict[str, Any], content: bytes, folders: JobFolders | OutsideFolders
+) -> dict[str, Any]:
     """Copies the candidate to where the sandbox can read it; its job. NotStaged: why
     it cannot run."""
-    job = {"kind": candidate["kind"],
-           "library": folders.place("candidate.so", content)}
+    job = {"kind": candidate["kind"], "library": folders.place("candidate.so", content)}
     if candidate["kind"] in harness.PYTHON_FILES:
         job["source"] = folders.place("candidate.py", content)
         job["kernel_cache"] = folders.build_folder(content)
@@ -172,13 +170,17 @@ def stage(candidate: dict[str, Any], content: bytes,
         except ValueError as error:  # the package's build ran the candidate's code
             raise NotStaged(str(error)) from None
         if source is not None:
-            job["source"] = folders.place(
-                "candidate.py", source.encode("utf-8", "replace"))
+            job["source"] = folders.place("candidate.py", source.encode("utf-8", "replace"))
     return job
 
 
-def check(slot: Slot, keeper: ArenaKeeper, cases: Cases | PassingCases,
-          job: dict[str, Any], limits: Limits) -> Verdict:
+def check(
+    slot: Slot,
+    keeper: ArenaKeeper,
+    cases: Cases | PassingCases,
+    job: dict[str, Any],
+    limits: Limits,
+) -> Verdict:
     """Runs every case; the verdict."""
     start = time.perf_counter()
     verdict = Verdict()
@@ -189,8 +191,9 @@ def check(slot: Slot, keeper: ArenaKeeper, cases: Cases | PassingCases,
     finally:
         slot.dismiss(keep=not verdict.reason)
     verdict.framework_error = cases.framework_error
-    verdict.show_framework([spec.dtype for spec in cases.reference.outputs],
-                           cases.maker.framework_used_tf32)
+    verdict.show_framework(
+        [spec.dtype for spec in cases.reference.outputs], cases.maker.framework_used_tf32
+    )
     verdict.lacks_float64 = cases.lacks_float64
     verdict.controls = dict(cases.controls)
     if not verdict.reason:
@@ -202,8 +205,14 @@ def check(slot: Slot, keeper: ArenaKeeper, cases: Cases | PassingCases,
     return verdict
 
 
-def _run_cases(slot: Slot, keeper: ArenaKeeper, cases: Cases | PassingCases,
-               job: dict[str, Any], limits: Limits, verdict: Verdict) -> None:
+def _run_cases(
+    slot: Slot,
+    keeper: ArenaKeeper,
+    cases: Cases | PassingCases,
+    job: dict[str, Any],
+    limits: Limits,
+    verdict: Verdict,
+) -> None:
     reference = cases.reference
     first = BufferSet(0, reference.inputs, reference.outputs)
     # The second set moves every pointer; large ones overlap to save memory.
@@ -213,8 +222,7 @@ def _run_cases(slot: Slot, keeper: ArenaKeeper, cases: Cases | PassingCases,
         arena = keeper.of(max(first.end, second.end))
         arena.clear()
     sets = [first.bind(arena), second.bind(arena)]
-    described = {**job, "sizes": reference.sizes,
-                 "sets": [s.to_json() for s in sets]}
+    described = {**job, "sizes": reference.sizes, "sets": [s.to_json() for s in sets]}
     # Made before the candidate's process is waited for: it may still begin.
     case = cases.quick_case(0)
     slot.begin(described, arena, limits.for_job(job, keeper.device))
@@ -230,12 +238,11 @@ def _run_cases(slot: Slot, keeper: ArenaKeeper, cases: Cases | PassingCases,
         if reason and case.is_near:
             del case  # before the next is made: it may fill half a device
             case = cases.case(chosen)
-            reason = _reason(got, again, case, verdict,
-                             cases.maker.expect_scaled)
+            reason = _reason(got, again, case, verdict, cases.maker.expect_scaled)
         if reason:
             if again is None and is_of_tf32(
-                    got, case.outputs, cases.maker,
-                    partial(cases.maker.allow_tf32, case.storages)):
+                got, case.outputs, cases.maker, partial(cases.maker.allow_tf32, case.storages)
+            ):
                 verdict.precision = "tf32"
                 reason += TF32_REASON
             what = f"case {number} ({case.distribution}): {reason}"
@@ -245,9 +252,12 @@ def _run_cases(slot: Slot, keeper: ArenaKeeper, cases: Cases | PassingCases,
         del case
 
 
-def is_of_tf32(got: Iterable[torch.Tensor], wants: list[compare.Expected],
-               reference: CaseMaker | WholeModel,
-               allow: Callable[[list[compare.Expected]], object]) -> bool:
+def is_of_tf32(
+    got: Iterable[torch.Tensor],
+    wants: list[compare.Expected],
+    reference: CaseMaker | WholeModel,
+    allow: Callable[[list[compare.Expected]], object],
+) -> bool:
     """Whether TF32, which the framework did not use, explains these results.
     `allow(wants)` widens expectations by what it costs."""
     if not reference.multiplies or reference.framework_used_tf32:
@@ -271,8 +281,9 @@ def _schedule(count: int) -> Iterator[tuple[int, int]]:
     yield 1, count - 1
 
 
-def run_case(slot: Slot, buffers: BufferSet, which: int, case: Case,
-             limits: Limits) -> list[torch.Tensor]:
+def run_case(
+    slot: Slot, buffers: BufferSet, which: int, case: Case, limits: Limits
+) -> list[torch.Tensor]:
     """Calls the candidate once on fresh buffers; its outputs."""
     with lap("write"):
         buffers.write_inputs(case.storages)
@@ -288,15 +299,17 @@ def run_case(slot: Slot, buffers: BufferSet, which: int, case: Case,
 
 
 def _reason(
-        got: list[torch.Tensor], first: list[torch.Tensor] | None, case: Case,
-        verdict: Verdict,
-        expect_scaled: Callable[[list[torch.Tensor], float], list[compare.Expected]]
+    got: list[torch.Tensor],
+    first: list[torch.Tensor] | None,
+    case: Case,
+    verdict: Verdict,
+    expect_scaled: Callable[[list[torch.Tensor], float], list[compare.Expected]],
 ) -> str:
     """Why these results are wrong, or "". `first`: those of the same inputs
     before, or None."""
     draws = perturbed_runs.PerturbedRuns(
-        case.outputs, None if case.is_near
-        else lambda factor: expect_scaled(case.storages, factor))
+        case.outputs, None if case.is_near else lambda factor: expect_scaled(case.storages, factor)
+    )
     for x, made in zip(got, case.outputs):
         with lap("compare"):
             finding = draws.compare(x, made)
@@ -312,8 +325,9 @@ def _reason(
     return "" if first is None else _difference(got, first, case, verdict)
 
 
-def _difference(got: list[torch.Tensor], first: list[torch.Tensor], case: Case,
-                verdict: Verdict) -> str:
+def _difference(
+    got: list[torch.Tensor], first: list[torch.Tensor], case: Case, verdict: Verdict
+) -> str:
     """The same inputs twice: other outputs mean a race or hidden state."""
     for x, before, made in zip(got, first, case.outputs):
         if not x.dtype.is_floating_point:
@@ -322,13 +336,11 @@ def _difference(got: list[torch.Tensor], first: list[torch.Tensor], case: Case,
         again.tolerance = 4 * made.tolerance
         again.rms_tolerance = 4 * made.rms_tolerance
         if made.slices is not None:
-            again.slices = replace(
-                made.slices, tolerance=4 * made.slices.tolerance)
+            again.slices = replace(made.slices, tolerance=4 * made.slices.tolerance)
         with lap("compare"):
             finding = compare.compare(x, again)
         if finding.reason:
             if not case.is_near:
                 verdict.mismatches = mismatches.first(x, again)
-            return (f"output {made.name} differs between two runs: "
-                    f"{finding.reason}")
+            return f"output {made.name} differs between two runs: {finding.reason}"
     return ""

@@ -41,8 +41,7 @@ from weft.problem.module_state import (
     widened,
     write,
 )
-from weft.problem.problem import (
-    build_model, load_problem, make_inputs, refuse_complex)
+from weft.problem.problem import build_model, load_problem, make_inputs, refuse_complex
 from weft.expect.reference import dense
 from weft.problem.widen import FLOATING, WideCasts, wide_default, widen
 from weft.expect.summed_terms import UNTOLD, TermsTrace
@@ -54,8 +53,14 @@ if TYPE_CHECKING:
 class WholeModel:
     """Model, its state, and the shape of its inputs and outputs."""
 
-    def __init__(self, path: str, seed: int, precision: str = "framework",
-                 device: Device = HOST, mode: str = "as-is") -> None:
+    def __init__(
+        self,
+        path: str,
+        seed: int,
+        precision: str = "framework",
+        device: Device = HOST,
+        mode: str = "as-is",
+    ) -> None:
         self.precision = precision
         self.problem = load_problem(path, mode)
         self.seed = seed
@@ -78,13 +83,13 @@ class WholeModel:
         #: Whether Model's products are TF32; None: not known yet.
         self.framework_used_tf32: bool | None = None
         self._changing = set(self.problem.adopted)
-        first = self._traced_case(
-            self.bare_case("given", device.generator(seed)))
+        first = self._traced_case(self.bare_case("given", device.generator(seed)))
         self._uses_float64 = True
         self._changing.update(
-            name for (name, _), was, after
-            in zip(self.state, first.state, first.state_after)
-            if not torch.equal(was, after.framework))
+            name
+            for (name, _), was, after in zip(self.state, first.state, first.state_after)
+            if not torch.equal(was, after.framework)
+        )
         for name, _ in self.model.named_parameters():
             if name in self._changing:
                 raise written_parameter(self.problem, name)
@@ -95,16 +100,15 @@ class WholeModel:
         self.multiplies = tf32.multiplies(self.operators)
         if device.is_cuda:
             self.takes_any_values = not any(
-                word in name for name in self.operators
-                for word in inputs.STRICT_OPERATORS)
+                word in name for name in self.operators for word in inputs.STRICT_OPERATORS
+            )
             self._forget_values()
 
     def _traced_case(self, bare: ModelCase) -> ModelCase:
         """That case, with all that is expected; which operators forward()
         calls, and how many terms they sum."""
         trace, self._length = TermsTrace(), UNTOLD
-        expect = partial(
-            self.expect, "given", bare.seed, bare.leaves, bare.state)
+        expect = partial(self.expect, "given", bare.seed, bare.leaves, bare.state)
         try:
             made = expect(trace)
             self._length = trace.length
@@ -119,12 +123,10 @@ class WholeModel:
     def _forget_values(self) -> None:
         """Of the inputs given only dtypes and shapes are needed now, and of
         indices their values."""
-        self.tensors = [t.to("meta") if t.dtype in FLOATING else t
-                        for t in self.tensors]
+        self.tensors = [t.to("meta") if t.dtype in FLOATING else t for t in self.tensors]
         left = iter(self.tensors)
         self._leaves = [
-            next(left) if isinstance(leaf, torch.Tensor) else leaf
-            for leaf in self._leaves
+            next(left) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves
         ]
 
     def _layout(self, first: ModelCase) -> None:
@@ -148,9 +150,11 @@ class WholeModel:
     @property
     def bytes_floor(self) -> int:
         """What one call reads and writes at least."""
-        return sum(place.spec.touched_bytes
-                   for key in ("inputs", "state", "outputs")
-                   for place in self.places[key])
+        return sum(
+            place.spec.touched_bytes
+            for key in ("inputs", "state", "outputs")
+            for place in self.places[key]
+        )
 
     def job(self) -> dict[str, Any]:
         """What both sides need to run: layout and structure, no values."""
@@ -197,39 +201,46 @@ class WholeModel:
 
     def bare_case(self, distribution: str, generator: torch.Generator) -> ModelCase:
         """The same, of which nothing is expected yet."""
-        seed = int(torch.randint(
-            1 << 30, (1,), generator=generator, device=generator.device))
+        seed = int(torch.randint(1 << 30, (1,), generator=generator, device=generator.device))
         if distribution == "given":
             leaves = [t.clone() for t in self._given(self.seed)]
         elif distribution == "varied":
-            leaves = [inputs.varied(t, generator) if self._is_alike(t) else given
-                      for t, given in zip(self.tensors, self._given(self.seed))]
+            leaves = [
+                inputs.varied(t, generator) if self._is_alike(t) else given
+                for t, given in zip(self.tensors, self._given(self.seed))
+            ]
         elif distribution in inputs.FLAGS:
-            leaves = [inputs.flagged(t, distribution)
-                      for t in self._given(self.seed)]
+            leaves = [inputs.flagged(t, distribution) for t in self._given(self.seed)]
         else:
-            leaves = [inputs.random_leaf(t, distribution, generator)
-                      for t in self.tensors]
+            leaves = [inputs.random_leaf(t, distribution, generator) for t in self.tensors]
         state = random_state(
             [(n, t) for (n, _), t in zip(self.state, self._typed_initial())],
-            generator, self._changing)
-        return ModelCase(distribution, inputs.is_finite(distribution), seed,
-                         self.as_laid_out(leaves), agreed(self.state, state),
-                         {}, [], [], [])
+            generator,
+            self._changing,
+        )
+        return ModelCase(
+            distribution,
+            inputs.is_finite(distribution),
+            seed,
+            self.as_laid_out(leaves),
+            agreed(self.state, state),
+            {},
+            [],
+            [],
+            [],
+        )
 
     def altered(self, case: ModelCase, generator: torch.Generator) -> ModelCase:
         """That case with few elements of its inputs changed: what was
         remembered by a sample of them is not noticed to be stale."""
-        leaves = self.as_laid_out(
-            [inputs.altered(t, generator) for t in case.leaves])
+        leaves = self.as_laid_out([inputs.altered(t, generator) for t in case.leaves])
         return self.expect("altered", case.seed, leaves, case.state)
 
-    def touched(self, case: ModelCase, how: str, generator: torch.Generator,
-                attempt: int = 0) -> ModelCase:
+    def touched(
+        self, case: ModelCase, how: str, generator: torch.Generator, attempt: int = 0
+    ) -> ModelCase:
         """That case, but for one element or row of each input."""
-        leaves = self.as_laid_out(
-            [inputs.touched(t, how, generator, attempt)
-             for t in case.leaves])
+        leaves = self.as_laid_out([inputs.touched(t, how, generator, attempt) for t in case.leaves])
         return self.expect(how, case.seed, leaves, case.state)
 
     @property
@@ -243,22 +254,24 @@ class WholeModel:
             return False
         # A place that is out of range ends the use of a device.
         looks_up = self.device.is_cuda and any(
-            word in name for name in self.operators
-            for word in scalar_variation.LOOKUPS)
+            word in name for name in self.operators for word in scalar_variation.LOOKUPS
+        )
         return not looks_up and inputs.are_alike(tensor)
 
     @property
     def tells_ties(self) -> bool:
         """Whether it says which one of equal values it takes."""
-        return not any(name.partition(".")[2].startswith(inputs.CHOOSERS)
-                       for name in self.operators)
+        return not any(
+            name.partition(".")[2].startswith(inputs.CHOOSERS) for name in self.operators
+        )
 
     def as_laid_out(self, leaves: list[torch.Tensor]) -> list[torch.Tensor]:
         """The values that they have in memory: not all, where elements of a
         tensor are one there."""
-        return [laid_out(t, stride).contiguous()
-                if overlaps(t.shape, stride) else t
-                for t, stride in zip(leaves, self._strides)]
+        return [
+            laid_out(t, stride).contiguous() if overlaps(t.shape, stride) else t
+            for t, stride in zip(leaves, self._strides)
+        ]
 
     def _typed_initial(self) -> Iterator[torch.Tensor]:
         """Initial values, still telling parameters from buffers."""
@@ -268,9 +281,12 @@ class WholeModel:
             yield value
 
     def expect(
-            self, distribution: str, seed: Seed, leaves: list[torch.Tensor],
-            state: list[torch.Tensor],
-            within: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        self,
+        distribution: str,
+        seed: Seed,
+        leaves: list[torch.Tensor],
+        state: list[torch.Tensor],
+        within: contextlib.AbstractContextManager[Any] = contextlib.nullcontext(),
     ) -> ModelCase:
         """Runs Model, within that context; the case with all that is expected
         of it."""
@@ -281,21 +297,19 @@ class WholeModel:
         used_tf32 = self._used_tf32(narrow, leaves, state, seed)
         with lap("float64"):
             casts = WideCasts()
-            wide = self._run_wide(
-                leaves, state, seed, grown, narrow["drew"], casts)
+            wide = self._run_wide(leaves, state, seed, grown, narrow["drew"], casts)
             is_wide = wide is not None
             if wide is None and used_tf32:  # nearer to it than Model's own
                 wide = self._in_float32(leaves, state, seed)
         made = self._against(leaves, state, narrow, wide)
-        if is_wide and casts.has_narrow and any(map(
-                compare.is_lost, chain(*made))):
+        if is_wide and casts.has_narrow and any(map(compare.is_lost, chain(*made))):
             with lap("float64"):
-                wide = self._run_wide(leaves, state, seed, grown,
-                                      narrow["drew"], WideCasts(rounds=True))
+                wide = self._run_wide(
+                    leaves, state, seed, grown, narrow["drew"], WideCasts(rounds=True)
+                )
             if wide is not None:
                 kept = self._against(leaves, state, narrow, wide)
-                made = [list(map(compare.with_casts, *both))
-                        for both in zip(made, kept)]
+                made = [list(map(compare.with_casts, *both)) for both in zip(made, kept)]
         if used_tf32:
             for one in chain(*made):
                 compare.framework_used_tf32(one)
@@ -305,12 +319,22 @@ class WholeModel:
             self._uses_float64 = False
             return self.expect(distribution, seed, leaves, state)
         return ModelCase(
-            distribution, inputs.is_finite(distribution), seed, leaves, state,
-            narrow["described"], *made)
+            distribution,
+            inputs.is_finite(distribution),
+            seed,
+            leaves,
+            state,
+            narrow["described"],
+            *made,
+        )
 
-    def _against(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
-                 narrow: dict[str, Any],
-                 wide: dict[str, Any] | None) -> list[list[compare.Expected]]:
+    def _against(
+        self,
+        leaves: list[torch.Tensor],
+        state: list[torch.Tensor],
+        narrow: dict[str, Any],
+        wide: dict[str, Any] | None,
+    ) -> list[list[compare.Expected]]:
         """For each kind of what a run leaves the expectations of Model's results,
         by float64's, which go."""
         made = []
@@ -318,12 +342,18 @@ class WholeModel:
             results = narrow[key]
             truths = wide.pop(key) if wide else [None] * len(results)
             before: list[Any] = {"inputs_after": leaves, "state_after": state}.get(
-                key, [None] * len(results))
-            made.append([
-                compare.untouched(name, x) if x is was else
-                compare.expect(name, x, truth, self._length_for(x, truth))
-                for name, x, was, truth in zip(
-                    self._names(key, len(results)), results, before, truths)])
+                key, [None] * len(results)
+            )
+            made.append(
+                [
+                    compare.untouched(name, x)
+                    if x is was
+                    else compare.expect(name, x, truth, self._length_for(x, truth))
+                    for name, x, was, truth in zip(
+                        self._names(key, len(results)), results, before, truths
+                    )
+                ]
+            )
         return made
 
     def expect_scaled(self, case: ModelCase, factor: float) -> list[compare.Expected]:
@@ -334,19 +364,30 @@ class WholeModel:
             leaves = self.as_laid_out(perturbed_runs.scaled(leaves, factor))
         else:
             state = agreed(self.state, perturbed_runs.scaled(state, factor))
-        return self.expect(
-            case.distribution, case.seed, leaves, state).expectations
+        return self.expect(case.distribution, case.seed, leaves, state).expectations
 
-    def allow_tf32(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
-                   seed: Seed, made: list[list[compare.Expected]]) -> None:
+    def allow_tf32(
+        self,
+        leaves: list[torch.Tensor],
+        state: list[torch.Tensor],
+        seed: Seed,
+        made: list[list[compare.Expected]],
+    ) -> None:
         """Widens these expectations (a list for each of what a run leaves) by
         what TF32 costs on that data."""
         tf32.with_losses(
-            self.device, lambda: self._run(self.model, leaves, state, seed),
-            partial(self._allow, made))
+            self.device,
+            lambda: self._run(self.model, leaves, state, seed),
+            partial(self._allow, made),
+        )
 
-    def _used_tf32(self, narrow: dict[str, Any], leaves: list[torch.Tensor],
-                   state: list[torch.Tensor], seed: Seed) -> bool:
+    def _used_tf32(
+        self,
+        narrow: dict[str, Any],
+        leaves: list[torch.Tensor],
+        state: list[torch.Tensor],
+        seed: Seed,
+    ) -> bool:
         """What the library chose to do, it does for all data of a shape."""
         if not self.multiplies or not tf32.is_allowed(self.device.torch):
             return False
@@ -358,27 +399,31 @@ class WholeModel:
             self.framework_used_tf32 = used
         return self.framework_used_tf32
 
-    def _in_float32(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
-                    seed: Seed) -> dict[str, Any]:
-        return self._run(self.model, leaves, state, seed,
-                         within=tf32.forbidden())
+    def _in_float32(
+        self, leaves: list[torch.Tensor], state: list[torch.Tensor], seed: Seed
+    ) -> dict[str, Any]:
+        return self._run(self.model, leaves, state, seed, within=tf32.forbidden())
 
     def _length_for(self, result: torch.Tensor, truth: torch.Tensor | None) -> int:
         """The longest sum that is behind a result; the cap, where no answer in
         a wider type says what rounding makes of ill-conditioned steps."""
-        is_wider = (truth is not None and truth.shape == result.shape
-                    and truth.dtype.itemsize > result.dtype.itemsize)
+        is_wider = (
+            truth is not None
+            and truth.shape == result.shape
+            and truth.dtype.itemsize > result.dtype.itemsize
+        )
         return self._length if is_wider else UNTOLD
 
-    def expect_near(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
-                    like: ModelCase) -> ModelCase:
+    def expect_near(
+        self, leaves: list[torch.Tensor], state: list[torch.Tensor], like: ModelCase
+    ) -> ModelCase:
         """The same by Model's answer alone, for other data of the same kind
         as that case's is of: compare.near says what may be concluded."""
         narrow = self.run_eager(leaves, state, like.seed)
-        made = [list(map(compare.near, narrow[key], getattr(like, key)))
-                for key in KEYS]
-        return ModelCase(like.distribution, like.finite, like.seed, leaves,
-                         state, narrow["described"], *made)
+        made = [list(map(compare.near, narrow[key], getattr(like, key))) for key in KEYS]
+        return ModelCase(
+            like.distribution, like.finite, like.seed, leaves, state, narrow["described"], *made
+        )
 
     @staticmethod
     def _allow(made: list[list[compare.Expected]], lossy: dict[str, Any]) -> None:
@@ -391,8 +436,9 @@ class WholeModel:
             return [name for name, _ in self.state]
         return [f"{key.split('_')[0].rstrip('s')}{i}" for i in range(count)]
 
-    def run_eager(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
-                  seed: Seed) -> dict[str, Any]:
+    def run_eager(
+        self, leaves: list[torch.Tensor], state: list[torch.Tensor], seed: Seed
+    ) -> dict[str, Any]:
         """What Model leaves of them: outputs, state_after, described; whether
         it drew random numbers, and the generators' states after that."""
         with lap("framework"):
@@ -401,10 +447,13 @@ class WholeModel:
         return made
 
     def _run(
-            self, model: torch.nn.Module, leaves: list[torch.Tensor],
-            state: list[torch.Tensor], seed: Seed,
-            take: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
-            within: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        self,
+        model: torch.nn.Module,
+        leaves: list[torch.Tensor],
+        state: list[torch.Tensor],
+        seed: Seed,
+        take: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
+        within: contextlib.AbstractContextManager[Any] = contextlib.nullcontext(),
     ) -> dict[str, Any]:
         """One forward() on copies of the leaves, as `take` gives them."""
         from weft.candidate.model_runner import describe, lie, tensor_leaves
@@ -412,9 +461,7 @@ class WholeModel:
         self.device.make_way()
         held = self._held if model is self.model else HeldState(model)
         held.put(state)
-        mine = [
-            laid_out(take(t), stride) for t, stride in zip(leaves, self._strides)
-        ]
+        mine = [laid_out(take(t), stride) for t, stride in zip(leaves, self._strides)]
         args, lain = self.arguments(mine), list(map(lie, mine))
         self._begin_draws(seed)
         drawn = rng_state(self.device.torch)
@@ -427,10 +474,11 @@ class WholeModel:
             held.rewind()
         return {
             "outputs": result_copies.of_its_own(
-                tensor_leaves(result),
-                [*owners, *after, *result_copies.attributes(model)]),
-            "inputs_after": [result_copies.unless_changed(t, leaf)
-                             for t, leaf in zip(mine, leaves)],
+                tensor_leaves(result), [*owners, *after, *result_copies.attributes(model)]
+            ),
+            "inputs_after": [
+                result_copies.unless_changed(t, leaf) for t, leaf in zip(mine, leaves)
+            ],
             "state_after": result_copies.copied_if_changed(after, state),
             "described": describe(result, mine, lain, held.named, after),
             "drew": drawn != rng_state(self.device.torch),
@@ -443,8 +491,9 @@ class WholeModel:
         else:
             set_generators(self.device.torch, seed)
 
-    def following(self, case: ModelCase, generator: torch.Generator,
-                  continues: bool) -> tuple[ModelCase, list[bool], str | None]:
+    def following(
+        self, case: ModelCase, generator: torch.Generator, continues: bool
+    ) -> tuple[ModelCase, list[bool], str | None]:
         """(A case for the call after that one's, which seeds nothing; which of
         that one's results Model then leaves as they are; rng_digest, if it leaves
         that). `continues`: by what Model counts, and has set up by then. Raises
@@ -459,8 +508,7 @@ class WholeModel:
         if leaves is None or all(map(torch.equal, leaves, case.leaves)):
             leaves = case.leaves
             if self.takes_any_values:
-                leaves = self.as_laid_out(
-                    [inputs.altered(t, generator) for t in leaves])
+                leaves = self.as_laid_out([inputs.altered(t, generator) for t in leaves])
         mine = [laid_out(*each) for each in zip(case.leaves, self._strides)]
         results = tensor_leaves(self._called(mine, case.state, case.seed))
         before = [t.clone() for t in results]
@@ -512,8 +560,7 @@ class WholeModel:
         self.framework_used_tf32 = None
         return self.has_room_for(made["described"])
 
-    def _called(self, mine: list[torch.Tensor], state: list[torch.Tensor],
-                seed: Seed) -> Any:
+    def _called(self, mine: list[torch.Tensor], state: list[torch.Tensor], seed: Seed) -> Any:
         """Model's result, as it gives it."""
         self.device.make_way()
         self._held.put(state)
@@ -527,8 +574,11 @@ class WholeModel:
     def _given(self, seed: int) -> list[torch.Tensor]:
         """The tensors that get_inputs() gives after that seed, contiguous."""
         given = make_inputs(self.problem, seed, self.device.torch)
-        return [t.detach().contiguous() for t in pytree.tree_leaves(given)
-                if isinstance(t, torch.Tensor)]
+        return [
+            t.detach().contiguous()
+            for t in pytree.tree_leaves(given)
+            if isinstance(t, torch.Tensor)
+        ]
 
     def drawn(self, seed: int) -> list[torch.Tensor] | None:
         """What get_inputs() gives after that seed; None, if of another form."""
@@ -537,8 +587,7 @@ class WholeModel:
         same = form == [(t.dtype, t.shape) for t in self.tensors]
         return leaves if same else None
 
-    def takes(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
-              seed: Seed) -> bool:
+    def takes(self, leaves: list[torch.Tensor], state: list[torch.Tensor], seed: Seed) -> bool:
         """Whether Model runs on them."""
         try:
             self._run(self.model, leaves, state, seed)
@@ -551,30 +600,31 @@ class WholeModel:
     def arguments(self, tensors: Iterable[torch.Tensor]) -> Any:
         """forward()'s arguments, with these tensors in them."""
         left = iter(tensors)
-        filled = [
-            next(left) if isinstance(leaf, torch.Tensor) else leaf
-            for leaf in self._leaves
-        ]
+        filled = [next(left) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves]
         return pytree.tree_unflatten(filled, self.treespec)
 
-    def _draws_of(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
-                  seed: Seed) -> Give:
+    def _draws_of(self, leaves: list[torch.Tensor], state: list[torch.Tensor], seed: Seed) -> Give:
         """A context that draws what Model draws in such a run."""
         drawn: list[tuple[str, torch.Tensor]] = []
         with Take(drawn, self.device.torch):
             self._run(self.model, leaves, state, seed)
         return Give(drawn)
 
-    def _run_wide(self, leaves: list[torch.Tensor], state: list[torch.Tensor],
-                  seed: Seed, bytes_narrow: int, draws: bool,
-                  casts: WideCasts) -> dict[str, Any] | None:
+    def _run_wide(
+        self,
+        leaves: list[torch.Tensor],
+        state: list[torch.Tensor],
+        seed: Seed,
+        bytes_narrow: int,
+        draws: bool,
+        casts: WideCasts,
+    ) -> dict[str, Any] | None:
         """The float64 results, or None where the model has none."""
         if not self._uses_float64 or 3 * bytes_narrow > self.device.free_bytes():
             return None
         try:
             # Before there is a second model, which takes memory.
-            given = (self._draws_of(leaves, state, seed) if draws
-                     else contextlib.nullcontext())
+            given = self._draws_of(leaves, state, seed) if draws else contextlib.nullcontext()
             model = widened(self.model)
             wide = [widen(t) for t in state]
             with wide_default(), casts, given:

@@ -1,5 +1,3 @@
-
-
 # By `weft run --mode both`: what stands above is for one mode, and this for the
 # other, whose module's text is _weft_other_text ("": no kernel of ours was
 # faster in it).
@@ -25,6 +23,7 @@ def _weft_by_mode(own_forward, other):
     """forward() of ModelNew, which goes by self.training; of `other` there is
     nothing but its forward(): parameters, settings and the original are this
     class's."""
+
     @functools.wraps(own_forward)
     def forward(self, *args, **kwargs):
         global _weft_passed_on
@@ -42,5 +41,5 @@ def _weft_by_mode(own_forward, other):
 
 
 ModelNew.forward = _weft_by_mode(
-    ModelNew.forward,
-    _weft_module(_weft_other_text) if _weft_other_text else None)
+    ModelNew.forward, _weft_module(_weft_other_text) if _weft_other_text else None
+)

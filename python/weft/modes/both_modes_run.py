@@ -21,9 +21,20 @@ from typing import Any
 from weft.build import packages
 from weft.modes import both_modes_text
 from weft.modes.both_modes_text import MODES
-from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
-    NotJudged, judge, read_json, read_text, run, say, warn, \
-    write_text
+from weft.runs import (
+    EXIT_BUDGET,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_WRONG,
+    NotJudged,
+    judge,
+    read_json,
+    read_text,
+    run,
+    say,
+    warn,
+    write_text,
+)
 from weft.shown_text import table_cell
 
 #: Of a budget, each mode's; the rest is for judging the whole.
@@ -40,14 +51,12 @@ class Ended(Exception):
 
 def begin(settings: dict[str, Any]) -> None:
     """Makes the folder, or finds that it is this command's."""
-    out, asked = settings["out"], {
-        name: settings[name] for name in ("problem", "run_flags")}
+    out, asked = settings["out"], {name: settings[name] for name in ("problem", "run_flags")}
     found = read_json(out, "modes.json")
     if found is None and os.path.isdir(out) and os.listdir(out):
         raise Ended(EXIT_WRONG, f"{out} is not empty: name another --out")
     if found not in (None, asked):
-        raise Ended(EXIT_WRONG, f"{out} holds what another command found: "
-                    "name another --out")
+        raise Ended(EXIT_WRONG, f"{out} holds what another command found: name another --out")
     os.makedirs(os.path.join(out, "composed"), exist_ok=True)
     write_text(json.dumps(asked), out, "modes.json")
 
@@ -62,16 +71,21 @@ def search(settings: dict[str, Any], mode: str) -> dict[str, Any]:
     if os.path.exists(os.path.join(folder, "journal.db")):
         words = ["resume", folder, *settings["resume_flags"]]
     else:
-        words = ["run", settings["problem"], "--out", folder, "--mode", mode,
-                 *settings["run_flags"]]
+        words = [
+            "run",
+            settings["problem"],
+            "--out",
+            folder,
+            "--mode",
+            mode,
+            *settings["run_flags"],
+        ]
         if settings["budget_s"]:
-            words += ["--budget-s",
-                      str(max(1, settings["budget_s"] * RUN_SHARE))]
+            words += ["--budget-s", str(max(1, settings["budget_s"] * RUN_SHARE))]
     code = run(settings, words)
     result = read_json(folder, "result.json")
     if code not in (0, EXIT_FAILED, EXIT_BUDGET) or result is None:
-        raise Ended(code or EXIT_FAILED, f"the run in {mode} mode ended with "
-                    f"exit code {code}")
+        raise Ended(code or EXIT_FAILED, f"the run in {mode} mode ended with exit code {code}")
     return result
 
 
@@ -86,17 +100,22 @@ def compose(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> Non
         for path in ("model_new.py", os.path.join("kernelbench", "model_new.py")):
             # Where they cannot be copied, the module makes them again.
             with contextlib.suppress(OSError):
-                packages.hand_on(folder, read_text(folder, "composed", path),
-                                 os.path.join(settings["out"], "build"))
+                packages.hand_on(
+                    folder,
+                    read_text(folder, "composed", path),
+                    os.path.join(settings["out"], "build"),
+                )
 
 
 def compose_own(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
-    texts = {mode: read_text(settings["out"], mode, "composed", "model_new.py")
-             for mode, result in results.items() if result["verdict"]["correct"]}
+    texts = {
+        mode: read_text(settings["out"], mode, "composed", "model_new.py")
+        for mode, result in results.items()
+        if result["verdict"]["correct"]
+    }
     for mode in results.keys() - texts.keys():
         drop_kernels(results[mode], results[mode]["verdict"]["reason"])
-    ours = {mode: texts[mode] if has_kernels(result) else None
-            for mode, result in results.items()}
+    ours = {mode: texts[mode] if has_kernels(result) else None for mode, result in results.items()}
     path = os.path.join(settings["out"], "composed", "model_new.py")
     if len(results) == 1 or not any(ours.values()):
         for text in list(texts.values())[:1]:
@@ -109,18 +128,21 @@ def compose_own(settings: dict[str, Any], results: dict[str, dict[str, Any]]) ->
     for mode, reason in refused.items():
         drop_kernels(results[mode], reason)
     if not any(ours.values()):
-        raise Ended(EXIT_FAILED, "not verified: no mode's kernels hold in a "
-                    f"module for both: see {settings['out']}/eval and train")
+        raise Ended(
+            EXIT_FAILED,
+            "not verified: no mode's kernels hold in a "
+            f"module for both: see {settings['out']}/eval and train",
+        )
 
 
 def compose_near(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
     """One more module, where kernels of the first are far from eager: of each
     mode those that are near, its run's second module where the first is far.
     `kernelbench_module` of each result is what holds of it there; None: there is none."""
-    found = {mode: near_in(settings, mode, result)
-             for mode, result in results.items()}
-    is_wanted = any(result["kernelbench_module"] and is_far(result["verdict"])
-                    for result in results.values())
+    found = {mode: near_in(settings, mode, result) for mode, result in results.items()}
+    is_wanted = any(
+        result["kernelbench_module"] and is_far(result["verdict"]) for result in results.values()
+    )
     for result in results.values():
         result["kernelbench_module"] = None
     if not is_wanted:
@@ -129,7 +151,7 @@ def compose_near(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -
     os.makedirs(os.path.dirname(path), exist_ok=True)
     texts = {mode: text for mode, (text, _) in found.items()}
     if len(results) == 1:
-        (mode, (text, module)), = found.items()
+        ((mode, (text, module)),) = found.items()
         assert text is not None  # a module that is wanted is far, and has a second
         write_text(text, path)
         results[mode]["kernelbench_module"] = module
@@ -146,29 +168,37 @@ def compose_near(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -
         _, module = found[mode]
         results[mode]["kernelbench_module"] = {
             **(NO_KERNELS if mode in refused else module),
-            "file": NEAR_PATH, "verdict": verdict,
-            "timing": timing or UNTIMED}
+            "file": NEAR_PATH,
+            "verdict": verdict,
+            "timing": timing or UNTIMED,
+        }
 
 
-def near_in(settings: dict[str, Any], mode: str,
-            result: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+def near_in(
+    settings: dict[str, Any], mode: str, result: dict[str, Any]
+) -> tuple[str | None, dict[str, Any]]:
     """(text, kernelbench_module) of what that mode's run found near to eager: its first
     module, its second, or no text: the framework's own."""
     folder = (settings["out"], mode, "composed")
     if result["kernelbench_module"] and is_far(result["verdict"]):
-        return (read_text(*folder, "kernelbench", "model_new.py"),
-                result["kernelbench_module"])
+        return (read_text(*folder, "kernelbench", "model_new.py"), result["kernelbench_module"])
     if is_far(result["verdict"]) or not has_kernels(result):
         return None, NO_KERNELS
-    return (read_text(*folder, "model_new.py"),
-            {"ours": [one["id"] for one in result["subgraphs"] if one["ours"]],
-             "externs": result["externs"]})
+    return (
+        read_text(*folder, "model_new.py"),
+        {
+            "ours": [one["id"] for one in result["subgraphs"] if one["ours"]],
+            "externs": result["externs"],
+        },
+    )
 
 
 def hold(
-        settings: dict[str, Any], results: dict[str, dict[str, Any]],
-        texts: dict[str, str | None], path: str,
-        why_not: Callable[[dict[str, Any]], str]
+    settings: dict[str, Any],
+    results: dict[str, dict[str, Any]],
+    texts: dict[str, str | None],
+    path: str,
+    why_not: Callable[[dict[str, Any]], str],
 ) -> tuple[dict[str, tuple[dict[str, Any], dict[str, Any] | None]], dict[str, str]]:
     """Writes the module of these texts and judges it in each mode. Texts leave
     for which `why_not` of their verdict has a reason, until the rest holds:
@@ -182,11 +212,13 @@ def hold(
         for mode, result in results.items():
             say(settings, f"checking ModelNew in {mode} mode")
             try:
-                judged[mode] = judge(settings, settings["problem"], path, mode,
-                                     bool(result["timed"] and texts[mode]))
+                judged[mode] = judge(
+                    settings, settings["problem"], path, mode, bool(result["timed"] and texts[mode])
+                )
             except NotJudged as error:
-                raise Ended(EXIT_FAILED, "ModelNew could not be judged in "
-                            f"{mode} mode: {error}") from None
+                raise Ended(
+                    EXIT_FAILED, f"ModelNew could not be judged in {mode} mode: {error}"
+                ) from None
             reason = why_not(judged[mode][0])
             if reason and texts[mode] is not None:
                 say(settings, f"refused: {reason}")
@@ -202,8 +234,7 @@ def why_wrong(verdict: dict[str, Any]) -> str:
 
 
 def why_far(verdict: dict[str, Any]) -> str:
-    return why_wrong(verdict) or (
-        verdict["kernelbench"]["reason"] if is_far(verdict) else "")
+    return why_wrong(verdict) or (verdict["kernelbench"]["reason"] if is_far(verdict) else "")
 
 
 def is_far(verdict: dict[str, Any]) -> bool:
@@ -236,9 +267,11 @@ def sentence(mode: str, result: dict[str, Any]) -> str:
         return f"{mode}: not verified: {verdict['reason']}"
     if not has_kernels(result):
         return f"{mode}: the framework's own, {result['why_no_kernel']}"
-    ratios = [f"{over(result, party):.2f}× over {name}" for party, name in (
-        ("eager", "eager"), ("compile", "torch.compile"))
-        if over(result, party)]
+    ratios = [
+        f"{over(result, party):.2f}× over {name}"
+        for party, name in (("eager", "eager"), ("compile", "torch.compile"))
+        if over(result, party)
+    ]
     return f"{mode}: {', '.join(ratios) or 'not timed'}"
 
 
@@ -251,8 +284,11 @@ def near_words(results: dict[str, dict[str, Any]]) -> str:
     beside = {mode: one["kernelbench_module"] for mode, one in results.items()}
     if not all(beside.values()):
         return said
-    ratios = [f"{mode} {one['timing']['over_eager']['ratio']:.2f}× over eager"
-              for mode, one in beside.items() if one["timing"]["over_eager"]]
+    ratios = [
+        f"{mode} {one['timing']['over_eager']['ratio']:.2f}× over eager"
+        for mode, one in beside.items()
+        if one["timing"]["over_eager"]
+    ]
     return f"{said}, {NEAR_PATH} is{': ' if ratios else ''}{', '.join(ratios)}"
 
 
@@ -261,29 +297,35 @@ def conclude(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> in
     the mode that gains least."""
     is_right = all(result["verdict"]["correct"] for result in results.values())
     if len(results) == 1:
-        said = "nothing reads the mode, the kernels are for both: " + next(
-            iter(results.values()))["summary"]
+        said = (
+            "nothing reads the mode, the kernels are for both: "
+            + next(iter(results.values()))["summary"]
+        )
     else:
         said = ("verified: " if is_right else "") + "; ".join(
-            sentence(mode, one) for mode, one in results.items())
+            sentence(mode, one) for mode, one in results.items()
+        )
         said += near_words(results)
     least = min(results, key=lambda mode: over(results[mode]) or 1.0)
-    told = {**results[least], "mode": "both", "summary": said,
-            "modes": results}
-    far = [result["verdict"]["kernelbench"] for result in results.values()
-           if is_far(result["verdict"])]
+    told = {**results[least], "mode": "both", "summary": said, "modes": results}
+    far = [
+        result["verdict"]["kernelbench"] for result in results.values() if is_far(result["verdict"])
+    ]
     if far:
         told["verdict"] = {**told["verdict"], "kernelbench": far[0]}
     if not is_right:
-        told["verdict"] = next(result["verdict"] for result in results.values()
-                               if not result["verdict"]["correct"])
+        told["verdict"] = next(
+            result["verdict"] for result in results.values() if not result["verdict"]["correct"]
+        )
     out = settings["out"]
     write_text(report(settings, results, said), out, "report.md")
     write_text(json.dumps(told, indent=1) + "\n", out, "result.json")
     code = 0 if is_right else EXIT_FAILED
     if settings["json"]:
-        print(json.dumps({"type": "RunFinished", "body": {
-            "exit_code": code, "summary": said}}), flush=True)
+        print(
+            json.dumps({"type": "RunFinished", "body": {"exit_code": code, "summary": said}}),
+            flush=True,
+        )
     elif is_right:
         say(settings, said)
     else:
@@ -292,25 +334,43 @@ def conclude(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> in
     return code
 
 
-def report(settings: dict[str, Any], results: dict[str, dict[str, Any]],
-           said: str) -> str:
-    lines = [f"# {os.path.basename(settings['problem'])}, in both modes", "",
-             said, "",
-             "| mode | verdict | ours ms | eager ms | over eager "
-             "| over torch.compile |", "|---|---|---|---|---|---|"]
+def report(settings: dict[str, Any], results: dict[str, dict[str, Any]], said: str) -> str:
+    lines = [
+        f"# {os.path.basename(settings['problem'])}, in both modes",
+        "",
+        said,
+        "",
+        "| mode | verdict | ours ms | eager ms | over eager | over torch.compile |",
+        "|---|---|---|---|---|---|",
+    ]
     for mode, result in results.items():
         timing, verdict = result["timing"], result["verdict"]
-        times = [f"{timing[side]['median_us'] / 1e3:.3f}"
-                 if has_kernels(result) and timing.get(side) else ""
-                 for side in ("candidate", "eager")]
-        ratios = [f"{over(result, party):.2f}" if over(result, party) else ""
-                  for party in ("eager", "compile")]
-        lines.append("| " + " | ".join([
-            mode if len(results) > 1 else "eval and train",
-            "right" if verdict["correct"] else table_cell(verdict["reason"]),
-            *times, *ratios]) + " |")
-    lines += ["", *(f"* [{mode}]({mode}/report.md): {one['summary']}"
-                    for mode, one in results.items())]
+        times = [
+            f"{timing[side]['median_us'] / 1e3:.3f}"
+            if has_kernels(result) and timing.get(side)
+            else ""
+            for side in ("candidate", "eager")
+        ]
+        ratios = [
+            f"{over(result, party):.2f}" if over(result, party) else ""
+            for party in ("eager", "compile")
+        ]
+        lines.append(
+            "| "
+            + " | ".join(
+                [
+                    mode if len(results) > 1 else "eval and train",
+                    "right" if verdict["correct"] else table_cell(verdict["reason"]),
+                    *times,
+                    *ratios,
+                ]
+            )
+            + " |"
+        )
+    lines += [
+        "",
+        *(f"* [{mode}]({mode}/report.md): {one['summary']}" for mode, one in results.items()),
+    ]
     return "\n".join(lines) + "\n"
 
 

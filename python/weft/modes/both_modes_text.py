@@ -8,8 +8,7 @@ import os
 from weft.quoted import quoted
 
 MODES = ("eval", "train")
-_PART = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                     "both_modes_part.py")
+_PART = os.path.join(os.path.dirname(os.path.abspath(__file__)), "both_modes_part.py")
 
 
 def write(texts: dict[str, str | None]) -> str:
@@ -21,6 +20,8 @@ def write(texts: dict[str, str | None]) -> str:
     (other,) = (mode for mode in MODES if mode != own)
     with open(_PART, encoding="utf-8") as file:
         part = file.read()
-    return (f"{own_text.rstrip()}\n\n\n"
-            f"_weft_own_mode = {own == 'train'}  # of self.training\n"
-            f"_weft_other_text = {quoted(texts[other] or '')}\n{part}")
+    return (
+        f"{own_text.rstrip()}\n\n\n"
+        f"_weft_own_mode = {own == 'train'}  # of self.training\n"
+        f"_weft_other_text = {quoted(texts[other] or '')}\n{part}"
+    )

@@ -37,8 +37,10 @@ def evaluate(oracle: Oracle, request: dict[str, Any]) -> dict[str, Any]:
     whole = oracle.whole(request)
     if not whole.places["outputs"] and not _changes_anything(whole):
         raise ProblemError(
-            "wrong_result", "the reference's forward() returns no tensor, and "
-            "changes none: there is nothing to hold a candidate against")
+            "wrong_result",
+            "the reference's forward() returns no tensor, and "
+            "changes none: there is nothing to hold a candidate against",
+        )
     limits = Limits.from_request(request)
     job: dict[str, Any] = {}
     try:
@@ -46,11 +48,11 @@ def evaluate(oracle: Oracle, request: dict[str, Any]) -> dict[str, Any]:
     except NotStaged as why:
         verdict = Verdict(kind="crashed", reason=str(why))
     else:
-        verdict = verify_model.check_model(
-            oracle.slot, oracle.keeper, whole, job, limits)
+        verdict = verify_model.check_model(oracle.slot, oracle.keeper, whole, job, limits)
     if verdict.reason.startswith("ModuleNotFoundError"):
-        verdict.reason += (f"; it may import what this Python has: "
-                           f"{sys.executable} (--python chooses another)")
+        verdict.reason += (
+            f"; it may import what this Python has: {sys.executable} (--python chooses another)"
+        )
     found = {
         "contract": contract,
         "device": oracle.device.name,
@@ -65,8 +67,7 @@ def evaluate(oracle: Oracle, request: dict[str, Any]) -> dict[str, Any]:
         _trace(oracle, whole, job, limits, found, verdict)
     if verdict.correct:
         found["untimed"] = why_untimed(request, text)
-        verdict.kernelbench = judge_kernelbench_tolerance.judge(
-            oracle, whole, job, limits, request)
+        verdict.kernelbench = judge_kernelbench_tolerance.judge(oracle, whole, job, limits, request)
         if not found["untimed"]:
             _time(oracle, whole, job, request, limits, found, verdict)
     found["accepted"] = verdict.correct
@@ -76,8 +77,7 @@ def evaluate(oracle: Oracle, request: dict[str, Any]) -> dict[str, Any]:
 
 def _changes_anything(whole: WholeModel) -> bool:
     case = whole.case("given", whole.device.generator(whole.seed))
-    return not all(one.is_untouched
-                   for one in [*case.inputs_after, *case.state_after])
+    return not all(one.is_untouched for one in [*case.inputs_after, *case.state_after])
 
 
 def _read(path: str) -> str:
@@ -112,8 +112,9 @@ def why_untimed(request: dict[str, Any], text: str) -> str:
     return ""
 
 
-def stage(oracle: Oracle, request: dict[str, Any], contract: str,
-          whole: WholeModel) -> dict[str, Any]:
+def stage(
+    oracle: Oracle, request: dict[str, Any], contract: str, whole: WholeModel
+) -> dict[str, Any]:
     """The candidate's job, in folders that no candidate wrote to before."""
     function_of = None
     if contract == "kernel_function":
@@ -122,8 +123,14 @@ def stage(oracle: Oracle, request: dict[str, Any], contract: str,
     return oracle.stage_model(request["candidate"], whole, function_of)
 
 
-def _trace(oracle: Oracle, whole: WholeModel, job: dict[str, Any], limits: Limits,
-           found: dict[str, Any], verdict: Verdict) -> None:
+def _trace(
+    oracle: Oracle,
+    whole: WholeModel,
+    job: dict[str, Any],
+    limits: Limits,
+    found: dict[str, Any],
+    verdict: Verdict,
+) -> None:
     """What the framework did for it, by the candidate's own account. Who hangs
     here would hang in each process that is still to come."""
     arena = oracle.keeper.of(whole.buffers.end)
@@ -157,17 +164,23 @@ def _trace(oracle: Oracle, whole: WholeModel, job: dict[str, Any], limits: Limit
     found["operators"] = called
     if whole.operators and set(whole.operators) <= set(called):
         found["remark"] = (
-            "it calls every operator that the reference calls: no kernel of "
-            "its own replaces one"
+            "it calls every operator that the reference calls: no kernel of its own replaces one"
         )
 
 
-def _time(oracle: Oracle, whole: WholeModel, job: dict[str, Any],
-          request: dict[str, Any], limits: Limits, found: dict[str, Any],
-          verdict: Verdict) -> None:
+def _time(
+    oracle: Oracle,
+    whole: WholeModel,
+    job: dict[str, Any],
+    request: dict[str, Any],
+    limits: Limits,
+    found: dict[str, Any],
+    verdict: Verdict,
+) -> None:
     try:
         found["timing"] = oracle.timer.time_model(
-            *oracle.model_bench(whole, request), job, request, limits)
+            *oracle.model_bench(whole, request), job, request, limits
+        )
     except NotTimed as busy:
         found["untimed"] = f"not timed: {busy}"
         verdict.fail("not_timed", found["untimed"])

@@ -24,9 +24,13 @@ def processor_rates(size: int = 1024, repeats: int = 5) -> dict[str, float]:
     factor = torch.rand(size, size)
     product = torch.empty_like(factor)
     torch.mm(factor, factor, out=product)  # starts its threads
-    return {"read_gbps": many.nbytes / best_s(many.sum, repeats) / 1e9,
-            "fp32_gflops": 2 * size**3 / best_s(
-                lambda: torch.mm(factor, factor, out=product), repeats) / 1e9}
+    return {
+        "read_gbps": many.nbytes / best_s(many.sum, repeats) / 1e9,
+        "fp32_gflops": 2
+        * size**3
+        / best_s(lambda: torch.mm(factor, factor, out=product), repeats)
+        / 1e9,
+    }
 
 
 def best_s(call: Callable[[], object], repeats: int) -> float:

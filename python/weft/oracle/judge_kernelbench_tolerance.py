@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from weft.expect import kernelbench_tolerance
-from weft.expect.kernelbench_tolerance import (
-    FAILED, FAR, NEAR, NearEager, NotJudged, Trial)
+from weft.expect.kernelbench_tolerance import FAILED, FAR, NEAR, NearEager, NotJudged, Trial
 from weft.device.trace_spans import lap
 from weft.judge import verify_model
 from weft.problem.problem import is_out_of_memory, short
@@ -34,8 +33,9 @@ DRAWS_MAX_S = 10.0
 _STEPS = ["load", "run", "export"]
 
 
-def judge(oracle: Oracle, whole: WholeModel, job: dict[str, Any], limits: Limits,
-          request: dict[str, Any]) -> dict[str, Any]:
+def judge(
+    oracle: Oracle, whole: WholeModel, job: dict[str, Any], limits: Limits, request: dict[str, Any]
+) -> dict[str, Any]:
     """The NearEager of the candidate `job`, as a dictionary. torch.compile's
     is looked at where the request names that baseline. The first draw is the
     oracle's, where that made it before there was room on the device."""
@@ -65,8 +65,7 @@ def judge(oracle: Oracle, whole: WholeModel, job: dict[str, Any], limits: Limits
         for party in parties:
             party.passed()
     except NotJudged as why:
-        end_all(parties, "KernelBench's evaluator refuses any module here: "
-                f"{why}")
+        end_all(parties, f"KernelBench's evaluator refuses any module here: {why}")
     except Exception as error:
         # It is tried once more with the device's memory for itself; a module that
         # is right is not lost for want of the second rule's.
@@ -128,7 +127,7 @@ class _Party:
             return self.end(FAILED if lacks else FAR, ended.reason)
         reason = verify_model.layout_difference(answer, trial.described)
         if not reason:
-            views = self.whole.buffers.output_views[:len(trial.outputs)]
+            views = self.whole.buffers.output_views[: len(trial.outputs)]
             reason = kernelbench_tolerance.hold(views, trial, self.measured())
         if reason:
             self.end(FAR, f"draw {number}: {reason}")
@@ -143,21 +142,27 @@ class _Party:
 
 
 class _Candidate(_Party):
-    def __init__(self, oracle: Oracle, whole: WholeModel, job: dict[str, Any],
-                 limits: Limits, found: NearEager) -> None:
+    def __init__(
+        self,
+        oracle: Oracle,
+        whole: WholeModel,
+        job: dict[str, Any],
+        limits: Limits,
+        found: NearEager,
+    ) -> None:
         super().__init__(whole, found)
         self.oracle, self.job, self.limits = oracle, job, limits
 
     def begin(self, owner: _Party) -> None:
         """`owner` of the arena."""
-        arena = owner.arena() if owner is not self else self.oracle.keeper.of(
-            self.whole.buffers.end)
+        arena = (
+            owner.arena() if owner is not self else self.oracle.keeper.of(self.whole.buffers.end)
+        )
         arena.clear()
         self.whole.buffers.bind(arena)
         verdict = Verdict()
         try:
-            verify_model.begin(self.oracle.slot, self.whole, self.job, arena,
-                               self.limits, verdict)
+            verify_model.begin(self.oracle.slot, self.whole, self.job, arena, self.limits, verdict)
         except CandidateFailed as ended:
             verdict.fail(ended.kind, ended.reason)
         if verdict.reason:
@@ -165,8 +170,8 @@ class _Candidate(_Party):
 
     def call(self, trial: Trial) -> dict[str, Any]:
         return self.oracle.slot.call(
-            self.limits.wall_ms, steps=_STEPS, seed=trial.seed,
-            parameters=True, reuse=False)[0]
+            self.limits.wall_ms, steps=_STEPS, seed=trial.seed, parameters=True, reuse=False
+        )[0]
 
     def measured(self) -> NearEager:
         return self.found
@@ -180,8 +185,9 @@ class _Candidate(_Party):
 
 
 class _Compiled(_Party):
-    def __init__(self, oracle: Oracle, whole: WholeModel, request: dict[str, Any],
-                 found: NearEager) -> None:
+    def __init__(
+        self, oracle: Oracle, whole: WholeModel, request: dict[str, Any], found: NearEager
+    ) -> None:
         super().__init__(whole, found)
         self.oracle, self.request = oracle, request
         self.lender: Lent | None = None
@@ -190,7 +196,8 @@ class _Compiled(_Party):
         timer = self.oracle.model_timer
         try:
             self.lender = timer.lend_compiled(
-                *self.oracle.model_bench(self.whole, self.request), "compile")
+                *self.oracle.model_bench(self.whole, self.request), "compile"
+            )
         except TimingFailed as why:
             return self.end(FAILED, str(why))
         if self.lender.error:

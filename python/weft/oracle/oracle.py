@@ -46,13 +46,11 @@ from weft.oracle.serving import lines_of, note, serve  # noqa: E402
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="weft.oracle.oracle")
     parser.add_argument("--scratch", default="")
-    parser.add_argument("--boxed", action="store_true",
-                        help="started by weft.oracle.warden")
+    parser.add_argument("--boxed", action="store_true", help="started by weft.oracle.warden")
     parser.add_argument("--sandbox", type=json.loads, default=[])
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--precision", default="framework",
-                        choices=precision.POLICIES)
+    parser.add_argument("--precision", default="framework", choices=precision.POLICIES)
     options = parser.parse_args(arguments)
     if not (options.scratch or options.boxed):
         parser.error("--scratch is needed")
@@ -72,8 +70,15 @@ if __name__ == "__main__":
         START, FOLDERS = OUTSIDE.start_zygote, warden_client.OutsideFolders(OUTSIDE)
     else:
         FOLDERS = JobFolders(OPTIONS.scratch)
-    PLACES = Places(OPTIONS.sandbox, OPTIONS.threads, ENVIRONMENT,
-                    OPTIONS.precision, OPTIONS.device, FOLDERS.renew_work, START)
+    PLACES = Places(
+        OPTIONS.sandbox,
+        OPTIONS.threads,
+        ENVIRONMENT,
+        OPTIONS.precision,
+        OPTIONS.device,
+        FOLDERS.renew_work,
+        START,
+    )
     PLACES.launch()
 
 import torch  # noqa: E402
@@ -90,7 +95,10 @@ from weft.device.arena import BufferSet  # noqa: E402
 from weft.device.device import HOST, LARGE_BYTES, Device  # noqa: E402
 from weft.device.cuda_driver import NoDriver  # noqa: E402
 from weft.problem.problem import (  # noqa: E402
-    ProblemError, is_out_of_memory, load_problem)
+    ProblemError,
+    is_out_of_memory,
+    load_problem,
+)
 from weft.expect.reference import BadGraph, Reference, load_graph  # noqa: E402
 from weft.candidate.slot import SlotBroken  # noqa: E402
 
@@ -121,14 +129,20 @@ class NoRoom(Exception):
 class Oracle:
     """Answers requests; owns the slot of the candidate and of the baseline."""
 
-    def __init__(self, scratch: str, prefix: Sequence[str], threads: int,
-                 device: str = "cpu", exactness: str = "framework",
-                 places: Places | None = None,
-                 folders: JobFolders | OutsideFolders | None = None) -> None:
+    def __init__(
+        self,
+        scratch: str,
+        prefix: Sequence[str],
+        threads: int,
+        device: str = "cpu",
+        exactness: str = "framework",
+        places: Places | None = None,
+        folders: JobFolders | OutsideFolders | None = None,
+    ) -> None:
         self.folders = folders or JobFolders(scratch)
         self.places = places or Places(
-            prefix, threads, ENVIRONMENT, exactness, device,
-            self.folders.renew_work)
+            prefix, threads, ENVIRONMENT, exactness, device, self.folders.renew_work
+        )
         self.slot = self.places.candidate
         self.device = Device(device)
         self.exactness = exactness
@@ -152,14 +166,11 @@ class Oracle:
         self.busy_at = 0.0  # when it was done with the last request
         self.threads = threads
         self.keeper = verify_subgraph.ArenaKeeper(self.device)
-        self.known = expected.Library(
-            self.device.expected_bytes_max(), self.device)
-        self.timer = timing.Timer(
-            self.slot, self.places.baseline, self.device)
+        self.known = expected.Library(self.device.expected_bytes_max(), self.device)
+        self.timer = timing.Timer(self.slot, self.places.baseline, self.device)
         self.model_timer = self.timer
         if self.places.model_baseline is not self.places.baseline:
-            self.model_timer = timing.Timer(
-                self.slot, self.places.model_baseline, self.device)
+            self.model_timer = timing.Timer(self.slot, self.places.model_baseline, self.device)
         self.whole_key: tuple[bytes, int, str, str] | None = None
         self._whole: whole_model.WholeModel | None = None
         #: After some errors a process cannot use its device any more: it ends,
@@ -193,8 +204,7 @@ class Oracle:
             if parts > self.lock.room_held:
                 self.make_room()
                 self.draw_ahead(request)
-                self.room.enter_context(
-                    self.lock.room(0 if at_once else parts))
+                self.room.enter_context(self.lock.room(0 if at_once else parts))
                 if at_once and not self.lock.extend_room(parts):
                     raise NoRoom("others have the room that it needs")
             if not at_once:
@@ -215,8 +225,7 @@ class Oracle:
         """Where others left little: all that is kept goes, theirs too. Not
         again for a while where that was in vain: who fills the device may be
         no oracle."""
-        if (time.monotonic() < self.in_vain_until
-                or not self.device.is_short()):
+        if time.monotonic() < self.in_vain_until or not self.device.is_short():
             return
         self.give_up_cases()
         self.lock.seek(lambda: not self.device.is_short(), SHORT_WAIT_S)
@@ -236,8 +245,7 @@ class Oracle:
             path = request["subgraph"]
             if path not in self.bytes:
                 reference = Reference(load_graph(path), self.device.torch)
-                self.bytes[path] = BufferSet.bytes_needed(
-                    reference.inputs, reference.outputs)
+                self.bytes[path] = BufferSet.bytes_needed(reference.inputs, reference.outputs)
             if self.known.like(path, request.get("random_seed", 0)) is not None:
                 copies = gpu_lock.ROOM_COPIES_NEAR
         else:
@@ -254,11 +262,14 @@ class Oracle:
             return  # many may draw at once
         mode = request.get("mode", "as-is")
         with trace_spans.lap("draw"):
-            self.drawn = kernelbench_tolerance.draw(
-                load_problem(request["problem"], mode))
+            self.drawn = kernelbench_tolerance.draw(load_problem(request["problem"], mode))
 
-    def attempt(self, verb: Callable[[dict[str, Any]], dict[str, Any]],
-                request: dict[str, Any], at_once: bool) -> dict[str, Any]:
+    def attempt(
+        self,
+        verb: Callable[[dict[str, Any]], dict[str, Any]],
+        request: dict[str, Any],
+        at_once: bool,
+    ) -> dict[str, Any]:
         """The verb; once more with all that is kept given up, and the device's
         memory for itself, if that ran out: here, or for a candidate."""
         try:
@@ -319,9 +330,13 @@ class Oracle:
         for room, and there is some for that request beside them."""
         most = max(self.bytes.values(), default=0)
         parts = self.device.parts_for(most, gpu_lock.ROOM_COPIES_KEPT)
-        return (self.may_keep and not self.is_lost
-                and self.lock.room_held > 0 and parts < gpu_lock.ROOM_PARTS
-                and self.lock.extend_room(parts))
+        return (
+            self.may_keep
+            and not self.is_lost
+            and self.lock.room_held > 0
+            and parts < gpu_lock.ROOM_PARTS
+            and self.lock.extend_room(parts)
+        )
 
     def idle(self) -> float | None:
         """While no request comes; in how many seconds again, or None."""
@@ -330,8 +345,7 @@ class Oracle:
             self.make_room()
         elif self.may_give_up() and self.lock.is_room_sought():
             self.give_up_cases()
-        is_needed = (self.later is not None or self.lock.room_held > 0
-                     or self.may_give_up())
+        is_needed = self.later is not None or self.lock.room_held > 0 or self.may_give_up()
         return IDLE_POLL_S if is_needed else None
 
     def may_give_up(self) -> bool:
@@ -352,8 +366,7 @@ class Oracle:
         # comes meanwhile has a time limit.
         reply = self.answer(request, at_once=True)
         self.rest()
-        note("prepare_model, later,", reply, time.perf_counter() - start,
-             self.device)
+        note("prepare_model, later,", reply, time.perf_counter() - start, self.device)
 
     def make_room(self) -> None:
         """No large thing is kept any more."""
@@ -428,23 +441,22 @@ class Oracle:
         rules = request.get("rules", [WEFT_RULE])
         verdict = verify_subgraph.Verdict(correct=True)
         if WEFT_RULE in rules:
-            verdict = verify_model.check_model(
-                self.slot, self.keeper, whole, job, limits
-            )
+            verdict = verify_model.check_model(self.slot, self.keeper, whole, job, limits)
         if NEAR_EAGER_RULE in rules and verdict.correct:
             verdict.kernelbench = judge_kernelbench_tolerance.judge(
-                self, whole, job, limits, request)
+                self, whole, job, limits, request
+            )
         self.keep_build(verdict.correct)
         return {"verdict": dataclasses.asdict(verdict)}
 
-    def stage_model(self, path: str, whole: whole_model.WholeModel,
-                    function_of: bytes | None = None) -> dict[str, Any]:
+    def stage_model(
+        self, path: str, whole: whole_model.WholeModel, function_of: bytes | None = None
+    ) -> dict[str, Any]:
         """verify_model.stage_model's job, in fresh folders."""
         with open(path, "rb") as file:
             content = file.read()
         self.ready_to_stage()
-        return verify_model.stage_model(
-            content, whole, self.folders, function_of)
+        return verify_model.stage_model(content, whole, self.folders, function_of)
 
     def time_model(self, request: dict[str, Any]) -> dict[str, Any]:
         whole = self.whole(request)
@@ -454,12 +466,13 @@ class Oracle:
         except NotStaged as why:
             return {"timing": rejection("crashed", str(why))}
         timing_of = self.model_timer.time_model(
-            *self.model_bench(whole, request), job, request, limits)
+            *self.model_bench(whole, request), job, request, limits
+        )
         self.keep_build(not timing_of["rejected"])
         return {"timing": timing_of}
 
     def model_bench(
-            self, whole: whole_model.WholeModel, request: dict[str, Any]
+        self, whole: whole_model.WholeModel, request: dict[str, Any]
     ) -> tuple[Callable[[], Bench], tuple[Any, ...]]:
         """(what makes the model's bench, its key)."""
         path = os.path.abspath(request["problem"])
@@ -477,26 +490,29 @@ class Oracle:
         whole = self.whole(request)
         if whole.is_large and self.lock.waited_s > BUSY_S:
             return {}
-        self.model_timer.prepare(
-            *self.model_bench(whole, request), request)
+        self.model_timer.prepare(*self.model_bench(whole, request), request)
         return {}
 
     def whole(self, request: dict[str, Any]) -> whole_model.WholeModel:
         """The problem's Model, kept for the request that times it next."""
         with open(request["problem"], "rb") as file:
             exactness = request.get("precision", self.exactness)
-            key = (file.read(), request.get("random_seed", 0), exactness,
-                   request.get("mode", "as-is"))
+            key = (
+                file.read(),
+                request.get("random_seed", 0),
+                exactness,
+                request.get("mode", "as-is"),
+            )
         if self.whole_key != key:
             # Two large models at once are one too many. A key without its model
             # would stand for no model.
             self.whole_key, self._whole = None, None
             precision.apply(exactness)
-            made = whole_model.WholeModel(
-                request["problem"], *key[1:3], self.device, key[3])
+            made = whole_model.WholeModel(request["problem"], *key[1:3], self.device, key[3])
             self.whole_key, self._whole = key, made
             self.bytes[request["problem"]] = (
-                max(made.bytes_floor, LARGE_BYTES + 1) if made.is_large else 0)
+                max(made.bytes_floor, LARGE_BYTES + 1) if made.is_large else 0
+            )
             if made.is_large:
                 self.device.give_back()  # others take part in what follows
             else:
@@ -532,10 +548,12 @@ def lacked_memory(reply: dict[str, Any]) -> bool:
     without which the tolerance is narrower."""
     verdict, timed = reply.get("verdict") or {}, reply.get("timing") or {}
     rejected = timed.get("rejected", "")
-    return (verdict.get("kind") == "out_of_memory"
-            or (verdict.get("kind") == "wrong" and verdict["lacks_float64"])
-            or rejected.startswith("out_of_memory")
-            or (rejected.startswith("wrong") and bool(timed.get("lacks_float64"))))
+    return (
+        verdict.get("kind") == "out_of_memory"
+        or (verdict.get("kind") == "wrong" and verdict["lacks_float64"])
+        or rejected.startswith("out_of_memory")
+        or (rejected.startswith("wrong") and bool(timed.get("lacks_float64")))
+    )
 
 
 def explain(error: BaseException) -> dict[str, str]:
@@ -557,8 +575,7 @@ def explain(error: BaseException) -> dict[str, str]:
     return {"code": "failed", "message": text}
 
 
-def main(options: argparse.Namespace, places: Places,
-         folders: JobFolders | OutsideFolders) -> None:
+def main(options: argparse.Namespace, places: Places, folders: JobFolders | OutsideFolders) -> None:
     # A model that prints must not write into the replies.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -566,8 +583,15 @@ def main(options: argparse.Namespace, places: Places,
     torch.set_num_threads(options.threads)
     torch.set_grad_enabled(False)
     try:
-        oracle = Oracle(options.scratch, options.sandbox, options.threads,
-                        options.device, options.precision, places, folders)
+        oracle = Oracle(
+            options.scratch,
+            options.sandbox,
+            options.threads,
+            options.device,
+            options.precision,
+            places,
+            folders,
+        )
     except (ValueError, NoDriver) as error:
         print(f"weft.oracle.oracle: {error}", file=sys.stderr)
         sys.exit(2)

@@ -61,18 +61,20 @@ def serve(oracle: Oracle, requests: Iterable[str], replies: TextIO) -> None:
             return
 
 
-def note(verb: str | None, reply: dict[str, Any], seconds: float,
-         device: Device) -> None:
+def note(verb: str | None, reply: dict[str, Any], seconds: float, device: Device) -> None:
     """A line in the log: how long that took, what of it went where, and the
     most of a device that this process had in use and held since it began."""
-    failed = ("" if reply["ok"]
-              else f" failed: {terminal_line(reply['error']['message'])}")
+    failed = "" if reply["ok"] else f" failed: {terminal_line(reply['error']['message'])}"
     memory = ""
     if device.is_cuda:
         used, held = device.peak_bytes(), device.peak_held_bytes()
         memory = f" {used / 2**30:.1f} GiB used, {held / 2**30:.1f} held"
-    print(f"{time.perf_counter() - STARTED:.3f} {verb} took {seconds * 1000:.0f} ms:"
-          f"{memory} {trace_spans.take()}{failed}", file=sys.stderr, flush=True)
+    print(
+        f"{time.perf_counter() - STARTED:.3f} {verb} took {seconds * 1000:.0f} ms:"
+        f"{memory} {trace_spans.take()}{failed}",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _readable(value: Any) -> Any:

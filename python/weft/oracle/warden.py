@@ -110,8 +110,11 @@ class Warden:
         except NotStarted as error:
             return {"error": "not_started", "message": str(error)}, []
         except OSError as error:
-            return {"error": "os", "errno": error.errno or 0,
-                    "message": error.strerror or str(error)}, []
+            return {
+                "error": "os",
+                "errno": error.errno or 0,
+                "message": error.strerror or str(error),
+            }, []
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             return {"error": "bad_request", "message": repr(error)[:200]}, []
 
@@ -124,8 +127,7 @@ class Warden:
         self.close()
         self._folders.renew_work()
         self._zygote = start_zygote(self._prefix, os.environ, self._device)
-        descriptors = [os.dup(self._zygote.link.fileno()),
-                       os.dup(self._zygote.complaints)]
+        descriptors = [os.dup(self._zygote.link.fileno()), os.dup(self._zygote.complaints)]
         return {}, descriptors
 
     def _is_alive(self, _: Reply) -> tuple[Reply, list[int]]:
@@ -187,12 +189,12 @@ def serve(link: socket.socket, warden: Warden) -> None:
             return
 
 
-def start_oracle(prefix: list[str], words: list[str], control: socket.socket
-                 ) -> subprocess.Popen[bytes]:
+def start_oracle(
+    prefix: list[str], words: list[str], control: socket.socket
+) -> subprocess.Popen[bytes]:
     """The oracle in its sandbox. It takes over this process's standard input."""
     ours, theirs = socket.socketpair()
-    command = [*prefix, sys.executable, "-P", "-m", "weft.oracle.oracle", "--boxed",
-               *words]
+    command = [*prefix, sys.executable, "-P", "-m", "weft.oracle.oracle", "--boxed", *words]
     oracle = subprocess.Popen(command, stdin=theirs.fileno())
     theirs.close()
     socket.send_fds(ours, [b"\n"], [0, control.fileno()])
@@ -219,8 +221,7 @@ def main() -> None:
     warden = Warden(folders, options.sandbox, options.device)
     ours, theirs = socket.socketpair()
     try:
-        oracle = start_oracle(options.oracle_sandbox,
-                              [*words, "--device", options.device], theirs)
+        oracle = start_oracle(options.oracle_sandbox, [*words, "--device", options.device], theirs)
     except OSError as error:
         sys.exit(f"weft.oracle.warden: cannot start the sandbox: {error}")
     theirs.close()

@@ -49,8 +49,9 @@ class Outside:
         [descriptor] = self.ask("memory", bytes=size_bytes)[1]
         return descriptor
 
-    def start_zygote(self, prefix: Sequence[str], environment: Mapping[str, str],
-                     device: str) -> "OutsideZygote":
+    def start_zygote(
+        self, prefix: Sequence[str], environment: Mapping[str, str], device: str
+    ) -> "OutsideZygote":
         """As zygote_process.start_zygote; the warden knows prefix, environment and
         device."""
         link, complaints = self.ask("launch")[1]

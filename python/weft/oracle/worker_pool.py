@@ -17,16 +17,24 @@ class Places:
     """A slot under the sandbox for candidates, and slots for the framework's
     side of a timing: of subgraphs and of the whole model."""
 
-    def __init__(self, prefix: Sequence[str], threads: int,
-                 environment: Mapping[str, str], precision: str = "framework",
-                 device: str = "cpu", before_launch: Callable[[], object] | None = None,
-                 start: Starter = start_zygote) -> None:
+    def __init__(
+        self,
+        prefix: Sequence[str],
+        threads: int,
+        environment: Mapping[str, str],
+        precision: str = "framework",
+        device: str = "cpu",
+        before_launch: Callable[[], object] | None = None,
+        start: Starter = start_zygote,
+    ) -> None:
         """before_launch, start: Slot's, of the candidates' slot."""
-        def slot(sandbox: Sequence[str],
-                 before_launch: Callable[[], object] | None = None,
-                 start: Starter = start_zygote) -> Slot:
-            return Slot(sandbox, threads, environment, precision, device,
-                        before_launch, start)
+
+        def slot(
+            sandbox: Sequence[str],
+            before_launch: Callable[[], object] | None = None,
+            start: Starter = start_zygote,
+        ) -> Slot:
+            return Slot(sandbox, threads, environment, precision, device, before_launch, start)
 
         self.candidate = slot(prefix, before_launch, start)
         self.baseline = slot([])

@@ -37,8 +37,7 @@ def adopt_named(model: torch.nn.Module, full: str) -> bool:
     value = vars(module).get(name)
     # A tensor that is empty now will get another shape; an attribute of the class
     # would hide the buffer.
-    if (type(value) is not torch.Tensor or value.numel() == 0
-            or hasattr(type(module), name)):
+    if type(value) is not torch.Tensor or value.numel() == 0 or hasattr(type(module), name):
         return False
     delattr(module, name)
     # A copy: two names of one tensor become two buffers.
@@ -52,21 +51,27 @@ def joined(path: str, name: str) -> str:
 
 def _changed_by(kind: type, changed: dict[str, set[str]], module_name: str) -> set[str]:
     """By the methods of a class, and of what it derives from in the problem."""
-    return set().union(*(changed.get(base.__name__, ()) for base in kind.__mro__
-                         if base.__module__ == module_name))
+    return set().union(
+        *(changed.get(base.__name__, ()) for base in kind.__mro__ if base.__module__ == module_name)
+    )
 
 
 def changed_attributes(source: bytes | str) -> dict[str, set[str]]:
     """{class: names} of attributes that methods bind or write which forward()
     may come to, by their names: not what __init__ alone calls."""
-    methods = [(kind.name, method) for kind in ast.walk(ast.parse(source))
-               if isinstance(kind, ast.ClassDef) for method in kind.body
-               if isinstance(method, ast.FunctionDef) and method.args.args]
+    methods = [
+        (kind.name, method)
+        for kind in ast.walk(ast.parse(source))
+        if isinstance(kind, ast.ClassDef)
+        for method in kind.body
+        if isinstance(method, ast.FunctionDef) and method.args.args
+    ]
     reached = {"forward"}
     found: dict[str, set[str]] = {}
     while True:
-        called = {name for _, method in methods if method.name in reached
-                  for name in _called_in(method)} - {"__init__"}
+        called = {
+            name for _, method in methods if method.name in reached for name in _called_in(method)
+        } - {"__init__"}
         if called <= reached:
             break
         reached |= called
@@ -86,16 +91,19 @@ def _written_in(method: ast.FunctionDef) -> Iterator[str]:
     self = method.args.args[0].arg
     for node in ast.walk(method):
         for written in map(whole, written_by(node)):
-            if (isinstance(written, ast.Attribute)
-                    and isinstance(written.value, ast.Name)
-                    and written.value.id == self):
+            if (
+                isinstance(written, ast.Attribute)
+                and isinstance(written.value, ast.Name)
+                and written.value.id == self
+            ):
                 yield written.attr
 
 
 def whole(written: ast.expr) -> ast.expr:
     """self.cache of self.cache[:, step] = ..., and of self.cache.data.add_(1)"""
     while isinstance(written, (ast.Subscript, ast.Starred)) or (
-            isinstance(written, ast.Attribute) and written.attr == "data"):
+        isinstance(written, ast.Attribute) and written.attr == "data"
+    ):
         written = written.value
     return written
 
@@ -109,8 +117,11 @@ def written_by(node: ast.AST) -> Iterator[ast.expr]:
     elif isinstance(node, ast.Call):
         targets = [word.value for word in node.keywords if word.arg == "out"]
         called = node.func  # self.count.add_(1)
-        if (isinstance(called, ast.Attribute) and called.attr.endswith("_")
-                and not called.attr.endswith("__")):
+        if (
+            isinstance(called, ast.Attribute)
+            and called.attr.endswith("_")
+            and not called.attr.endswith("__")
+        ):
             targets.append(called.value)
     else:
         return

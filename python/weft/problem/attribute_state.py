@@ -24,8 +24,7 @@ _Changed = tuple[dict[str, torch.Tensor | None], str, torch.Tensor, torch.Tensor
 def parameters_refused(problem: Problem, model: torch.nn.Module) -> Iterator[None]:
     """Around a call of the model: ProblemError if it writes a parameter, as
     one does that sets its own in the first call."""
-    before = {name: tensor.detach().clone()
-              for name, tensor in model.named_parameters()}
+    before = {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
     yield
     for name, tensor in model.named_parameters():
         if name in before and not same_values(tensor, before[name]):
@@ -34,17 +33,22 @@ def parameters_refused(problem: Problem, model: torch.nn.Module) -> Iterator[Non
 
 def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Byte by byte."""
-    return (one.shape == other.shape and one.dtype == other.dtype
-            and same_bytes(*(t.detach().contiguous().reshape(-1)
-                             for t in (one, other))))
+    return (
+        one.shape == other.shape
+        and one.dtype == other.dtype
+        and same_bytes(*(t.detach().contiguous().reshape(-1) for t in (one, other)))
+    )
 
 
 def written_parameter(problem: Problem, name: str) -> ProblemError:
     return ProblemError(
-        "unsupported", f"Model.forward writes into its parameter {name}, which "
+        "unsupported",
+        f"Model.forward writes into its parameter {name}, which "
         "a model's calls must leave as it is: set it in __init__, or make it a "
-        "buffer", file=problem.name,
-        line=_line_of_write(problem, name.rpartition(".")[2]))
+        "buffer",
+        file=problem.name,
+        line=_line_of_write(problem, name.rpartition(".")[2]),
+    )
 
 
 def _line_of_write(problem: Problem, name: str) -> int:
@@ -59,23 +63,27 @@ def _line_of_write(problem: Problem, name: str) -> int:
 def nodes_of_calls(problem: Problem) -> list[ast.AST]:
     """The source's syntax nodes outside of constructors, in order of lines."""
     source = ast.parse(read_source(problem.path))
-    left_out = {id(node) for method in ast.walk(source)
-                if isinstance(method, ast.FunctionDef)
-                and method.name == "__init__" for node in ast.walk(method)}
-    found = [node for node in ast.walk(source)
-             if id(node) not in left_out and hasattr(node, "lineno")]
+    left_out = {
+        id(node)
+        for method in ast.walk(source)
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+        for node in ast.walk(method)
+    }
+    found = [
+        node for node in ast.walk(source) if id(node) not in left_out and hasattr(node, "lineno")
+    ]
     return sorted(found, key=lambda node: getattr(node, "lineno"))
 
 
 def write_back(problem: Problem, model: torch.nn.Module) -> None:
     """From now on the model's buffers stay the tensors that they are: what a
     call binds to their names is written into them at its end."""
-    before: list[tuple[str, dict[str, torch.Tensor | None],
-                       dict[str, torch.Tensor | None]]] = []
+    before: list[tuple[str, dict[str, torch.Tensor | None], dict[str, torch.Tensor | None]]] = []
 
     def note(module: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
-        before[:] = [(path, part._buffers, dict(part._buffers))
-                     for path, part in module.named_modules()]
+        before[:] = [
+            (path, part._buffers, dict(part._buffers)) for path, part in module.named_modules()
+        ]
 
     def settle(module: torch.nn.Module, inputs: tuple[Any, ...], result: Any) -> Any:
         changed: list[_Changed] = []
@@ -92,8 +100,7 @@ def write_back(problem: Problem, model: torch.nn.Module) -> None:
             # All are read before one is written: they may be each other's, and
             # the result one of them.
             values = [now.clone() for *_, now in changed]
-            result = pytree.tree_map_only(
-                torch.Tensor, lambda leaf: _apart(leaf, changed), result)
+            result = pytree.tree_map_only(torch.Tensor, lambda leaf: _apart(leaf, changed), result)
             for (buffers, name, tensor, _), value in zip(changed, values):
                 buffers[name] = tensor.copy_(value)
         return result
@@ -115,9 +122,12 @@ def check_alike(problem: Problem, name: str, tensor: torch.Tensor, now: object) 
             return
         what = f"{now.dtype} {list(now.shape)}"
     raise ProblemError(
-        "unsupported", f"Model.forward binds {name}, which was {tensor.dtype} "
+        "unsupported",
+        f"Model.forward binds {name}, which was {tensor.dtype} "
         f"{list(tensor.shape)}, to {what}: what it keeps for the next call must "
-        "keep its shape", file=problem.name)
+        "keep its shape",
+        file=problem.name,
+    )
 
 
 def check_own(problem: Problem, name: str, now: object, inputs: Any) -> None:
@@ -127,10 +137,16 @@ def check_own(problem: Problem, name: str, now: object, inputs: Any) -> None:
         return
     held = now.untyped_storage().data_ptr()
     for leaf in pytree.tree_leaves(inputs):
-        if (type(leaf) is torch.Tensor and leaf.numel()
-                and leaf.untyped_storage().data_ptr() == held):
+        if (
+            type(leaf) is torch.Tensor
+            and leaf.numel()
+            and leaf.untyped_storage().data_ptr() == held
+        ):
             raise ProblemError(
-                "unsupported", f"Model.forward keeps one of its arguments as it "
+                "unsupported",
+                f"Model.forward keeps one of its arguments as it "
                 f"is in {name}, where its caller may write: write it with "
-                f"self.{name}.copy_(x)", file=problem.name,
-                line=_line_of_write(problem, name.rpartition(".")[2]))
+                f"self.{name}.copy_(x)",
+                file=problem.name,
+                line=_line_of_write(problem, name.rpartition(".")[2]),
+            )

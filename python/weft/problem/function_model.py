@@ -37,8 +37,7 @@ def around(module: ModuleType, problem_path: str) -> type[torch.nn.Module]:
     return ModelNew
 
 
-def _arguments(function: Callable[..., Any], inputs: list[Any],
-               state: list[Any]) -> list[Any]:
+def _arguments(function: Callable[..., Any], inputs: list[Any], state: list[Any]) -> list[Any]:
     if _takes(function, inputs + state):
         return inputs + state
     if _takes(function, inputs):

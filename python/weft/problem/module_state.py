@@ -21,10 +21,12 @@ from weft.problem.widen import FLOATING, widen
 def state_of(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
     """[(name, tensor)]: parameters, then buffers, each in order. A buffer that
     has two names has both: forward() may bind others to them."""
-    buffers = [(f"{path}.{name}".lstrip("."), tensor)
-               for path, module in model.named_modules()
-               for name, tensor in module._buffers.items()
-               if tensor is not None]
+    buffers = [
+        (f"{path}.{name}".lstrip("."), tensor)
+        for path, module in model.named_modules()
+        for name, tensor in module._buffers.items()
+        if tensor is not None
+    ]
     return list(model.named_parameters()) + buffers
 
 
@@ -80,13 +82,13 @@ def fill(tensor: torch.Tensor, values: torch.Tensor) -> None:
     tensor.copy_(values)
 
 
-def agreed(state: list[tuple[str, torch.Tensor]],
-           values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def agreed(
+    state: list[tuple[str, torch.Tensor]], values: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
     """The values that `state` holds when `values` were written into it: not
     these, where two names are the same memory, or elements of one are."""
     owners = collections.Counter(_memory(t) for _, t in state)
-    shared = [i for i, (_, t) in enumerate(state)
-              if owners[_memory(t)] > 1 or 0 in t.stride()]
+    shared = [i for i, (_, t) in enumerate(state) if owners[_memory(t)] > 1 or 0 in t.stride()]
     made = list(values)
     for i in shared:
         fill(state[i][1].data, values[i])
@@ -95,22 +97,32 @@ def agreed(state: list[tuple[str, torch.Tensor]],
     return made
 
 
-def continued(state: list[tuple[str, torch.Tensor]], values: list[torch.Tensor],
-              after: list[torch.Tensor],
-              changing: Collection[str]) -> list[torch.Tensor]:
+def continued(
+    state: list[tuple[str, torch.Tensor]],
+    values: list[torch.Tensor],
+    after: list[torch.Tensor],
+    changing: Collection[str],
+) -> list[torch.Tensor]:
     """`values`, but for the integers and flags among those that forward()
     changes: as it left them. A counter would else be at its beginning in every
     call, and nothing be set up."""
-    return agreed(state, [
-        left if name in changing and value.dtype not in FLOATING else value
-        for (name, _), value, left in zip(state, values, after)])
+    return agreed(
+        state,
+        [
+            left if name in changing and value.dtype not in FLOATING else value
+            for (name, _), value, left in zip(state, values, after)
+        ],
+    )
 
 
 def copy_sharing_tensors(model: torch.nn.Module) -> torch.nn.Module:
     """A copy of the model that has the same tensors, and all else of its own."""
-    shared = {id(leaf): leaf for module in model.modules()
-              for leaf in pytree.tree_leaves(vars(module))
-              if isinstance(leaf, torch.Tensor)}
+    shared = {
+        id(leaf): leaf
+        for module in model.modules()
+        for leaf in pytree.tree_leaves(vars(module))
+        if isinstance(leaf, torch.Tensor)
+    }
     return copy.deepcopy(model, shared)
 
 
@@ -126,15 +138,15 @@ def widened(model: torch.nn.Module) -> torch.nn.Module:
     return copy.deepcopy(model, copies)
 
 
-def _widened(tensor: torch.Tensor,
-             memories: dict[tuple[int, torch.dtype], torch.Tensor]) -> torch.Tensor:
+def _widened(
+    tensor: torch.Tensor, memories: dict[tuple[int, torch.dtype], torch.Tensor]
+) -> torch.Tensor:
     if tensor.layout != torch.strided:
         return widen(tensor)
     key = _memory(tensor), tensor.dtype
     if key not in memories:
         memories[key] = memory_of(tensor).to(torch.float64, copy=True)
-    made = memories[key].as_strided(
-        tensor.shape, tensor.stride(), tensor.storage_offset())
+    made = memories[key].as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(made, tensor.requires_grad)
     return made
@@ -162,8 +174,11 @@ def _slot(model: torch.nn.Module, name: str) -> tuple[dict[str, Any], str]:
 
 
 def _alike(found: Any, first: torch.Tensor) -> bool:
-    return (type(found) in (torch.Tensor, torch.nn.Parameter)
-            and found.dtype == first.dtype and found.shape == first.shape)
+    return (
+        type(found) in (torch.Tensor, torch.nn.Parameter)
+        and found.dtype == first.dtype
+        and found.shape == first.shape
+    )
 
 
 def laid_out(values: torch.Tensor, stride: Sequence[int] | None) -> torch.Tensor:
@@ -172,8 +187,7 @@ def laid_out(values: torch.Tensor, stride: Sequence[int] | None) -> torch.Tensor
     values that are given for them."""
     if stride is None:
         return values.clone(memory_format=torch.contiguous_format)
-    made = torch.empty_strided(
-        values.shape, stride, dtype=values.dtype, device=values.device)
+    made = torch.empty_strided(values.shape, stride, dtype=values.dtype, device=values.device)
     write(made, values)
     return made
 
@@ -208,8 +222,7 @@ def _scatter(tensor: torch.Tensor, values: torch.Tensor) -> None:
     """The same of a tensor whose memory is its own, and places in it written
     more than once."""
     count = tensor.untyped_storage().nbytes() // tensor.itemsize
-    places = torch.arange(count, device=tensor.device).as_strided(
-        tensor.shape, tensor.stride())
+    places = torch.arange(count, device=tensor.device).as_strided(tensor.shape, tensor.stride())
     memory = tensor.as_strided((count,), (1,))
     memory.scatter_(0, places.reshape(-1), values.reshape(-1))
 
@@ -227,8 +240,11 @@ def rng_digest(device: torch.device) -> str:
     return hashlib.sha256(rng_state(device)).hexdigest()
 
 
-def random_state(state: Iterable[tuple[str, torch.Tensor]], generator: torch.Generator,
-                 changing: Collection[str] = ()) -> list[torch.Tensor]:
+def random_state(
+    state: Iterable[tuple[str, torch.Tensor]],
+    generator: torch.Generator,
+    changing: Collection[str] = (),
+) -> list[torch.Tensor]:
     """New values for each of `state`, contiguous. `changing`: names of those
     that forward() changes, which are no masks, whatever they begin with. (But
     integers may be places in others, so that they keep their values.)"""
@@ -237,8 +253,7 @@ def random_state(state: Iterable[tuple[str, torch.Tensor]], generator: torch.Gen
         if isinstance(tensor, torch.nn.Parameter):
             made.append(_random_parameter(tensor.detach(), generator))
         else:
-            made.append(_random_buffer(name, tensor, generator,
-                                       name in changing))
+            made.append(_random_buffer(name, tensor, generator, name in changing))
     return made
 
 
@@ -250,15 +265,18 @@ def _random_parameter(tensor: torch.Tensor, generator: torch.Generator) -> torch
     spread = float(values.std(correction=0))
     # A constant parameter is a bias or a scale: its spread says nothing.
     spread = spread if spread > 1e-6 else 0.2
-    noise = torch.randn(
-        tensor.shape, generator=generator, device=generator.device)
+    noise = torch.randn(tensor.shape, generator=generator, device=generator.device)
     return (mean + spread * noise).to(tensor.dtype)
 
 
-def _random_buffer(name: str, tensor: torch.Tensor, generator: torch.Generator,
-                   changes: bool) -> torch.Tensor:
-    how: dict[str, Any] = {"generator": generator, "device": generator.device,
-           "dtype": tensor.dtype}
+def _random_buffer(
+    name: str, tensor: torch.Tensor, generator: torch.Generator, changes: bool
+) -> torch.Tensor:
+    how: dict[str, Any] = {
+        "generator": generator,
+        "device": generator.device,
+        "dtype": tensor.dtype,
+    }
     if tensor.dtype not in FLOATING:
         if tensor.numel() == 1 and name.endswith("num_batches_tracked"):
             return torch.randint_like(tensor, 1, 100)
@@ -286,6 +304,5 @@ def _is_mask(tensor: torch.Tensor) -> bool:
 
 def _permuted(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     flat = tensor.detach().reshape(-1)
-    order = torch.randperm(
-        flat.numel(), generator=generator, device=generator.device)
+    order = torch.randperm(flat.numel(), generator=generator, device=generator.device)
     return flat[order].reshape(tensor.shape).contiguous()

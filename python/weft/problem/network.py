@@ -18,11 +18,16 @@ _CLASSES = (
     ("aiohttp", ("ClientConnectionError",)),
     ("socket", ("gaierror",)),
 )
-_ERRORS = frozenset((errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH,
-                     errno.ECONNREFUSED, errno.ECONNRESET))
+_ERRORS = frozenset(
+    (errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ECONNRESET)
+)
 #: Of transformers and others, where they do not say what caused it.
-_TEXTS = ("We couldn't connect to", "outgoing traffic has been disabled",
-          "offline mode is enabled", "Temporary failure in name resolution")
+_TEXTS = (
+    "We couldn't connect to",
+    "outgoing traffic has been disabled",
+    "offline mode is enabled",
+    "Temporary failure in name resolution",
+)
 
 
 def is_wanted(error: BaseException | None) -> bool:
@@ -32,8 +37,7 @@ def is_wanted(error: BaseException | None) -> bool:
         seen.add(id(error))
         if _is_of_network(error):
             return True
-        error = error.__cause__ or (
-            None if error.__suppress_context__ else error.__context__)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return False
 
 
@@ -42,5 +46,8 @@ def _is_of_network(error: BaseException) -> bool:
         return True
     if any(text in str(error) for text in _TEXTS):
         return True
-    return any(kind.__module__.startswith(module) and kind.__name__ in names
-               for kind in type(error).__mro__ for module, names in _CLASSES)
+    return any(
+        kind.__module__.startswith(module) and kind.__name__ in names
+        for kind in type(error).__mro__
+        for module, names in _CLASSES
+    )

@@ -15,11 +15,37 @@ from torch.utils._python_dispatch import TorchDispatchMode
 NAMES_MAX = 100
 #: Move or make data but compute nothing: not worth naming.
 _PLUMBING = (
-    "alias", "arange", "as_strided", "clone", "contiguous", "copy_", "detach",
-    "empty", "expand", "fill_", "full", "lift_fresh", "new_", "ones", "permute",
-    "reshape", "resize_", "select", "slice", "split", "squeeze", "t.",
-    "_local_scalar_dense", "_reshape", "_to_copy", "_unsafe_view", "transpose",
-    "unbind", "unsqueeze", "view", "zero",
+    "alias",
+    "arange",
+    "as_strided",
+    "clone",
+    "contiguous",
+    "copy_",
+    "detach",
+    "empty",
+    "expand",
+    "fill_",
+    "full",
+    "lift_fresh",
+    "new_",
+    "ones",
+    "permute",
+    "reshape",
+    "resize_",
+    "select",
+    "slice",
+    "split",
+    "squeeze",
+    "t.",
+    "_local_scalar_dense",
+    "_reshape",
+    "_to_copy",
+    "_unsafe_view",
+    "transpose",
+    "unbind",
+    "unsqueeze",
+    "view",
+    "zero",
 )
 
 
@@ -39,9 +65,13 @@ class Recorder(Mode):
         super().__init__()
         self.called: dict[str, int] = {}
 
-    def __torch_dispatch__(self, function: Callable[..., Any], types: object,
-                           args: tuple[Any, ...] = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        function: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         name = str(function)
         if name in self.called or len(self.called) < NAMES_MAX:
             self.called[name] = self.called.get(name, 0) + 1
@@ -53,8 +83,7 @@ class Recorder(Mode):
         return {n: k for n, k in self.called.items() if computes(n)}
 
 
-def run(function: Callable[..., Any],
-        args: Iterable[Any]) -> tuple[Any, dict[str, int]]:
+def run(function: Callable[..., Any], args: Iterable[Any]) -> tuple[Any, dict[str, int]]:
     """(function(*args), the operators that it called)."""
     recorder = Recorder()
     with recorder:

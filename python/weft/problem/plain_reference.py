@@ -20,36 +20,159 @@ SOURCE_BYTES_MAX = 256 << 10
 #: What a file may import, and under which names' attributes.
 _MODULES = frozenset({"torch", "torch.nn", "torch.nn.functional", "math"})
 _TYPING = frozenset({"typing", "__future__", "collections.abc"})
-_BUILTINS = frozenset({
-    "abs", "all", "any", "bool", "dict", "enumerate", "float", "int", "isinstance",
-    "len", "list", "max", "min", "range", "reversed", "round", "set", "slice", "sorted",
-    "str", "sum", "super", "tuple", "zip", "object", "staticmethod", "property",
-    "ValueError", "TypeError", "RuntimeError", "AssertionError", "NotImplementedError"})
+_BUILTINS = frozenset(
+    {
+        "abs",
+        "all",
+        "any",
+        "bool",
+        "dict",
+        "enumerate",
+        "float",
+        "int",
+        "isinstance",
+        "len",
+        "list",
+        "max",
+        "min",
+        "range",
+        "reversed",
+        "round",
+        "set",
+        "slice",
+        "sorted",
+        "str",
+        "sum",
+        "super",
+        "tuple",
+        "zip",
+        "object",
+        "staticmethod",
+        "property",
+        "ValueError",
+        "TypeError",
+        "RuntimeError",
+        "AssertionError",
+        "NotImplementedError",
+    }
+)
 _DUNDERS = frozenset({"__init__", "__call__", "__name__"})
 #: Of PyTorch's own functions, those that do more than compute.
-_NOT_PLAIN = frozenset({"from_file", "frombuffer", "set_", "map_", "map2_", "apply_",
-                        "share_memory_", "register_hook", "apply"})
+_NOT_PLAIN = frozenset(
+    {
+        "from_file",
+        "frombuffer",
+        "set_",
+        "map_",
+        "map2_",
+        "apply_",
+        "share_memory_",
+        "register_hook",
+        "apply",
+    }
+)
 #: If a file binds one of these names anywhere, the name may still mean Python's own
 #: elsewhere in the file.
-_NEVER_BOUND = frozenset({
-    "eval", "exec", "compile", "open", "getattr", "setattr", "delattr", "vars", "globals",
-    "locals", "dir", "breakpoint", "memoryview", "help", "exit", "quit", "type"})
+_NEVER_BOUND = frozenset(
+    {
+        "eval",
+        "exec",
+        "compile",
+        "open",
+        "getattr",
+        "setattr",
+        "delattr",
+        "vars",
+        "globals",
+        "locals",
+        "dir",
+        "breakpoint",
+        "memoryview",
+        "help",
+        "exit",
+        "quit",
+        "type",
+    }
+)
 #: Refused even if the file defines an attribute of that name: these reach files,
 #: frames, or attributes that a text names.
-_NEVER_READ = frozenset({
-    "from_file", "frombuffer", "share_memory_", "format", "format_map", "numpy",
-    "tofile", "dump", "ctypes", "untyped_storage", "gi_frame", "gi_code", "gi_yieldfrom",
-    "f_back", "f_builtins", "f_code", "f_globals", "f_locals", "tb_frame", "cr_frame",
-    "ag_frame"})
-_TORCH_PARTS = frozenset({
-    "nn", "Tensor", "Size", "device", "dtype", "Generator", "no_grad", "inference_mode",
-    "enable_grad", "manual_seed", "fft", "linalg", "special", "inf", "nan", "pi", "e",
-    "finfo", "iinfo", "FloatTensor", "LongTensor", "IntTensor", "BoolTensor",
-    "get_default_dtype", "is_tensor", "broadcast_shapes"})
+_NEVER_READ = frozenset(
+    {
+        "from_file",
+        "frombuffer",
+        "share_memory_",
+        "format",
+        "format_map",
+        "numpy",
+        "tofile",
+        "dump",
+        "ctypes",
+        "untyped_storage",
+        "gi_frame",
+        "gi_code",
+        "gi_yieldfrom",
+        "f_back",
+        "f_builtins",
+        "f_code",
+        "f_globals",
+        "f_locals",
+        "tb_frame",
+        "cr_frame",
+        "ag_frame",
+    }
+)
+_TORCH_PARTS = frozenset(
+    {
+        "nn",
+        "Tensor",
+        "Size",
+        "device",
+        "dtype",
+        "Generator",
+        "no_grad",
+        "inference_mode",
+        "enable_grad",
+        "manual_seed",
+        "fft",
+        "linalg",
+        "special",
+        "inf",
+        "nan",
+        "pi",
+        "e",
+        "finfo",
+        "iinfo",
+        "FloatTensor",
+        "LongTensor",
+        "IntTensor",
+        "BoolTensor",
+        "get_default_dtype",
+        "is_tensor",
+        "broadcast_shapes",
+    }
+)
 _STATEMENTS = (
-    ast.Module, ast.FunctionDef, ast.ClassDef, ast.Return, ast.Assign, ast.AnnAssign,
-    ast.AugAssign, ast.For, ast.While, ast.If, ast.With, ast.Expr, ast.Pass, ast.Break,
-    ast.Continue, ast.Raise, ast.Assert, ast.Import, ast.ImportFrom, ast.Delete)
+    ast.Module,
+    ast.FunctionDef,
+    ast.ClassDef,
+    ast.Return,
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.For,
+    ast.While,
+    ast.If,
+    ast.With,
+    ast.Expr,
+    ast.Pass,
+    ast.Break,
+    ast.Continue,
+    ast.Raise,
+    ast.Assert,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Delete,
+)
 _REFUSED_EXPRESSIONS = (ast.Await, ast.Yield, ast.YieldFrom)
 
 
@@ -121,9 +244,12 @@ def _collect(node: ast.AST, names: _Names) -> None:
     elif isinstance(node, ast.Call):
         # self.register_buffer("name", …), self.register_parameter("name", …)
         for word in node.args[:1]:
-            if (isinstance(node.func, ast.Attribute)
-                    and node.func.attr.startswith("register_")
-                    and isinstance(word, ast.Constant) and isinstance(word.value, str)):
+            if (
+                isinstance(node.func, ast.Attribute)
+                and node.func.attr.startswith("register_")
+                and isinstance(word, ast.Constant)
+                and isinstance(word.value, str)
+            ):
                 names.attributes.add(word.value)
 
 
@@ -216,8 +342,7 @@ def _module_of(node: ast.expr, names: _Names) -> str | None:
     return None
 
 
-_PART_MODULES = frozenset({"torch.fft", "torch.linalg", "torch.special",
-                           "torch.nn.init"})
+_PART_MODULES = frozenset({"torch.fft", "torch.linalg", "torch.special", "torch.nn.init"})
 
 
 def is_plain_part(module: str, name: str) -> bool:
@@ -250,9 +375,22 @@ def is_plain_method(name: str) -> bool:
 
     if name.startswith("_") or name in _NOT_PLAIN | {"format", "format_map"}:
         return False
-    owners = (torch.Tensor, torch.nn.Module, torch.Size, torch.nn.ModuleList, dict, list,
-              float, str, torch.finfo, torch.Generator, slice)
-    return name in ("values", "indices", "training") or any(hasattr(owner, name) for owner in owners)
+    owners = (
+        torch.Tensor,
+        torch.nn.Module,
+        torch.Size,
+        torch.nn.ModuleList,
+        dict,
+        list,
+        float,
+        str,
+        torch.finfo,
+        torch.Generator,
+        slice,
+    )
+    return name in ("values", "indices", "training") or any(
+        hasattr(owner, name) for owner in owners
+    )
 
 
 def _is_hidden(name: str) -> bool:
@@ -261,8 +399,7 @@ def _is_hidden(name: str) -> bool:
 
 def _refused(node: ast.AST, what: str) -> NotPlain:
     line = getattr(node, "lineno", 0)
-    return NotPlain(f"line {line} {what}: a reference imports torch and math, and "
-                    "computes")
+    return NotPlain(f"line {line} {what}: a reference imports torch and math, and computes")
 
 
 def faults(paths: list[str]) -> Iterator[str]:

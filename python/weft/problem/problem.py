@@ -47,8 +47,15 @@ OUT_OF_MEMORY_TEXTS = (
 class ProblemError(Exception):
     """What is wrong with a problem; `code` is one of messages/result.hpp's."""
 
-    def __init__(self, kind: str, message: str, code: str = "wrong_input",
-                 file: str = "", line: int = 0, details: str = "") -> None:
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        code: str = "wrong_input",
+        file: str = "",
+        line: int = 0,
+        details: str = "",
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.kind = kind
@@ -97,13 +104,16 @@ def import_torch() -> ModuleType:
             f"this Python ({sys.executable}) cannot import torch: "
             f"{short(error)}; install torch >= {oldest()}, or choose another "
             "Python",
-            code="missing", details=traceback.format_exc()) from None
+            code="missing",
+            details=traceback.format_exc(),
+        ) from None
     if torch_version(torch.__version__) < TORCH_OLDEST:
         raise ProblemError(
             "torch_too_old",
             f"torch {torch.__version__} is too old: install torch >= "
             f"{oldest()} for {sys.executable}, or choose another Python",
-            code="missing")
+            code="missing",
+        )
     return torch
 
 
@@ -121,14 +131,15 @@ def torch_version(text: str) -> tuple[int, int]:
 
 def short(error: BaseException) -> str:
     """The exception as one paragraph without its type's module."""
-    return (sentences.whole_sentences(str(error), MESSAGE_LENGTH_MAX)
-            or type(error).__name__)
+    return sentences.whole_sentences(str(error), MESSAGE_LENGTH_MAX) or type(error).__name__
 
 
 def internal_error(what: str) -> str:
     """The message for a fault of weft's own."""
-    return (f"internal error: {what}. This is a fault of weft, not of the model: "
-            "report it, with the problem file and the details")
+    return (
+        f"internal error: {what}. This is a fault of weft, not of the model: "
+        "report it, with the problem file and the details"
+    )
 
 
 def last_line_in(path: str, error: BaseException | None) -> int:
@@ -146,13 +157,15 @@ def last_line_in(path: str, error: BaseException | None) -> int:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether that exception says that memory ran out."""
-    if (isinstance(error, MemoryError)
-            or type(error).__name__ == "OutOfMemoryError"):  # the framework's
+    if (
+        isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    ):  # the framework's
         return True
     if getattr(error, "name", "") == "CUDA_ERROR_OUT_OF_MEMORY":  # the driver's
         return True
     return isinstance(error, (RuntimeError, OSError)) and any(
-        text in str(error) for text in OUT_OF_MEMORY_TEXTS)
+        text in str(error) for text in OUT_OF_MEMORY_TEXTS
+    )
 
 
 @contextlib.contextmanager
@@ -177,8 +190,10 @@ def blaming(path: str, kind: str, what: str, advice: str) -> Iterator[None]:
                 f"{what} needs more memory than there is: {short(error)}; "
                 "make the problem's sizes smaller, or use a machine with more "
                 "memory",
-                file=os.path.basename(path), line=line,
-                details=details) from None
+                file=os.path.basename(path),
+                line=line,
+                details=details,
+            ) from None
         if network.is_wanted(error):
             raise ProblemError(
                 "no_network",
@@ -186,12 +201,18 @@ def blaming(path: str, kind: str, what: str, advice: str) -> Iterator[None]:
                 f"({type(error).__name__}: {short(error)}): run its file with "
                 f"{sys.executable} once where there is one, with Model built, "
                 "so that Hugging Face's cache (HF_HUB_CACHE) has what it loads",
-                code="missing", file=os.path.basename(path), line=line,
-                details=details) from None
+                code="missing",
+                file=os.path.basename(path),
+                line=line,
+                details=details,
+            ) from None
         raise ProblemError(
-            kind, f"{what} raised {type(error).__name__}: {short(error)}; "
-            f"{advice}", file=os.path.basename(path), line=line,
-            details=details) from None
+            kind,
+            f"{what} raised {type(error).__name__}: {short(error)}; {advice}",
+            file=os.path.basename(path),
+            line=line,
+            details=details,
+        ) from None
 
 
 def read_source(path: str) -> bytes:
@@ -200,14 +221,15 @@ def read_source(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except FileNotFoundError:
-        raise ProblemError("missing_file", f"no such file: {path}; check the "
-                           "path") from None
+        raise ProblemError("missing_file", f"no such file: {path}; check the path") from None
     except IsADirectoryError:
-        raise ProblemError("unreadable", f"{path} is a directory: name the "
-                           "problem's Python file") from None
+        raise ProblemError(
+            "unreadable", f"{path} is a directory: name the problem's Python file"
+        ) from None
     except OSError as error:
-        raise ProblemError("unreadable", f"cannot read {path}: "
-                           f"{error.strerror}; check its permissions") from None
+        raise ProblemError(
+            "unreadable", f"cannot read {path}: {error.strerror}; check its permissions"
+        ) from None
 
 
 def compile_source(source: bytes | str, path: str) -> CodeType:
@@ -218,19 +240,24 @@ def compile_source(source: bytes | str, path: str) -> CodeType:
             source.decode("utf-8")  # as all who read the file take it
         return compile(source, path, "exec", dont_inherit=True)
     except UnicodeDecodeError as error:
-        raise ProblemError("syntax_error", f"{name} is not UTF-8 (byte "
-                           f"{error.start + 1}): save it so", file=name
-                           ) from None
+        raise ProblemError(
+            "syntax_error", f"{name} is not UTF-8 (byte {error.start + 1}): save it so", file=name
+        ) from None
     except SyntaxError as error:
         where = f", line {error.lineno}" if error.lineno else ""
         raise ProblemError(
-            "syntax_error", f"{name}{where} is not valid Python "
+            "syntax_error",
+            f"{name}{where} is not valid Python "
             f"{sys.version_info.major}.{sys.version_info.minor}: {error.msg}; "
-            "correct the file", file=name, line=error.lineno or 0,
-            details=traceback.format_exc()) from None
+            "correct the file",
+            file=name,
+            line=error.lineno or 0,
+            details=traceback.format_exc(),
+        ) from None
     except ValueError as error:  # a null byte, on some versions of Python
-        raise ProblemError("syntax_error", f"{name} is not valid Python: "
-                           f"{error}; correct the file", file=name) from None
+        raise ProblemError(
+            "syntax_error", f"{name} is not valid Python: {error}; correct the file", file=name
+        ) from None
 
 
 def load_problem(path: str, mode: str = "as-is") -> Problem:
@@ -244,20 +271,26 @@ def load_problem(path: str, mode: str = "as-is") -> Problem:
     module.__file__ = path
     # dataclasses and pickling look the module up by its name.
     sys.modules[MODULE_NAME] = module
-    with blaming(path, "import_failed", f"importing {name}",
-                 "a problem is one file that imports only what this Python "
-                 f"has: {sys.executable} (--python chooses another)"):
+    with blaming(
+        path,
+        "import_failed",
+        f"importing {name}",
+        "a problem is one file that imports only what this Python "
+        f"has: {sys.executable} (--python chooses another)",
+    ):
         exec(code, module.__dict__)
     for needed in NAMES_NEEDED:
         if not callable(getattr(module, needed, None)):
             raise ProblemError(
-                "missing_name", f"{name} has no {needed}: a problem defines "
-                "class Model, get_inputs() and get_init_inputs()", file=name)
+                "missing_name",
+                f"{name} has no {needed}: a problem defines "
+                "class Model, get_inputs() and get_init_inputs()",
+                file=name,
+            )
     return Problem(path, module, mode)
 
 
-def init_arguments(model_class: Callable[..., Any],
-                   given: Any) -> tuple[list[Any], dict[str, Any]]:
+def init_arguments(model_class: Callable[..., Any], given: Any) -> tuple[list[Any], dict[str, Any]]:
     """(args, kwargs) for the constructor from what get_init_inputs() gave.
 
     KernelBench calls Model(*given). Two wider forms are in use: a dict of
@@ -269,8 +302,7 @@ def init_arguments(model_class: Callable[..., Any],
     if isinstance(given, dict):
         return [], given
     given = list(given)
-    is_pair = (len(given) == 2 and isinstance(given[0], (list, tuple))
-               and isinstance(given[1], dict))
+    is_pair = len(given) == 2 and isinstance(given[0], (list, tuple)) and isinstance(given[1], dict)
     if is_pair and not binds(model_class, given):
         return list(given[0]), given[1]
     return given, {}
@@ -307,34 +339,46 @@ def moved(value: Any, device: torch.device | str | None) -> Any:
     return pytree.tree_map_only(torch.Tensor, lambda t: t.to(device), value)
 
 
-def build_model(problem: Problem, seed: int = SEED, device: torch.device | str | None = None,
-                adopts: bool = True) -> torch.nn.Module:
+def build_model(
+    problem: Problem,
+    seed: int = SEED,
+    device: torch.device | str | None = None,
+    adopts: bool = True,
+) -> torch.nn.Module:
     """Model(*get_init_inputs()), seeded before each as KernelBench does.
     adopts: what it keeps in attributes becomes buffers."""
     import torch
 
     from weft.problem import attribute_buffers
 
-    with blaming(problem.path, "init_inputs_failed", "get_init_inputs()",
-                 "it must return the list of the constructor's arguments"):
+    with blaming(
+        problem.path,
+        "init_inputs_failed",
+        "get_init_inputs()",
+        "it must return the list of the constructor's arguments",
+    ):
         torch.manual_seed(seed)
         model_class = problem.module.Model
-        args, kwargs = moved(init_arguments(
-            model_class, problem.module.get_init_inputs()), device)
-    with blaming(problem.path, "constructor_failed", "Model's constructor",
-                 "check it against what get_init_inputs() returns"):
+        args, kwargs = moved(init_arguments(model_class, problem.module.get_init_inputs()), device)
+    with blaming(
+        problem.path,
+        "constructor_failed",
+        "Model's constructor",
+        "check it against what get_init_inputs() returns",
+    ):
         torch.manual_seed(seed)
         with made_on(device):
             model = model_class(*args, **kwargs)
     if not isinstance(model, torch.nn.Module):
         raise ProblemError(
-            "no_module", f"Model in {problem.name} is no torch.nn.Module: "
-            "derive it from torch.nn.Module", file=problem.name)
+            "no_module",
+            f"Model in {problem.name} is no torch.nn.Module: derive it from torch.nn.Module",
+            file=problem.name,
+        )
     put_in_mode(model, problem.mode)
     check_initialised(problem, model)
     if adopts:
-        problem.adopted = attribute_buffers.adopt(
-            read_source(problem.path), MODULE_NAME, model)
+        problem.adopted = attribute_buffers.adopt(read_source(problem.path), MODULE_NAME, model)
     return model if device is None else model.to(device)
 
 
@@ -352,13 +396,17 @@ def check_initialised(problem: Problem, model: torch.nn.Module) -> None:
         for name, tensor in named:
             if is_lazy(tensor):
                 raise ProblemError(
-                    "unsupported", f"{name} of Model in {problem.name} has no "
+                    "unsupported",
+                    f"{name} of Model in {problem.name} has no "
                     "size before the first call: use a layer that is given "
-                    "its sizes", file=problem.name)
+                    "its sizes",
+                    file=problem.name,
+                )
 
 
-def make_inputs(problem: Problem, seed: int = SEED,
-                device: torch.device | str | None = None) -> list[Any]:
+def make_inputs(
+    problem: Problem, seed: int = SEED, device: torch.device | str | None = None
+) -> list[Any]:
     """The list that get_inputs() returns, seeded before, on the device."""
     import torch
 
@@ -369,13 +417,14 @@ def make_inputs(problem: Problem, seed: int = SEED,
             inputs = problem.module.get_inputs()
     if not isinstance(inputs, (list, tuple)):
         raise ProblemError(
-            "inputs_failed", f"get_inputs() in {problem.name} returned a "
-            f"{type(inputs).__name__}: {advice}", file=problem.name)
+            "inputs_failed",
+            f"get_inputs() in {problem.name} returned a {type(inputs).__name__}: {advice}",
+            file=problem.name,
+        )
     return moved(list(inputs), device)
 
 
-COMPLEX_ADVICE = ("use torch.view_as_real, and complex numbers only within "
-                  "forward()")
+COMPLEX_ADVICE = "use torch.view_as_real, and complex numbers only within forward()"
 
 
 def refuse_complex(problem: Problem, result: torch.Tensor) -> None:
@@ -383,12 +432,11 @@ def refuse_complex(problem: Problem, result: torch.Tensor) -> None:
     if result.is_complex():
         dtype = str(result.dtype).removeprefix("torch.")
         raise ProblemError(
-            "unsupported", f"Model's result is {dtype}: {COMPLEX_ADVICE}",
-            file=problem.name)
+            "unsupported", f"Model's result is {dtype}: {COMPLEX_ADVICE}", file=problem.name
+        )
 
 
-def check_inputs_fit(problem: Problem, model: torch.nn.Module,
-                     inputs: list[Any]) -> None:
+def check_inputs_fit(problem: Problem, model: torch.nn.Module, inputs: list[Any]) -> None:
     """forward() must take as many arguments as get_inputs() gives."""
     try:
         inspect.signature(model.forward).bind(*inputs)
@@ -398,7 +446,8 @@ def check_inputs_fit(problem: Problem, model: torch.nn.Module,
             f"get_inputs() in {problem.name} returns {len(inputs)} values, "
             f"which Model.forward does not take: {error}; make them agree",
             file=problem.name,
-            line=first_line(model.forward, problem.path)) from None
+            line=first_line(model.forward, problem.path),
+        ) from None
     except ValueError:  # a signature that Python cannot see: running tells
         return
 
@@ -415,15 +464,20 @@ def run_forward(problem: Problem, model: torch.nn.Module, inputs: list[Any]) -> 
     """model(*inputs) without gradients."""
     import torch
 
-    with blaming(problem.path, "forward_failed", "Model.forward",
-                 "check it against what get_inputs() returns"):
+    with blaming(
+        problem.path,
+        "forward_failed",
+        "Model.forward",
+        "check it against what get_inputs() returns",
+    ):
         with torch.no_grad():
             result = model(*inputs)
-    if not any(isinstance(leaf, torch.Tensor)
-               for leaf in torch.utils._pytree.tree_leaves(result)):
+    if not any(isinstance(leaf, torch.Tensor) for leaf in torch.utils._pytree.tree_leaves(result)):
         told = "None" if result is None else f"a {type(result).__name__}"
         raise ProblemError(
-            "forward_failed", f"Model.forward returns {told}, and no tensor: "
-            "return what it computes", file=problem.name,
-            line=first_line(model.forward, problem.path))
+            "forward_failed",
+            f"Model.forward returns {told}, and no tensor: return what it computes",
+            file=problem.name,
+            line=first_line(model.forward, problem.path),
+        )
     return result

@@ -46,11 +46,10 @@ def whole_lines(text: str, length_max: int) -> str:
 
 def first_sentence(error: BaseException) -> str:
     """The first sentence of an exception's message; its class's name if empty."""
-    return (whole_sentences(str(error), 0).removesuffix(" …")
-            or type(error).__name__)
+    return whole_sentences(str(error), 0).removesuffix(" …") or type(error).__name__
 
 
 def of_error(error: BaseException, length_max: int = 1000) -> str:
-    """"ValueError: its message", whole sentences of it."""
+    """ "ValueError: its message", whole sentences of it."""
     text = whole_sentences(str(error), length_max)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

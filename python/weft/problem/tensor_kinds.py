@@ -28,8 +28,11 @@ def special_kind(value: Any) -> str:
     if value.is_quantized:
         return f"a quantised tensor ({value.dtype})"
     kind = type(value)
-    if kind not in _PLAIN and hasattr(kind, "__torch_dispatch__") and \
-            kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+    if (
+        kind not in _PLAIN
+        and hasattr(kind, "__torch_dispatch__")
+        and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+    ):
         return f"a {kind.__name__}, a subclass of torch.Tensor with its own operators"
     return ""
 
@@ -52,8 +55,7 @@ def _named(model: torch.nn.Module, arguments: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(module, torch.jit.ScriptModule):  # refused by its own name
             continue
         dot = "." if path else ""
-        for table, what in ((module._parameters, "parameter"),
-                            (module._buffers, "buffer")):
+        for table, what in ((module._parameters, "parameter"), (module._buffers, "buffer")):
             for name, value in table.items():
                 yield f"{what} {path}{dot}{name}", value
         for name, value in vars(module).items():

@@ -16,8 +16,19 @@ RANGE = "weft::incumbent"
 CALL_PREFIX = "## Call CompiledFxGraph"
 CALLS = 3
 #: Events of a wrapper that launch no kernel.
-_NO_KERNELS = ("aten::empty", "aten::as_strided", "aten::set_", "aten::resize_",
-               "cuda", "cu", "Memcpy", "Memset", "[memory]", "## ", "inductor::_")
+_NO_KERNELS = (
+    "aten::empty",
+    "aten::as_strided",
+    "aten::set_",
+    "aten::resize_",
+    "cuda",
+    "cu",
+    "Memcpy",
+    "Memset",
+    "[memory]",
+    "## ",
+    "inductor::_",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +61,9 @@ class RegionTime:
         return max(0.0, self.seconds - self.roofline_s)
 
 
-def profiled(prepare: Callable[[], list[Any]], function: Callable[[list[Any]], object],
-             device: torch.device) -> list[Profile]:
+def profiled(
+    prepare: Callable[[], list[Any]], function: Callable[[list[Any]], object], device: torch.device
+) -> list[Profile]:
     """Profiles of CALLS calls, each with the arguments that `prepare` gives. Raises what the profiler does, as where the program
     itself has one running."""
     activities = [torch.profiler.ProfilerActivity.CPU]
@@ -65,8 +77,11 @@ def profiled(prepare: Callable[[], list[Any]], function: Callable[[list[Any]], o
                 function(given)
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
-    return [profile_of(event, device.type) for event in profile.events() or ()
-            if event.name == RANGE and not _is_on_device(event)]
+    return [
+        profile_of(event, device.type)
+        for event in profile.events() or ()
+        if event.name == RANGE and not _is_on_device(event)
+    ]
 
 
 def _is_on_device(event: Any) -> bool:
@@ -82,8 +97,11 @@ def profile_of(event: Any, kind: str) -> Profile:
         if len(inner) != 1:
             break
         event = inner[0]
-    launches = tuple(Launch(child.name, _seconds(child, kind)) for child in children
-                     if not child.name.startswith(_NO_KERNELS))
+    launches = tuple(
+        Launch(child.name, _seconds(child, kind))
+        for child in children
+        if not child.name.startswith(_NO_KERNELS)
+    )
     return Profile(launches, _seconds(outer, kind))
 
 
@@ -94,8 +112,9 @@ def _seconds(event: Any, kind: str) -> float:
     return float(event.cpu_time_total) / 1e6
 
 
-def kernel_times(profiles: Sequence[Profile], kernels: Mapping[str, Sequence[int]],
-                 weights: Mapping[str, float]) -> dict[str, float]:
+def kernel_times(
+    profiles: Sequence[Profile], kernels: Mapping[str, Sequence[int]], weights: Mapping[str, float]
+) -> dict[str, float]:
     """{"kernel:handle": seconds}, medians of the profiled calls. Launches and kernels
     are in the same order; a kernel without an event of its own (C++ code has none) gets
     its share, by `weights`, of the time that no event explains."""
@@ -109,8 +128,7 @@ def kernel_times(profiles: Sequence[Profile], kernels: Mapping[str, Sequence[int
             seconds[kernel] = rest * share
         for kernel, one in seconds.items():
             found[kernel].append(one)
-    return {kernel: statistics.median(times) if times else 0.0
-            for kernel, times in found.items()}
+    return {kernel: statistics.median(times) if times else 0.0 for kernel, times in found.items()}
 
 
 def _aligned(profile: Profile, kernels: list[str]) -> tuple[dict[str, float], float]:
@@ -118,8 +136,10 @@ def _aligned(profile: Profile, kernels: list[str]) -> tuple[dict[str, float], fl
     seconds: dict[str, float] = {}
     position = 0
     for launch in profile.launches:
-        at = next((i for i in range(position, len(kernels))
-                   if _is_launch_of(launch.name, kernels[i])), None)
+        at = next(
+            (i for i in range(position, len(kernels)) if _is_launch_of(launch.name, kernels[i])),
+            None,
+        )
         if at is not None:
             seconds[kernels[at]] = launch.seconds
             position = at + 1
@@ -136,13 +156,17 @@ def _is_launch_of(event: str, kernel: str) -> bool:
         return False
     last = event.rsplit("::", 1)[-1]
     parts = name.split(".")
-    return last in parts or last.lstrip("_") in parts or f"{parts[-1]}" == last or (
-        parts[-1] in ("convolution", "bmm", "mm", "addmm", "baddbmm")
-        and parts[-1] in last)
+    return (
+        last in parts
+        or last.lstrip("_") in parts
+        or f"{parts[-1]}" == last
+        or (parts[-1] in ("convolution", "bmm", "mm", "addmm", "baddbmm") and parts[-1] in last)
+    )
 
 
-def node_times(kernels: Mapping[str, Sequence[int]], times: Mapping[str, float],
-               nodes: Sequence[fx.Node]) -> dict[fx.Node, float]:
+def node_times(
+    kernels: Mapping[str, Sequence[int]], times: Mapping[str, float], nodes: Sequence[fx.Node]
+) -> dict[fx.Node, float]:
     """Seconds of each node. A kernel's time is divided among its nodes by the bytes
     and operations of each; a node in several kernels has a share of each."""
     found: dict[fx.Node, float] = {}
@@ -163,22 +187,28 @@ def node_weight(node: fx.Node) -> float:
     return roofline.node_bytes(node) + roofline.node_flops(node) / 100
 
 
-def kernel_weights(kernels: Mapping[str, Sequence[int]],
-                   nodes: Sequence[fx.Node]) -> dict[str, float]:
+def kernel_weights(
+    kernels: Mapping[str, Sequence[int]], nodes: Sequence[fx.Node]
+) -> dict[str, float]:
     """Each kernel's cost relative to others, for kernels without an event."""
-    return {kernel: sum(node_weight(nodes[i]) for i in positions if i < len(nodes))
-            for kernel, positions in kernels.items()}
+    return {
+        kernel: sum(node_weight(nodes[i]) for i in positions if i < len(nodes))
+        for kernel, positions in kernels.items()
+    }
 
 
-def region_times(groups: Sequence[RegionGroup], times: Mapping[fx.Node, float],
-                 roofline_of: Callable[[Region], float]) -> list[RegionTime]:
+def region_times(
+    groups: Sequence[RegionGroup],
+    times: Mapping[fx.Node, float],
+    roofline_of: Callable[[Region], float],
+) -> list[RegionTime]:
     """The time of each group, the largest time above the roofline first."""
     from weft.regions.regions import region_nodes
 
     found = []
     for group in groups:
-        seconds = sum(times.get(node, 0.0) for region in group.regions
-                      for node in region_nodes(region))
-        found.append(RegionTime(group, seconds,
-                                len(group.regions) * roofline_of(group.first)))
+        seconds = sum(
+            times.get(node, 0.0) for region in group.regions for node in region_nodes(region)
+        )
+        found.append(RegionTime(group, seconds, len(group.regions) * roofline_of(group.first)))
     return sorted(found, key=lambda one: -one.excess_s)

@@ -47,32 +47,32 @@ def extracted(region: Region, is_summed: bool = False) -> Extracted:
         known[node].meta["val"] = node.meta["val"]
     graph.output(tuple(known[node] for node in results))
     graph.lint()
-    return Extracted(fx.GraphModule(torch.nn.Module(), graph), tuple(inputs),
-                     tuple(results))
+    return Extracted(fx.GraphModule(torch.nn.Module(), graph), tuple(inputs), tuple(results))
 
 
-def _copied(graph: fx.Graph, node: fx.Node,
-            known: dict[fx.Node, fx.Node]) -> fx.Node:
+def _copied(graph: fx.Graph, node: fx.Node, known: dict[fx.Node, fx.Node]) -> fx.Node:
     """The node in another graph; Inductor's names for a conversion and for a range
     become ATen's."""
     name = operator_name(node)
     if name == "convert_element_type" and len(node.args) == 2:
         given = node.args[0]
         assert isinstance(given, fx.Node)
-        return graph.call_function(torch.ops.aten._to_copy.default,
-                                   (known[given],), {"dtype": node.args[1]})
+        return graph.call_function(
+            torch.ops.aten._to_copy.default, (known[given],), {"dtype": node.args[1]}
+        )
     if node.target == torch.ops.prims.iota.default:
         length: Any = node.args[0]
         words: dict[str, Any] = dict(node.kwargs)
         start, step = words["start"], words["step"]
         return graph.call_function(
-            torch.ops.aten.arange.start_step, (start, start + step * length, step),
-            {"dtype": words["dtype"], "device": words["device"]})
+            torch.ops.aten.arange.start_step,
+            (start, start + step * length, step),
+            {"dtype": words["dtype"], "device": words["device"]},
+        )
     return graph.node_copy(node, known.__getitem__)
 
 
-def _as_sum(graph: fx.Graph, node: fx.Node,
-            known: dict[fx.Node, fx.Node]) -> fx.Node:
+def _as_sum(graph: fx.Graph, node: fx.Node, known: dict[fx.Node, fx.Node]) -> fx.Node:
     """mm(x, w) = sum over k of x[m, k, 1] * w[1, k, n]; addmm adds its first
     argument, which may be broadcast, before the result is rounded."""
     aten = torch.ops.aten
@@ -93,8 +93,9 @@ def _as_sum(graph: fx.Graph, node: fx.Node,
         return call(aten._to_copy.default, one, dtype=torch.float32) if is_half else one
 
     x, w = (wide(given) for given in node.args[-2:])
-    terms = call(aten.mul.Tensor, call(aten.unsqueeze.default, x, 2),
-                 call(aten.unsqueeze.default, w, 0))
+    terms = call(
+        aten.mul.Tensor, call(aten.unsqueeze.default, x, 2), call(aten.unsqueeze.default, w, 0)
+    )
     found = call(aten.sum.dim_IntList, terms, [1])
     if len(node.args) == 3:
         found = call(aten.add.Tensor, found, wide(node.args[0]))

@@ -32,8 +32,9 @@ class NotInserted(Exception):
     """Why a region cannot become an operator."""
 
 
-def operator_for(key: str, text: str, kernel: Kernel, layouts: Sequence[Layout],
-                 inputs_count: int) -> torch._ops.OpOverload:
+def operator_for(
+    key: str, text: str, kernel: Kernel, layouts: Sequence[Layout], inputs_count: int
+) -> torch._ops.OpOverload:
     """The operator that computes a region by `kernel`, a function of a list of
     `inputs_count` tensors. Registered once for a region's key and a module's text;
     a later kernel of the same name replaces the earlier one. `layouts`: shape, strides,
@@ -50,14 +51,14 @@ def operator_for(key: str, text: str, kernel: Kernel, layouts: Sequence[Layout],
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 
 
-def _register(library: torch_library.Library, name: str, layouts: list[Layout],
-              inputs_count: int) -> None:
+def _register(
+    library: torch_library.Library, name: str, layouts: list[Layout], inputs_count: int
+) -> None:
     given = ", ".join(f"Tensor a{i}" for i in range(inputs_count))
     is_one = len(layouts) == 1
     made = "Tensor" if is_one else "(" + ", ".join(["Tensor"] * len(layouts)) + ")"
     # The kernel was verified for the strides that the graph records.
-    tags = [getattr(torch.Tag, "needs_exact_strides",
-                    torch.Tag.needs_fixed_stride_order)]
+    tags = [getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
     library.define(f"{name}({given}) -> {made}", tags=tags)
 
     def run(*arguments: torch.Tensor) -> object:
@@ -65,8 +66,10 @@ def _register(library: torch_library.Library, name: str, layouts: list[Layout],
         return found[0] if is_one else tuple(found)
 
     def fake(*arguments: torch.Tensor) -> object:
-        made = tuple(torch.empty_strided(shape, stride, dtype=dtype, device=device)
-                     for shape, stride, dtype, device in layouts)
+        made = tuple(
+            torch.empty_strided(shape, stride, dtype=dtype, device=device)
+            for shape, stride, dtype, device in layouts
+        )
         return made[0] if is_one else made
 
     library.impl(name, run, "CompositeExplicitAutograd")
@@ -75,8 +78,10 @@ def _register(library: torch_library.Library, name: str, layouts: list[Layout],
 
 def layouts_of(extracted: Extracted) -> list[Layout]:
     """Layouts of the results, as the graph records them."""
-    return [(tuple(one.shape), tuple(one.stride()), one.dtype, one.device)
-            for one in (node.meta["val"] for node in extracted.results)]
+    return [
+        (tuple(one.shape), tuple(one.stride()), one.dtype, one.device)
+        for one in (node.meta["val"] for node in extracted.results)
+    ]
 
 
 def copied(module: fx.GraphModule) -> tuple[fx.GraphModule, dict[fx.Node, fx.Node]]:
@@ -87,16 +92,16 @@ def copied(module: fx.GraphModule) -> tuple[fx.GraphModule, dict[fx.Node, fx.Nod
     return graph_module, dict(zip(module.graph.nodes, graph_module.graph.nodes, strict=True))
 
 
-def with_inserted(module: fx.GraphModule, replaced: Sequence[
-        tuple[Region, Extracted, torch._ops.OpOverload]]) -> fx.GraphModule:
+def with_inserted(
+    module: fx.GraphModule, replaced: Sequence[tuple[Region, Extracted, torch._ops.OpOverload]]
+) -> fx.GraphModule:
     """A copy of the module in which each region, of which none overlaps another, is
     one call of its operator."""
     made, copies = copied(module)
     graph = made.graph
     now: dict[fx.Node, fx.Node] = {}  # a replaced result → what replaced it
     for region, extracted, target in replaced:
-        arguments = tuple(now.get(copies[node], copies[node])
-                          for node in extracted.inputs)
+        arguments = tuple(now.get(copies[node], copies[node]) for node in extracted.inputs)
         values = tuple(node.meta["val"] for node in extracted.inputs)
         results = [node.meta["val"] for node in extracted.results]
         with graph.inserting_before(copies[region.nodes[-1]]):
@@ -111,8 +116,9 @@ def with_inserted(module: fx.GraphModule, replaced: Sequence[
                     one = graph.call_function(operator.getitem, (call, number))
                     one.meta["val"] = results[number]
                 now[copies[node]] = one
-                _replace_outside(copies[node], one, {
-                    copies[inner] for inner in region_nodes(region)})
+                _replace_outside(
+                    copies[node], one, {copies[inner] for inner in region_nodes(region)}
+                )
     _sort(graph)
     graph.eliminate_dead_code()
     graph.lint()
@@ -124,8 +130,12 @@ def _replace_outside(node: fx.Node, by: fx.Node, inside: set[fx.Node]) -> None:
     """Readers outside of the region, and views inside that outside nodes read, take
     `by` in the place of the node."""
     node.replace_all_uses_with(
-        by, delete_user_cb=lambda user: user is not by and (
-            user not in inside or role_of(user) is Role.VIEW), propagate_meta=False)
+        by,
+        delete_user_cb=lambda user: (
+            user is not by and (user not in inside or role_of(user) is Role.VIEW)
+        ),
+        propagate_meta=False,
+    )
 
 
 def _sort(graph: fx.Graph) -> None:

@@ -45,6 +45,7 @@ def nodes_of_kernels(compiled: Any) -> dict[str, list[int]]:
         found = json.loads(text) if text else {}
     except ValueError:
         return {}
-    return {kernel: sorted({int(number) for trace in traces
-                            for number in _LABEL.findall(trace)})
-            for kernel, traces in found.items()}
+    return {
+        kernel: sorted({int(number) for trace in traces for number in _LABEL.findall(trace)})
+        for kernel, traces in found.items()
+    }

@@ -14,8 +14,7 @@ import torch
 from torch import fx
 
 #: Operators whose time a fused pointwise chain does not dominate.
-PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "convolution", "_int_mm",
-            "convolution_backward")
+PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "convolution", "_int_mm", "convolution_backward")
 #: A product of at most this many rows is written as a sum of products, which a
 #: reduction kernel computes: both read the matrix once. On an H200 (2026-11-29) such
 #: kernels were 1.1 to 2 times as fast as cuBLAS with one row, and slower with two.
@@ -33,8 +32,18 @@ LOOKUPS = ("embedding", "index")
 #: Those of `prims` that extraction.py writes as ATen's operators.
 PRIMS = ("convert_element_type", "iota")
 #: Pure, but better left to Inductor: their results depend on data or on memory.
-EXCLUDED = ("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided",
-            "as_strided", "as_strided_scatter", "set_", "item", "_local_scalar_dense")
+EXCLUDED = (
+    "empty",
+    "empty_strided",
+    "empty_like",
+    "new_empty",
+    "new_empty_strided",
+    "as_strided",
+    "as_strided_scatter",
+    "set_",
+    "item",
+    "_local_scalar_dense",
+)
 
 
 class Kind(enum.Enum):
@@ -73,8 +82,11 @@ class Region:
 
     def operators(self, count_max: int = 4) -> str:
         """The names of its operators, each once, the first `count_max` of them."""
-        names = list(dict.fromkeys(operator_name(node) for node in self.nodes
-                                   if node.target is not operator.getitem))
+        names = list(
+            dict.fromkeys(
+                operator_name(node) for node in self.nodes if node.target is not operator.getitem
+            )
+        )
         more = "+…" if len(names) > count_max else ""
         return "+".join(names[:count_max]) + more
 
@@ -116,11 +128,9 @@ def role_of(node: fx.Node) -> Role:
     if node.op != "call_function":
         return Role.BARRIER
     if node.target is operator.getitem:
-        return role_of(node.args[0]) if isinstance(
-            node.args[0], fx.Node) else Role.BARRIER
+        return role_of(node.args[0]) if isinstance(node.args[0], fx.Node) else Role.BARRIER
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or \
-            target.namespace not in NAMESPACES:
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace not in NAMESPACES:
         return Role.BARRIER
     if not _is_static(node) or _draws_or_writes(node):
         return Role.BARRIER
@@ -144,8 +154,11 @@ def is_attention(node: fx.Node) -> bool:
 def _draws_or_writes(node: fx.Node) -> bool:
     target: Any = node.target
     tags = target.tags
-    if torch.Tag.dynamic_output_shape in tags or \
-            torch.Tag.data_dependent_output in tags or target._schema.is_mutable:
+    if (
+        torch.Tag.dynamic_output_shape in tags
+        or torch.Tag.data_dependent_output in tags
+        or target._schema.is_mutable
+    ):
         return True
     return torch.Tag.nondeterministic_seeded in tags and not is_attention(node)
 
@@ -162,32 +175,31 @@ def _is_static(node: fx.Node) -> bool:
         if one.dtype.is_complex or one.layout != torch.strided:
             return False
     symbols: list[object] = []
-    fx.node.map_aggregate((node.args, node.kwargs), lambda one: symbols.append(one)
-                          if isinstance(one, (torch.SymInt, torch.SymFloat)) else one)
-    return not symbols and all(
-        tensors_of(input_node) for input_node in node.all_input_nodes)
+    fx.node.map_aggregate(
+        (node.args, node.kwargs),
+        lambda one: symbols.append(one) if isinstance(one, (torch.SymInt, torch.SymFloat)) else one,
+    )
+    return not symbols and all(tensors_of(input_node) for input_node in node.all_input_nodes)
 
 
 def _is_view(target: torch._ops.OpOverload) -> bool:
     """Whether its results share the first argument's memory."""
     returns = target._schema.returns
     return bool(returns) and all(
-        one.alias_info is not None and not one.alias_info.is_write
-        for one in returns)
+        one.alias_info is not None and not one.alias_info.is_write for one in returns
+    )
 
 
 def has_few_rows(node: fx.Node) -> bool:
     """Whether it is a product that may be written as a sum: mm or addmm of at most
     SUMMED_ROWS_MAX rows."""
-    if node.target not in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default) \
-            or node.kwargs:
+    if node.target not in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default) or node.kwargs:
         return False
     left: Any = node.args[-2]
     right: Any = node.args[-1]
     (rows, terms), columns = left.meta["val"].shape, right.meta["val"].shape[1]
     is_floating: bool = node.meta["val"].dtype.is_floating_point
-    return (is_floating and rows <= SUMMED_ROWS_MAX
-            and rows * terms * columns <= SUMMED_ELEMENTS_MAX)
+    return is_floating and rows <= SUMMED_ROWS_MAX and rows * terms * columns <= SUMMED_ELEMENTS_MAX
 
 
 class Partition:
@@ -218,9 +230,13 @@ class Partition:
         stops = (Role.PRODUCT, Role.BARRIER)
         for node in self.nodes:
             depth[node] = max(
-                (depth[input_node] + (self.roles[input_node] in stops
-                                      and node.target is not operator.getitem)
-                 for input_node in node.all_input_nodes), default=0)
+                (
+                    depth[input_node]
+                    + (self.roles[input_node] in stops and node.target is not operator.getitem)
+                    for input_node in node.all_input_nodes
+                ),
+                default=0,
+            )
         return depth
 
     def _behind_reductions(self) -> set[fx.Node]:
@@ -228,9 +244,14 @@ class Partition:
         a product can compute them."""
         found: set[fx.Node] = set()
         for node in self.nodes:
-            if self.is_member(node, Role.FUSIBLE) and not _is_pointwise(node) or any(
+            if (
+                self.is_member(node, Role.FUSIBLE)
+                and not _is_pointwise(node)
+                or any(
                     input_node in found and self._depth[input_node] == self._depth[node]
-                    for input_node in node.all_input_nodes):
+                    for input_node in node.all_input_nodes
+                )
+            ):
                 found.add(node)
         return found
 
@@ -240,13 +261,12 @@ class Partition:
         bits = sum(1 << self._index[node] for node in members)
         first = min(self._index[node] for node in members)
         last = max(self._index[node] for node in members)
-        for node in self.nodes[first:last + 1]:
-            if (node in members or self.roles[node] is Role.VIEW
-                    or node.target is operator.getitem):
+        for node in self.nodes[first : last + 1]:
+            if node in members or self.roles[node] is Role.VIEW or node.target is operator.getitem:
                 continue
             if self._ancestors[node] & bits and any(
-                    self._ancestors[member] >> self._index[node] & 1
-                    for member in members):
+                self._ancestors[member] >> self._index[node] & 1 for member in members
+            ):
                 return False
         return True
 
@@ -254,8 +274,7 @@ class Partition:
         """Nodes that read its value or a view of it; views themselves are none."""
         found: dict[fx.Node, None] = {}
         for user in node.users:
-            if self.roles[user] is Role.VIEW or (
-                    user.target is operator.getitem):
+            if self.roles[user] is Role.VIEW or (user.target is operator.getitem):
                 found.update(dict.fromkeys(self.readers(user)))
             else:
                 found[user] = None
@@ -284,8 +303,11 @@ class Partition:
             while ahead:
                 one = ahead.pop()
                 for other in (*self.sources(one), *self.readers(one)):
-                    if (other not in members and self.is_member(other, Role.FUSIBLE)
-                            and self._depth[other] == self._depth[node]):
+                    if (
+                        other not in members
+                        and self.is_member(other, Role.FUSIBLE)
+                        and self._depth[other] == self._depth[node]
+                    ):
                         members.add(other)
                         ahead.append(other)
             seen |= members
@@ -315,20 +337,27 @@ class Partition:
         while ahead:
             one = ahead.pop(0)
             for other in self.sources(one):
-                if (other not in members and self.is_member(other, Role.FUSIBLE)
-                        and other not in self._reduced
-                        and all(user in members for user in self.readers(other))
-                        and self.is_convex({*members, other})):
+                if (
+                    other not in members
+                    and self.is_member(other, Role.FUSIBLE)
+                    and other not in self._reduced
+                    and all(user in members for user in self.readers(other))
+                    and self.is_convex({*members, other})
+                ):
                     members.add(other)
                     ahead.append(other)
         return members
 
     def _joins(self, node: fx.Node, members: set[fx.Node], before: fx.Node) -> bool:
         """Whether this reader of `before` belongs to the product's epilogue."""
-        return (node not in members and len(members) < OPERATORS_MAX
-                and self.is_member(node, Role.FUSIBLE) and _is_pointwise(node)
-                and tensors_of(node)[0].numel() == tensors_of(before)[0].numel()
-                and self.is_convex({*members, node}))
+        return (
+            node not in members
+            and len(members) < OPERATORS_MAX
+            and self.is_member(node, Role.FUSIBLE)
+            and _is_pointwise(node)
+            and tensors_of(node)[0].numel() == tensors_of(before)[0].numel()
+            and self.is_convex({*members, node})
+        )
 
     def _region(self, members: set[fx.Node]) -> Region:
         ordered = tuple(sorted(members, key=self._index.__getitem__))
@@ -342,7 +371,11 @@ def _is_sum_on_gpu(node: fx.Node) -> bool:
 def _is_pointwise(node: fx.Node) -> bool:
     target: Any = node.target
     return torch.Tag.pointwise in target.tags or operator_name(node) in (
-        "convert_element_type", "_to_copy", "where", "clone")
+        "convert_element_type",
+        "_to_copy",
+        "where",
+        "clone",
+    )
 
 
 def _kind_of(nodes: tuple[fx.Node, ...]) -> Kind:
@@ -366,21 +399,29 @@ def regions_of(graph: fx.Graph) -> list[Region]:
     index = {node: i for i, node in enumerate(partition.nodes)}
     joined = _chains_with_sums(graph, partition)
     inside = {node for one in joined for node in one.nodes}
-    found = joined + [one for one in partition.fused_chains() + partition.products()
-                      if not inside.issuperset(one.nodes)]
-    return sorted((one for one in found if has_input_and_result(one)),
-                  key=lambda one: index[one.nodes[0]])
+    found = joined + [
+        one
+        for one in partition.fused_chains() + partition.products()
+        if not inside.issuperset(one.nodes)
+    ]
+    return sorted(
+        (one for one in found if has_input_and_result(one)), key=lambda one: index[one.nodes[0]]
+    )
 
 
 def _chains_with_sums(graph: fx.Graph, partition: Partition) -> list[Region]:
     """On a GPU, the chains with products of few rows. `partition`: the graph's
     partition in which such products are not fused."""
-    if not any(partition.is_member(node, Role.PRODUCT) and _is_sum_on_gpu(node)
-               for node in partition.nodes):
+    if not any(
+        partition.is_member(node, Role.PRODUCT) and _is_sum_on_gpu(node) for node in partition.nodes
+    ):
         return []
-    return [one for one in Partition(graph, joins_sums=True).fused_chains()
-            if any(map(has_few_rows, one.nodes))
-            and not any(operator_name(node) in LOOKUPS for node in one.nodes)]
+    return [
+        one
+        for one in Partition(graph, joins_sums=True).fused_chains()
+        if any(map(has_few_rows, one.nodes))
+        and not any(operator_name(node) in LOOKUPS for node in one.nodes)
+    ]
 
 
 def has_input_and_result(region: Region) -> bool:
@@ -399,7 +440,8 @@ def region_nodes(region: Region) -> list[fx.Node]:
         if node in members or node in between:
             return True
         if node.op != "call_function" or not (
-                node.target is operator.getitem or role_of(node) is Role.VIEW):
+            node.target is operator.getitem or role_of(node) is Role.VIEW
+        ):
             return False
         given = node.args[0]
         assert isinstance(given, fx.Node)
@@ -482,15 +524,16 @@ def key_of(region: Region) -> str:
 
     lines = [f"%{number[node]}: {_layout(node)}" for node in inputs]
     for node in nodes:
-        kwargs = ", ".join(f"{name}={spelled(value)}"
-                           for name, value in node.kwargs.items())
-        lines.append(f"%{number[node]} = {node.target}({spelled(node.args)}, {kwargs})"
-                     f" → {_layout(node)}")
+        kwargs = ", ".join(f"{name}={spelled(value)}" for name, value in node.kwargs.items())
+        lines.append(
+            f"%{number[node]} = {node.target}({spelled(node.args)}, {kwargs}) → {_layout(node)}"
+        )
     results = region_results(region, nodes)
     lines.append("return " + ", ".join(f"%{number[node]}" for node in results))
     return "\n".join(lines)
 
 
 def _layout(node: fx.Node) -> str:
-    return "; ".join(f"{tuple(one.shape)} {one.stride()} {one.dtype} {one.device}"
-                     for one in tensors_of(node))
+    return "; ".join(
+        f"{tuple(one.shape)} {one.stride()} {one.dtype} {one.device}" for one in tensors_of(node)
+    )

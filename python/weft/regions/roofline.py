@@ -60,7 +60,7 @@ def _probed(kind: str, index: int, dtype: torch.dtype) -> Device:
     factor = torch.zeros(size, size, device=device, dtype=dtype)
     product = torch.empty_like(factor)
     product_s = _least_s(device, lambda: torch.mm(factor, factor, out=product))
-    return Device(2 * source.nbytes / copy_s, 2 * size ** 3 / product_s)
+    return Device(2 * source.nbytes / copy_s, 2 * size**3 / product_s)
 
 
 def _least_s(device: torch.device, work: Callable[[], object]) -> float:
@@ -79,10 +79,13 @@ def region_bytes(region: Region) -> int:
     """Bytes that it must read and write, each element once."""
     nodes = region_nodes(region)
     inside = set(nodes)
-    read = sum(_bytes_read(node, [user for user in node.users if user in inside])
-               for node in region_inputs(region, nodes))
-    return read + sum(one.nbytes for node in region_results(region, nodes)
-                      for one in tensors_of(node))
+    read = sum(
+        _bytes_read(node, [user for user in node.users if user in inside])
+        for node in region_inputs(region, nodes)
+    )
+    return read + sum(
+        one.nbytes for node in region_results(region, nodes) for one in tensors_of(node)
+    )
 
 
 def _bytes_read(node: fx.Node, readers: list[fx.Node]) -> int:
@@ -115,8 +118,7 @@ def node_flops(node: fx.Node) -> int:
     formula = flop_counter.flop_registry.get(packet)
     if formula is None or node.target is operator.getitem:
         return 0
-    args, kwargs = fx.node.map_arg(
-        (node.args, node.kwargs), lambda one: one.meta["val"])
+    args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
     try:
         return int(formula(*args, **kwargs, out_val=node.meta["val"]))
     except Exception:  # a formula that does not know this call's arguments
@@ -125,8 +127,7 @@ def node_flops(node: fx.Node) -> int:
 
 def node_bytes(node: fx.Node) -> int:
     """Bytes that it reads and writes where it is not fused to anything."""
-    read = sum(read_bytes(one) for given in node.all_input_nodes
-               for one in tensors_of(given))
+    read = sum(read_bytes(one) for given in node.all_input_nodes for one in tensors_of(given))
     return read + sum(one.nbytes for one in tensors_of(node))
 
 

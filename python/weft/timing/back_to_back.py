@@ -63,19 +63,25 @@ class BackToBackTimes:
         """`sides`: {party: its process}. CandidateFailed: of the one that `asked` names."""
         self.calls = CALLS_MIN
         for _ in range(2):  # of few calls a message's own time says too much
-            nothing, few = bench.back_to_back(
-                sides["eager"], "eager", (0, self.calls))
+            nothing, few = bench.back_to_back(sides["eager"], "eager", (0, self.calls))
             call_s = max((few - nothing) / self.calls, 1e-6)
             self.calls = max(CALLS_MIN, min(CALLS_MAX, int(ROW_S / call_s)))
         until = time.monotonic() + TURNS_S
         self.seconds = self._turns(TURNS, bench, sides, dice, until)
         if self.seconds and bench.reads_rows:
             self.read_seconds = self._turns(
-                READ_TURNS, bench, sides, dice, until + TURNS_S, reads=True)
+                READ_TURNS, bench, sides, dice, until + TURNS_S, reads=True
+            )
 
-    def _turns(self, count: int, bench: Bench, sides: dict[str, Slot],
-               dice: random.Random, until: float,
-               reads: bool = False) -> dict[str, list[float]]:
+    def _turns(
+        self,
+        count: int,
+        bench: Bench,
+        sides: dict[str, Slot],
+        dice: random.Random,
+        until: float,
+        reads: bool = False,
+    ) -> dict[str, list[float]]:
         """{party: seconds a call, in each turn}; empty on a busy machine."""
         found: dict[str, list[float]] = {party: [] for party in sides}
         empty: dict[str, list[float]] = {party: [] for party in sides}
@@ -89,15 +95,17 @@ class BackToBackTimes:
             dice.shuffle(order)
             for self.asked in order:
                 nothing, row = bench.back_to_back(
-                    sides[self.asked], self.asked, (0, self.calls),
-                    **({"reads": True} if reads else {}))
+                    sides[self.asked],
+                    self.asked,
+                    (0, self.calls),
+                    **({"reads": True} if reads else {}),
+                )
                 empty[self.asked].append(nothing)
                 found[self.asked].append(row)
         seconds = {}
         for party, rows in found.items():
             message_s = statistics.median(empty[party])
-            seconds[party] = [
-                max(row - message_s, 1e-9) / self.calls for row in rows]
+            seconds[party] = [max(row - message_s, 1e-9) / self.calls for row in rows]
         return seconds
 
     def untimed_work(self, timing: TimingReply, bytes_written: int) -> str:
@@ -108,13 +116,15 @@ class BackToBackTimes:
         own = statistics.median(self.seconds["candidate"])
         if self.read_seconds:
             copy_s = 2 * bytes_written / (timing["gpu"]["copy_gbps"] * 1e9)
-            added = {party: [read - statistics.median(self.seconds[party])
-                             for read in self.read_seconds[party]]
-                     for party in ("candidate", "eager")}
-            hidden = _second_lowest(
-                a - b for a, b in zip(added["candidate"], added["eager"]))
-            if hidden > (UNTIMED_SLACK_S + UNTIMED_OWN_SHARE * own
-                         + UNTIMED_COPY_SHARE * copy_s):
+            added = {
+                party: [
+                    read - statistics.median(self.seconds[party])
+                    for read in self.read_seconds[party]
+                ]
+                for party in ("candidate", "eager")
+            }
+            hidden = _second_lowest(a - b for a, b in zip(added["candidate"], added["eager"]))
+            if hidden > (UNTIMED_SLACK_S + UNTIMED_OWN_SHARE * own + UNTIMED_COPY_SHARE * copy_s):
                 return _untimed(hidden, "after")
         assert timing["candidate"] is not None
         single = timing["candidate"]["p90_us"] / 1e6
@@ -129,9 +139,13 @@ class BackToBackTimes:
         told: dict[str, Any] = dict(timing, back_to_back=None, not_back_to_back=self.why)
         if not self.seconds:
             return cast("TimingReply", told)
-        told["back_to_back"] = {"calls": self.calls, "us": {
-            _name(party): statistics.median(times) * 1e6
-            for party, times in self.seconds.items()}}
+        told["back_to_back"] = {
+            "calls": self.calls,
+            "us": {
+                _name(party): statistics.median(times) * 1e6
+                for party, times in self.seconds.items()
+            },
+        }
         own = self.seconds["candidate"]
         for party, times in self.seconds.items():
             over = f"over_{_name(party)}"
@@ -141,8 +155,7 @@ class BackToBackTimes:
             found = statistics.median(ratios)
             if found < told[over]["ratio"]:
                 far = 1 if len(ratios) > 2 else 0
-                told[over] = {"ratio": found, "low": ratios[far],
-                              "high": ratios[-1 - far]}
+                told[over] = {"ratio": found, "low": ratios[far], "high": ratios[-1 - far]}
         return cast("TimingReply", told)
 
 
@@ -153,8 +166,10 @@ def _second_lowest(values: Iterable[float]) -> float:
 
 
 def _untimed(seconds: float, when: str) -> str:
-    return (f"cheated: {seconds * 1e3:.2g} ms of work a call lie before or after the "
-            f"time that is taken ({when} it, by calls in a row)")
+    return (
+        f"cheated: {seconds * 1e3:.2g} ms of work a call lie before or after the "
+        f"time that is taken ({when} it, by calls in a row)"
+    )
 
 
 def _name(party: str) -> str:
@@ -162,8 +177,9 @@ def _name(party: str) -> str:
     return party.replace("-", "_")
 
 
-def measured(bench: Bench, sides: dict[str, Slot], call_s: float,
-             dice: random.Random) -> BackToBackTimes:
+def measured(
+    bench: Bench, sides: dict[str, Slot], call_s: float, dice: random.Random
+) -> BackToBackTimes:
     """The BackToBackTimes of these, if eager's call takes call_s in a round. CandidateFailed: the
     candidate's did, in calls that eager's survived."""
     if not bench.has_rows:
@@ -175,8 +191,7 @@ def measured(bench: Bench, sides: dict[str, Slot], call_s: float,
         with lap("in a row"):
             row.run(bench, sides, dice)
     except CandidateFailed as ended:
-        if row.asked == "candidate" and _survives(
-                bench, sides["eager"], row.calls):
+        if row.asked == "candidate" and _survives(bench, sides["eager"], row.calls):
             raise
         return BackToBackTimes(f"{row.asked}: {ended.reason}", ends_baseline=True)
     return row

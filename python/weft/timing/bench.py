@@ -57,8 +57,12 @@ class Bench:
     def arena(self) -> Arena | DeviceArena:
         raise NotImplementedError
 
-    def set_up(self, keeper: ArenaKeeper, baseline: Slot,
-               released: Callable[[], AbstractContextManager[None]]) -> None:
+    def set_up(
+        self,
+        keeper: ArenaKeeper,
+        baseline: Slot,
+        released: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         """Begins the baseline's job."""
         raise NotImplementedError
 
@@ -89,15 +93,15 @@ class Bench:
         """One timed call, after `call_empty`, but on a device."""
         raise NotImplementedError
 
-    def back_to_back(self, process: Slot, party: str, numbers: Sequence[int],
-                     reads: bool = False) -> list[float]:
+    def back_to_back(
+        self, process: Slot, party: str, numbers: Sequence[int], reads: bool = False
+    ) -> list[float]:
         """Seconds that rows of calls without a pause took, one row for each number."""
         raise NotImplementedError
 
     def untimed_work(self, timed: list[Message]) -> UntimedWork:
         raise NotImplementedError
 
-    def examine(self, slot: Slot, limits: Limits, dice: random.Random
-                ) -> tuple[int, str]:
+    def examine(self, slot: Slot, limits: Limits, dice: random.Random) -> tuple[int, str]:
         """Compares what the candidate left: (calls compared, why one was wrong)."""
         raise NotImplementedError

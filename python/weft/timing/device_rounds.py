@@ -44,8 +44,15 @@ class DeviceRounds(Rounds):
     # Memory of a device's may have to be asked for.
     untimed_work_slack_s = 0.001
 
-    def __init__(self, slot: Slot, baseline: Slot, bench: Bench, parties: list[str],
-                 limits: Limits, device: Device) -> None:
+    def __init__(
+        self,
+        slot: Slot,
+        baseline: Slot,
+        bench: Bench,
+        parties: list[str],
+        limits: Limits,
+        device: Device,
+    ) -> None:
         super().__init__(slot, baseline, bench, parties, limits)
         self._device = device
         self._beside: list[float] = []
@@ -56,8 +63,7 @@ class DeviceRounds(Rounds):
         self._sm_mhz: dict[str, list[int]] = {}
         self._throttled: set[str] = set()
 
-    def run(self, budget_s: float, generator: torch.Generator,
-            dice: random.Random) -> None:
+    def run(self, budget_s: float, generator: torch.Generator, dice: random.Random) -> None:
         self._copy_gbps = gpu_facts.copy_gbps(self._device)
         self._device.give_back_much()
         super().run(budget_s, generator, dice)
@@ -132,22 +138,25 @@ class DeviceRounds(Rounds):
     def report(self) -> TimingReply:
         """docs/reference/worker-protocol.md's `timing`, with `gpu`."""
         told = super().report()
-        seconds = (statistics.median(self._seconds("candidate"))
-                   / self._bench.calls)
+        seconds = statistics.median(self._seconds("candidate")) / self._bench.calls
         if not told["rejected"] and self._goes_on():
             told["rejected"] = (
-                "cheated: its work goes on after the stream that it was "
-                "started on is done")
+                "cheated: its work goes on after the stream that it was started on is done"
+            )
         if not told["rejected"] and seconds < self.floor_s():
             told["rejected"] = (
                 f"cheated: {seconds * 1e6:.1f} us are less than writing the "
-                f"results takes ({self.floor_s() * 1e6:.1f} us)")
+                f"results takes ({self.floor_s() * 1e6:.1f} us)"
+            )
         told["gpu"] = {
             "copy_gbps": self._copy_gbps,
             "floor_us": self._bench.bytes_floor / self._copy_gbps / 1e3,
             "late_us": max(self._late, default=0.0) * 1e6,
-            "sm_mhz": {party: statistics.median_low(seen)
-                       for party, seen in self._sm_mhz.items() if any(seen)},
+            "sm_mhz": {
+                party: statistics.median_low(seen)
+                for party, seen in self._sm_mhz.items()
+                if any(seen)
+            },
             "throttled": sorted(self._throttled),
         }
         return told

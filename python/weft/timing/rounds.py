@@ -93,13 +93,17 @@ def _why_hidden(found: UntimedWork) -> str:
     hide whether the candidate works outside of its timed calls."""
     hidden_s = max(found.median_s, found.most_s)
     if found.by_others_s >= OTHERS_SHARE * hidden_s:
-        return ("other threads or processes of the candidate work outside of its "
-                f"timed calls ({found.by_others_s * 1e3:.1f} ms of processor time a "
-                "call), and whether that is work of these calls cannot be told; let "
-                "them sleep while they wait, or end them")
-    return (f"the machine is too busy: {hidden_s * 1e3:.1f} ms a call seem to lie "
-            "outside of the time that is taken, and whether that is noise cannot be "
-            "told; try again when less runs here")
+        return (
+            "other threads or processes of the candidate work outside of its "
+            f"timed calls ({found.by_others_s * 1e3:.1f} ms of processor time a "
+            "call), and whether that is work of these calls cannot be told; let "
+            "them sleep while they wait, or end them"
+        )
+    return (
+        f"the machine is too busy: {hidden_s * 1e3:.1f} ms a call seem to lie "
+        "outside of the time that is taken, and whether that is noise cannot be "
+        "told; try again when less runs here"
+    )
 
 
 def ask_baseline(baseline: Slot, **fields: Any) -> tuple[dict[str, Any], float]:
@@ -115,24 +119,22 @@ class Rounds:
 
     untimed_work_slack_s = OFF_CLOCK_SLACK_S
 
-    def __init__(self, slot: Slot, baseline: Slot, bench: Bench, parties: list[str],
-                 limits: Limits) -> None:
+    def __init__(
+        self, slot: Slot, baseline: Slot, bench: Bench, parties: list[str], limits: Limits
+    ) -> None:
         self._slot, self._baseline = slot, baseline
         self._bench, self._limits = bench, limits
         self._parties = ["candidate", *parties]
         self._empty: list[float] = []
-        self._clocks: dict[str, list[tuple[float, float]]] = {
-            name: [] for name in self._parties}
+        self._clocks: dict[str, list[tuple[float, float]]] = {name: [] for name in self._parties}
         #: What processors worked for these.
-        self._worked: dict[str, list[Message]] = {
-            name: [] for name in self._parties}
+        self._worked: dict[str, list[Message]] = {name: [] for name in self._parties}
         self._examining_s = 0.0
         self._outputs_checked = 0
         self._outputs_wrong = 0
         self._reason = ""
 
-    def run(self, budget_s: float, generator: torch.Generator,
-            dice: random.Random) -> None:
+    def run(self, budget_s: float, generator: torch.Generator, dice: random.Random) -> None:
         """Until the budget is spent, or nothing is left to learn for it; but
         at least ROUNDS_MIN rounds."""
         start = time.monotonic()
@@ -145,26 +147,32 @@ class Rounds:
                 start = time.monotonic()
                 self._examining_s = 0.0
             spent = time.monotonic() - start
-            is_enough = (number >= ROUNDS_MIN and spent > budget_s
-                         or number >= ROUNDS_SHARP and self._is_sharp())
+            is_enough = (
+                number >= ROUNDS_MIN
+                and spent > budget_s
+                or number >= ROUNDS_SHARP
+                and self._is_sharp()
+            )
             # Few rounds on a busy machine may look like hidden work.
-            is_few = (is_enough and number < ROUNDS_IN_DOUBT
-                      and spent < budget_s + DOUBT_S)
+            is_few = is_enough and number < ROUNDS_IN_DOUBT and spent < budget_s + DOUBT_S
             seems_to_hide = is_few and self._seems_to_hide()
-            in_doubt = seems_to_hide or (
-                is_few and self._may_have_false_clock())
+            in_doubt = seems_to_hide or (is_few and self._may_have_false_clock())
             if is_enough and not in_doubt and number < ROUNDS_HIDDEN:
-                in_doubt = seems_to_hide = (
-                    spent < budget_s + DOUBT_S and self._is_hidden_by_noise())
+                in_doubt = seems_to_hide = spent < budget_s + DOUBT_S and self._is_hidden_by_noise()
             # Calls, not rounds, and not time: who is wrong now and then must
             # be found in a short timing, too.
-            lacks = (is_enough and self._outputs_checked < COMPARED_MIN
-                     and spent < budget_s + COMPARED_S)
+            lacks = (
+                is_enough and self._outputs_checked < COMPARED_MIN and spent < budget_s + COMPARED_S
+            )
             # Once begun, to the end: to stop at the first good interval
             # would be to choose it.
             goes_on = self._is_within(extensions, number, spent - budget_s)
-            if (is_enough and not goes_on and extensions < len(LEADS_MIN)
-                    and self._has_unsure_lead(LEADS_MIN[extensions])):
+            if (
+                is_enough
+                and not goes_on
+                and extensions < len(LEADS_MIN)
+                and self._has_unsure_lead(LEADS_MIN[extensions])
+            ):
                 extensions += 1
                 goes_on = self._is_within(extensions, number, spent - budget_s)
             if is_enough and not in_doubt and not goes_on and not lacks:
@@ -176,8 +184,9 @@ class Rounds:
             self._round(number, dice)
             is_chosen = dice.random() < CHECKED_SHARE
             is_cheap = self._examining_s < CHECKED_TIME_SHARE * spent
-            is_examined = (number in (-1, lucky) or seems_to_hide or lacks
-                           or (is_chosen and is_cheap))
+            is_examined = (
+                number in (-1, lucky) or seems_to_hide or lacks or (is_chosen and is_cheap)
+            )
             if is_examined:
                 self._examine(dice)
             if not self.is_right and number >= 0:
@@ -190,8 +199,7 @@ class Rounds:
         """Whether every interval is narrow (whatever it says: to stop where
         it says what one hopes for would be to choose it)."""
         overs = map(self._over, self._parties[1:])
-        return all(over is not None and over["high"] <= SHARP * over["low"]
-                   for over in overs)
+        return all(over is not None and over["high"] <= SHARP * over["low"] for over in overs)
 
     def _seems_to_hide(self) -> bool:
         """Whether `report` charges it, unless that turns out as noise."""
@@ -203,14 +211,14 @@ class Rounds:
 
     def _is_meant(self, found: UntimedWork) -> bool:
         """Whether no busy machine puts so many seconds beside the clock."""
-        return (self._is_charged(found.least_s)
-                and found.least_s > max(self._honest_s(), found.noise_s))
+        return self._is_charged(found.least_s) and found.least_s > max(
+            self._honest_s(), found.noise_s
+        )
 
     def _honest_s(self, is_quiet: bool = False) -> float:
         """No honest module has more beside the clock."""
         eager_s = self._unhurried("eager")
-        eager = (quantile(eager_s, QUIET_SHARE) if is_quiet
-                 else median_bounds(eager_s)[1])
+        eager = quantile(eager_s, QUIET_SHARE) if is_quiet else median_bounds(eager_s)[1]
         return self.untimed_work_slack_s + OFF_CLOCK_EAGER_SHARE * eager
 
     def _is_hidden_by_noise(self) -> bool:
@@ -218,23 +226,25 @@ class Rounds:
         cannot: so may an honest one's on a busy machine. Or the quietest say
         that it works there, and how much nobody knows."""
         found = self._off_clock()
-        says_half = (self._is_charged(found.median_s)
-                     and found.median_s > self._honest_s())
-        say_quietest = (self._is_charged(found.quiet_s)
-                        and found.most_s > self._honest_s(is_quiet=True))
+        says_half = self._is_charged(found.median_s) and found.median_s > self._honest_s()
+        say_quietest = self._is_charged(found.quiet_s) and found.most_s > self._honest_s(
+            is_quiet=True
+        )
         return (says_half or say_quietest) and not self._is_meant(found)
 
     def _has_unsure_lead(self, lead_min: float) -> bool:
         """Whether it is faster than eager by so much, but not beyond noise."""
         over = self._over("eager")
-        return (over is not None and over["low"] <= 1.0
-                and over["ratio"] > lead_min)
+        return over is not None and over["low"] <= 1.0 and over["ratio"] > lead_min
 
     @staticmethod
     def _is_within(extensions: int, number: int, beyond_s: float) -> bool:
         """Whether the last extension begun lasts: all rounds are pooled."""
-        return (extensions > 0 and number < ROUNDS_UNDECIDED[extensions - 1]
-                and beyond_s < EXTENSIONS_S[extensions - 1])
+        return (
+            extensions > 0
+            and number < ROUNDS_UNDECIDED[extensions - 1]
+            and beyond_s < EXTENSIONS_S[extensions - 1]
+        )
 
     def _warm_up(self) -> None:
         """A baseline that has given its memory up takes it again before it is
@@ -249,9 +259,7 @@ class Rounds:
         dice.shuffle(parties)
         for party in parties:
             if party == "candidate":
-                answer, seconds = self._bench.call_candidate(
-                    self._slot, self._limits.wall_ms
-                )
+                answer, seconds = self._bench.call_candidate(self._slot, self._limits.wall_ms)
                 own = answer.get("ns")
                 if type(own) is not int or not 0 <= own < 1 << 62:
                     raise CandidateFailed("cheated", "no time of the candidate's own")
@@ -280,8 +288,7 @@ class Rounds:
     def _examine(self, dice: random.Random) -> None:
         start = time.monotonic()
         with lap("examine"):
-            checked, reason = self._bench.examine(
-                self._slot, self._limits, dice)
+            checked, reason = self._bench.examine(self._slot, self._limits, dice)
         self._outputs_checked += checked
         if reason:
             self._outputs_wrong += 1
@@ -304,8 +311,9 @@ class Rounds:
     def back_to_back(self, dice: random.Random) -> back_to_back.BackToBackTimes:
         """The same parties' BackToBackTimes. CandidateFailed: of the candidate, where eager goes
         on."""
-        sides = {party: self._slot if party == "candidate" else self._baseline
-                 for party in self._parties}
+        sides = {
+            party: self._slot if party == "candidate" else self._baseline for party in self._parties
+        }
         call_s = statistics.median(self._seconds("eager")) / self._bench.calls
         return back_to_back.measured(self._bench, sides, call_s, dice)
 
@@ -322,7 +330,8 @@ class Rounds:
             raise TooBusy(
                 "the machine is too busy: its own clock hides most of our time, "
                 "and calls of nothing take as long; try again when less runs "
-                "here")
+                "here"
+            )
         hidden_s = max(hidden.median_s, hidden.quiet_s)
         is_meant = self._is_meant(hidden)  # held against what was not charged
         if self._is_charged(max(hidden.least_s, hidden.quiet_s)):
@@ -332,10 +341,7 @@ class Rounds:
                 f"cheated: {hidden_s * 1e3:.1f} ms of work a call lie "
                 "before or after the time that is taken"
             )
-        times = {
-            name: summary(self._seconds(name), self._bench.calls)
-            for name in self._clocks
-        }
+        times = {name: summary(self._seconds(name), self._bench.calls) for name in self._clocks}
         return {
             "candidate": times["candidate"],
             "eager": times["eager"],
@@ -345,8 +351,7 @@ class Rounds:
             "over_compile": self._over("compile"),
             "over_compile_autotune": self._over("compile-autotune"),
             "compile_error": self._bench.compile_errors.get("compile", ""),
-            "compile_autotune_error": self._bench.compile_errors.get(
-                "compile-autotune", ""),
+            "compile_autotune_error": self._bench.compile_errors.get("compile-autotune", ""),
             "outputs_checked": self._outputs_checked,
             "outputs_wrong": self._outputs_wrong,
             "clock_ratio": self._clock_ratio(overhead),
@@ -369,16 +374,19 @@ class Rounds:
 
     def _messages(self, party: str) -> list[Message]:
         """Those that were timed, with such seconds."""
-        return [one._replace(seconds=seconds) for one, seconds
-                in zip(self._worked[party], self._seconds(party))]
+        return [
+            one._replace(seconds=seconds)
+            for one, seconds in zip(self._worked[party], self._seconds(party))
+        ]
 
     def _unhurried(self, party: str) -> list[float]:
         """Its seconds as if none of its threads had waited for a processor: what
         lies beside the clock may be a share of them, which must not grow with
         what else runs."""
-        return [min(message.seconds,
-                    max(message.answering_s, message.by_all_s / self._slot.threads))
-                for message in self._messages(party)]
+        return [
+            min(message.seconds, max(message.answering_s, message.by_all_s / self._slot.threads))
+            for message in self._messages(party)
+        ]
 
     def _is_charged(self, hidden: float) -> bool:
         """Whether work done while no time was taken is more than a share of
@@ -389,8 +397,7 @@ class Rounds:
     def _charge(self, hidden: float) -> None:
         """Adds it to them."""
         self._clocks["candidate"] = [
-            (outside + hidden, inside + hidden)
-            for outside, inside in self._clocks["candidate"]
+            (outside + hidden, inside + hidden) for outside, inside in self._clocks["candidate"]
         ]
 
     def _over(self, party: str) -> Speedup | None:

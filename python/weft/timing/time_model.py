@@ -12,10 +12,8 @@ import torch
 from weft.expect import inputs, perturbed_runs
 from weft.device.trace_spans import lap
 from weft.timing.bench import Bench
-from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS, BaselineLost,
-                                ask_baseline)
-from weft.timing.untimed_work import (Message, UntimedWork, untimed_work,
-                                      untimed_work_by)
+from weft.timing.rounds import BASELINE_START_MS, BASELINE_WALL_MS, BaselineLost, ask_baseline
+from weft.timing.untimed_work import Message, UntimedWork, untimed_work, untimed_work_by
 from weft.candidate.slot import CandidateFailed, Slot
 from weft.judge.verify_subgraph import ArenaKeeper, Limits, Verdict
 from weft.judge.verify_model import begin, hold_kernels, layout_difference
@@ -59,8 +57,7 @@ class ModelBench(Bench):
         self._woken = Message()
         #: What was expected of the first compared call, less the tensors.
         self._like: ModelCase | None = None
-        self.bytes_written = sum(
-            place.spec.touched_bytes for place in whole.places["outputs"])
+        self.bytes_written = sum(place.spec.touched_bytes for place in whole.places["outputs"])
         self.bytes_floor = whole.bytes_floor
 
     def _must_draw(self, generator: torch.Generator) -> bool:
@@ -68,30 +65,40 @@ class ModelBench(Bench):
         each time: Model may not take them rolled and scaled (offsets that begin
         at zero, a matrix that must stay positive definite)."""
         whole, base = self._whole, self._base
-        if whole.takes_any_values and (whole.is_large or whole.takes(
-                self._freshened(generator), base.state, base.seed)):
+        if whole.takes_any_values and (
+            whole.is_large or whole.takes(self._freshened(generator), base.state, base.seed)
+        ):
             return False
         drawn = self._fresh(generator, True)
         if drawn is None or all(map(torch.equal, drawn, base.leaves)):
-            raise CandidateFailed("failed", "forward() takes no inputs but those that "
-                                  "get_inputs() gives: timing needs others for each call")
+            raise CandidateFailed(
+                "failed",
+                "forward() takes no inputs but those that "
+                "get_inputs() gives: timing needs others for each call",
+            )
         return True
 
-    def _fresh(self, generator: torch.Generator,
-               draws: bool) -> list[torch.Tensor] | None:
+    def _fresh(self, generator: torch.Generator, draws: bool) -> list[torch.Tensor] | None:
         if draws:
-            return self._whole.drawn(int(torch.randint(
-                1 << 30, (1,), generator=generator, device=generator.device)))
+            return self._whole.drawn(
+                int(torch.randint(1 << 30, (1,), generator=generator, device=generator.device))
+            )
         return self._freshened(generator)
 
     def _freshened(self, generator: torch.Generator) -> list[torch.Tensor]:
-        return self._whole.as_laid_out([
-            inputs.freshen(t.reshape(-1), t.dtype, generator).reshape(t.shape)
-            for t in self._base.leaves
-        ])
+        return self._whole.as_laid_out(
+            [
+                inputs.freshen(t.reshape(-1), t.dtype, generator).reshape(t.shape)
+                for t in self._base.leaves
+            ]
+        )
 
-    def set_up(self, keeper: ArenaKeeper, baseline: Slot,
-               released: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+    def set_up(
+        self,
+        keeper: ArenaKeeper,
+        baseline: Slot,
+        released: Callable[[], contextlib.AbstractContextManager[None]],
+    ) -> None:
         self._baseline = baseline
         self._arena = keeper.of(self._whole.buffers.end)
         self._arena.clear()
@@ -102,8 +109,7 @@ class ModelBench(Bench):
             **self._whole.job(),
         }
         with released():  # nobody waits while its process starts
-            baseline.begin(
-                job, self._arena, Limits(BASELINE_START_MS, 0, False))
+            baseline.begin(job, self._arena, Limits(BASELINE_START_MS, 0, False))
         self._load(baseline, BASELINE_WALL_MS, True)
 
     def _bind(self) -> None:
@@ -137,8 +143,14 @@ class ModelBench(Bench):
         self._whole.write(self._base)
         self._load(slot, limits.wall_ms, True)
 
-    def _load(self, slot: Slot, wall_ms: int, parameters: bool, reuse: bool = False,
-              before: Sequence[str] = ()) -> tuple[dict[str, Any], float]:
+    def _load(
+        self,
+        slot: Slot,
+        wall_ms: int,
+        parameters: bool,
+        reuse: bool = False,
+        before: Sequence[str] = (),
+    ) -> tuple[dict[str, Any], float]:
         """(the answer, seconds that it took). before: what is asked first."""
         return slot.call(
             wall_ms,
@@ -160,12 +172,13 @@ class ModelBench(Bench):
         self._kept: list[torch.Tensor] = []
         base = self._base
         # What forward() draws is new, too: a mask could be remembered.
-        self._seed = int(torch.randint(
-            1 << 30, (1,), generator=generator, device=generator.device))
+        self._seed = int(torch.randint(1 << 30, (1,), generator=generator, device=generator.device))
         leaves = self._fresh(generator, self._draws)
         if leaves is None:
-            raise BaselineLost("get_inputs() gives tensors of another form after another "
-                               "seed: timing needs one form for all calls")
+            raise BaselineLost(
+                "get_inputs() gives tensors of another form after another "
+                "seed: timing needs one form for all calls"
+            )
         self._case = (leaves, base.state)
         kept = leaves + base.state
         self._kept = [t.reshape(-1) for t in kept]
@@ -180,8 +193,7 @@ class ModelBench(Bench):
         if not self._flush:
             return
         # What a candidate wrote after its call is about to be overwritten.
-        self._late_write = (self._late_write
-                            or self._whole.buffers.out_of_bounds_write(self._kept))
+        self._late_write = self._late_write or self._whole.buffers.out_of_bounds_write(self._kept)
         # What a candidate is timed on is not there yet; a baseline's caches
         # grow as cold meanwhile.
         with lap("hide"):
@@ -203,16 +215,14 @@ class ModelBench(Bench):
         with lap("loads"):
             # Of the round before: a message of its own would be one in which
             # nobody counts what a candidate does.
-            told, seconds = self._load(
-                slot, wall_ms, False, self._reuse, before=["ran"])
+            told, seconds = self._load(slot, wall_ms, False, self._reuse, before=["ran"])
         self._loads.append(woken.then(Message.last_of(slot, seconds)))
         hold_kernels(told, "timed call")
         with lap("timed calls"):
             answer, seconds = slot.call(wall_ms, steps=["run"], **self._flush)
         # In every round: the baseline reads the same inputs.
         with lap("guards"):
-            wrong = self._late_write or self._whole.buffers.out_of_bounds_write(
-                self._kept)
+            wrong = self._late_write or self._whole.buffers.out_of_bounds_write(self._kept)
         if wrong:
             raise CandidateFailed("cheated", wrong)
         return answer, seconds
@@ -225,13 +235,10 @@ class ModelBench(Bench):
     def call_baseline(self, baseline: Slot, party: str) -> tuple[dict[str, Any], float]:
         self._warm(baseline, BASELINE_WALL_MS, function=party)
         with lap("loads"):
-            _, seconds = self._load(
-                baseline, BASELINE_WALL_MS, False, self._reuse)
-        self._usual_loads.append(
-            self._woken.then(Message.last_of(baseline, seconds)))
+            _, seconds = self._load(baseline, BASELINE_WALL_MS, False, self._reuse)
+        self._usual_loads.append(self._woken.then(Message.last_of(baseline, seconds)))
         with lap("timed calls"):
-            return baseline.call(BASELINE_WALL_MS, steps=["run"],
-                                 function=party, **self._flush)
+            return baseline.call(BASELINE_WALL_MS, steps=["run"], function=party, **self._flush)
 
     @property
     def reads_rows(self) -> bool:
@@ -239,8 +246,9 @@ class ModelBench(Bench):
         untimed_work() knows what an export takes."""
         return bool(self._flush) and not self.is_large
 
-    def back_to_back(self, process: Slot, party: str, numbers: Sequence[int],
-                     reads: bool = False) -> list[float]:
+    def back_to_back(
+        self, process: Slot, party: str, numbers: Sequence[int], reads: bool = False
+    ) -> list[float]:
         """Seconds of so many calls without a pause, for each of these numbers, on
         the last round's inputs. `reads`: with each call's results copied out."""
         how: dict[str, Any] = {} if party == "candidate" else {"function": party}
@@ -249,8 +257,7 @@ class ModelBench(Bench):
             how["reads"] = True
         self._load(process, wall_ms, False)
         process.call(wall_ms, steps=["row"], calls=1, **how)  # warms up
-        return [process.call(wall_ms, steps=["row"], calls=number, **how)[1]
-                for number in numbers]
+        return [process.call(wall_ms, steps=["row"], calls=number, **how)[1] for number in numbers]
 
     def untimed_work(self, timed: list[Message]) -> UntimedWork:
         """The UntimedWork of a candidate with these timed messages, in each round
@@ -258,12 +265,15 @@ class ModelBench(Bench):
         if not self._usual_exports:
             return UntimedWork()  # no result was right: it is rejected for that
         first = len(self._loads) - len(timed)
-        exports = {number - first: one for number, one in self._exports.items()
-                   if number >= first}
+        exports = {number - first: one for number, one in self._exports.items() if number >= first}
         # Of the rounds that count; the first export was before them.
-        messages = (timed, self._loads[first:], exports,
-                    self._usual_loads[-len(timed):],
-                    self._usual_exports[1:] or self._usual_exports)
+        messages = (
+            timed,
+            self._loads[first:],
+            exports,
+            self._usual_loads[-len(timed) :],
+            self._usual_exports[1:] or self._usual_exports,
+        )
         if self._flush:  # a processor may sleep while the device works
             return untimed_work_by("seconds", *messages)
         return untimed_work(*messages)
@@ -290,18 +300,20 @@ class ModelBench(Bench):
         assert self._case is not None
         case = self._whole.expect("given", self._seed, *self._case)
         self._like = case.without_tensors()
-        return self._difference(
-            answer, case, functools.partial(self._whole.expect_scaled, case))
+        return self._difference(answer, case, functools.partial(self._whole.expect_scaled, case))
 
     def _difference(
-            self, answer: dict[str, Any], case: ModelCase,
-            expect: Callable[[float], list[Expected]] | None = None) -> str:
+        self,
+        answer: dict[str, Any],
+        case: ModelCase,
+        expect: Callable[[float], list[Expected]] | None = None,
+    ) -> str:
         draws = perturbed_runs.PerturbedRuns(case.expectations, expect)
-        return (layout_difference(answer, case.described)
-                or draws.first_reason(self._whole.buffers.output_views))
+        return layout_difference(answer, case.described) or draws.first_reason(
+            self._whole.buffers.output_views
+        )
 
-    def examine(self, slot: Slot, limits: Limits,
-                dice: random.Random) -> tuple[int, str]:
+    def examine(self, slot: Slot, limits: Limits, dice: random.Random) -> tuple[int, str]:
         """(1, why the last call was wrong)."""
         answer, seconds = slot.call(limits.wall_ms, steps=["export"])
         self._exports[len(self._loads) - 1] = Message.last_of(slot, seconds)

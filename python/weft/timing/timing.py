@@ -95,24 +95,30 @@ class Timer:
         if is_large and self._keeper.is_large:
             self.forget()
 
-    def time_subgraph(self, path: str, job: dict[str, Any], request: dict[str, Any],
-                      limits: Limits,
-                      like: list[compare.Expected] | None = None) -> TimingReply:
+    def time_subgraph(
+        self,
+        path: str,
+        job: dict[str, Any],
+        request: dict[str, Any],
+        limits: Limits,
+        like: list[compare.Expected] | None = None,
+    ) -> TimingReply:
         """`like`: what a check expected of such data, if it is known."""
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
         key = ("subgraph", digest, request.get("random_seed", 0))
         return self._time(
-            key, lambda: SubgraphBench(path, key[2], self._device, like),
-            job, request, limits)
+            key, lambda: SubgraphBench(path, key[2], self._device, like), job, request, limits
+        )
 
     @property
     def is_starting(self) -> bool:
         """Whether `prepare` would have to wait for a process to begin."""
         return self._baseline.is_starting
 
-    def prepare(self, make_bench: Callable[[], Bench], key: tuple[Any, ...],
-                request: dict[str, Any]) -> None:
+    def prepare(
+        self, make_bench: Callable[[], Bench], key: tuple[Any, ...], request: dict[str, Any]
+    ) -> None:
         """The bench, with what is to be compiled of it on its way; a large
         one's to the end, for its memory goes before the next request."""
         bench = self._prepare(key, make_bench)
@@ -123,13 +129,19 @@ class Timer:
                 break
             self._await_compiler(bench)
 
-    def time_model(self, make_bench: Callable[[], Bench], key: tuple[Any, ...],
-                   job: dict[str, Any], request: dict[str, Any],
-                   limits: Limits) -> TimingReply:
+    def time_model(
+        self,
+        make_bench: Callable[[], Bench],
+        key: tuple[Any, ...],
+        job: dict[str, Any],
+        request: dict[str, Any],
+        limits: Limits,
+    ) -> TimingReply:
         return self._time(key, make_bench, job, request, limits)
 
-    def lend_compiled(self, make_bench: Callable[[], Bench], key: tuple[Any, ...],
-                      name: str) -> Lent:
+    def lend_compiled(
+        self, make_bench: Callable[[], Bench], key: tuple[Any, ...], name: str
+    ) -> Lent:
         """The process with Model as that baseline compiled it, to run it on
         what its arena holds; TimingFailed. It is to be closed."""
         bench = self._prepare(key, make_bench)
@@ -137,9 +149,14 @@ class Timer:
         self._await_compiler(bench)
         return Lent(bench, self._baseline, name)
 
-    def _time(self, key: tuple[Any, ...], make_bench: Callable[[], Bench],
-              job: dict[str, Any], request: dict[str, Any],
-              limits: Limits) -> TimingReply:
+    def _time(
+        self,
+        key: tuple[Any, ...],
+        make_bench: Callable[[], Bench],
+        job: dict[str, Any],
+        request: dict[str, Any],
+        limits: Limits,
+    ) -> TimingReply:
         """docs/reference/worker-protocol.md's `timing`."""
         with contextlib.suppress(TimingFailed):  # begun for another request
             self._await_compiler(self._prepare(key, make_bench))
@@ -155,9 +172,9 @@ class Timer:
         is_right = False
         try:
             bench.begin(self._slot, job, limits)
-            rounds = self._rounds(bench, [
-                "eager", *(n for n in names if self._is_compiled(bench, n))],
-                limits)
+            rounds = self._rounds(
+                bench, ["eager", *(n for n in names if self._is_compiled(bench, n))], limits
+            )
             with self._lock.exclusive():
                 with lap("rounds"):
                     rounds.run(budget_s, generator, random.Random())
@@ -180,10 +197,8 @@ class Timer:
             self._slot.dismiss(keep=is_right, more=job["kind"] != "model")
         try:
             timing = rounds.report()
-            timing["rejected"] = timing["rejected"] or row.untimed_work(
-                timing, bench.bytes_written)
-            return {**row.lower(timing), "built": built,
-                    "lacks_float64": bench.lacks_float64}
+            timing["rejected"] = timing["rejected"] or row.untimed_work(timing, bench.bytes_written)
+            return {**row.lower(timing), "built": built, "lacks_float64": bench.lacks_float64}
         except TooBusy as busy:
             raise NotTimed(str(busy)) from None
 
@@ -203,15 +218,13 @@ class Timer:
             return Rounds(self._slot, self._baseline, bench, parties, limits)
         from weft.timing.device_rounds import DeviceRounds
 
-        return DeviceRounds(
-            self._slot, self._baseline, bench, parties, limits, self._device)
+        return DeviceRounds(self._slot, self._baseline, bench, parties, limits, self._device)
 
     def _end_bench(self, more: bool) -> None:
         """The baseline's process may serve another, unless it has compiled:
         what that leaves is not known to be gone."""
         bench, self._bench = self._bench, None
-        was_plain = (bench is not None and not bench.compiling
-                     and not bench.compile_errors)
+        was_plain = bench is not None and not bench.compiling and not bench.compile_errors
         self._baseline.dismiss(keep=was_plain, more=more)
 
     def _prepare(self, key: tuple[Any, ...], make_bench: Callable[[], Bench]) -> Bench:
@@ -287,8 +300,8 @@ class Lent:
     def call(self, seed: int, steps: list[str]) -> dict[str, Any]:
         """The answer of such a call, with all state from the arena."""
         return self._baseline.call(
-            BASELINE_WALL_MS, steps=steps, seed=seed, parameters=True,
-            function=self._name)[0]
+            BASELINE_WALL_MS, steps=steps, seed=seed, parameters=True, function=self._name
+        )[0]
 
     def rest(self) -> None:
         """Inputs and results of the last call go."""
@@ -303,8 +316,7 @@ class Lent:
 
 def compiled_baselines(request: dict[str, Any]) -> list[str]:
     """Those that it names, in the order that they are compiled in."""
-    return [name for name in COMPILE_MODES
-            if name in request.get("baselines", ())]
+    return [name for name in COMPILE_MODES if name in request.get("baselines", ())]
 
 
 class SubgraphBench(Bench):
@@ -315,8 +327,9 @@ class SubgraphBench(Bench):
     baseline_rested = False
     trusts_events = False
 
-    def __init__(self, path: str, seed: int, device: Device,
-                 like: list[compare.Expected] | None = None) -> None:
+    def __init__(
+        self, path: str, seed: int, device: Device, like: list[compare.Expected] | None = None
+    ) -> None:
         self._path, self._device = path, device
         self.reference = Reference(load_graph(path), device.torch)
         self._maker = CaseMaker(self.reference, device)
@@ -331,8 +344,7 @@ class SubgraphBench(Bench):
         #: less the tensors.
         self._like = like or []
         #: Whatever the algorithm: an input may rightly be read in part.
-        self.bytes_written = sum(
-            s.touched_bytes for s in self.reference.outputs)
+        self.bytes_written = sum(s.touched_bytes for s in self.reference.outputs)
         size = BufferSet.bytes_needed(self.reference.inputs, self.reference.outputs)
         self.is_large = device.is_large(size)
         #: Of a call's message on a device, where caches are emptied.
@@ -358,8 +370,12 @@ class SubgraphBench(Bench):
             return max(1, min(max(wanted, 2), DEVICE_BATCH_MAX, room))
         return max(1, min(wanted, BATCH_MAX, BATCH_BYTES_MAX // size))
 
-    def set_up(self, keeper: ArenaKeeper, baseline: Slot,
-               released: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+    def set_up(
+        self,
+        keeper: ArenaKeeper,
+        baseline: Slot,
+        released: Callable[[], contextlib.AbstractContextManager[None]],
+    ) -> None:
         self._sets, cursor = [], 0
         for _ in range(self.calls):
             buffer_set = BufferSet(cursor, self.reference.inputs, self.reference.outputs)
@@ -373,8 +389,7 @@ class SubgraphBench(Bench):
             set_.write_inputs(self._base)
         job = {"kind": "reference", "graph": self._path, **self._places()}
         with released():  # nobody waits while its process starts
-            baseline.begin(
-                job, self._arena, Limits(BASELINE_START_MS, 0, False))
+            baseline.begin(job, self._arena, Limits(BASELINE_START_MS, 0, False))
 
     @property
     def lacks_float64(self) -> bool:
@@ -388,8 +403,7 @@ class SubgraphBench(Bench):
             self.baseline_rested = True
 
     def _places(self) -> dict[str, Any]:
-        return {"sizes": self.reference.sizes,
-                "sets": [s.to_json() for s in self._sets]}
+        return {"sizes": self.reference.sizes, "sets": [s.to_json() for s in self._sets]}
 
     def begin(self, slot: Slot, job: dict[str, Any], limits: Limits) -> None:
         # A package is a list of launches, which our code makes.
@@ -426,11 +440,9 @@ class SubgraphBench(Bench):
         return baseline.call(BASELINE_WALL_MS, sets=[], function=party)
 
     def call_baseline(self, baseline: Slot, party: str) -> tuple[dict[str, Any], float]:
-        return baseline.call(BASELINE_WALL_MS, sets=self._order,
-                             function=party, **self._flush)
+        return baseline.call(BASELINE_WALL_MS, sets=self._order, function=party, **self._flush)
 
-    def examine(self, slot: Slot, limits: Limits,
-                dice: random.Random) -> tuple[int, str]:
+    def examine(self, slot: Slot, limits: Limits, dice: random.Random) -> tuple[int, str]:
         """(calls compared, why one was wrong)."""
         until = time.monotonic() + EXAMINE_S
         chosen = dice.sample(self._order, min(EXAMINED_MAX, self.calls))

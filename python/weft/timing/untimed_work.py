@@ -64,19 +64,24 @@ class Message(typing.NamedTuple):
     def last_of(slot: Slot, seconds: float) -> Message:
         """The last one to that slot, which took so long."""
         worked = slot.worked
-        return Message(seconds, worked.answering_ns / 1e9,
-                       worked.by_all_ns / 1e9, worked.is_all)
+        return Message(seconds, worked.answering_ns / 1e9, worked.by_all_ns / 1e9, worked.is_all)
 
     def then(self, other: Message) -> Message:
-        return Message(self.seconds + other.seconds,
-                       self.answering_s + other.answering_s,
-                       self.by_all_s + other.by_all_s,
-                       self.is_all and other.is_all)
+        return Message(
+            self.seconds + other.seconds,
+            self.answering_s + other.answering_s,
+            self.by_all_s + other.by_all_s,
+            self.is_all and other.is_all,
+        )
 
 
-def untimed_work(timed: list[Message], loads: list[Message],
-                 exports: dict[int, Message], usual_loads: list[Message],
-                 usual_exports: list[Message]) -> UntimedWork:
+def untimed_work(
+    timed: list[Message],
+    loads: list[Message],
+    exports: dict[int, Message],
+    usual_loads: list[Message],
+    usual_exports: list[Message],
+) -> UntimedWork:
     """The UntimedWork of a candidate's messages on the host: by what processors
     worked, which is no more on a busy machine, unlike what passed.
 
@@ -86,37 +91,43 @@ def untimed_work(timed: list[Message], loads: list[Message],
     """
     messages = timed, loads, exports, usual_loads, usual_exports
     surely, seen, passed = (
-        untimed_work_by(kind, *messages)
-        for kind in ("answering_s", "by_all_s", "seconds"))
+        untimed_work_by(kind, *messages) for kind in ("answering_s", "by_all_s", "seconds")
+    )
     by_others_s = max(
-        min(likely, passed.most_s) - sure for sure, likely in (
-            (surely.median_s, seen.median_s), (surely.most_s, seen.most_s)))
+        min(likely, passed.most_s) - sure
+        for sure, likely in ((surely.median_s, seen.median_s), (surely.most_s, seen.most_s))
+    )
     untimed = [*loads, *exports.values()]
     unseen = sum(not one.is_all for one in untimed)
     if unseen > UNSEEN_SHARE * len(untimed):  # it may be all that has passed
         seen = UntimedWork(*map(max, seen, passed))
     median_s, _, _, quiet_s, most_s = (
-        max(sure, min(likely, passed.most_s))
-        for sure, likely in zip(surely[:5], seen))
-    return surely._replace(median_s=median_s, quiet_s=quiet_s, most_s=most_s,
-                           by_others_s=max(0.0, by_others_s))
+        max(sure, min(likely, passed.most_s)) for sure, likely in zip(surely[:5], seen)
+    )
+    return surely._replace(
+        median_s=median_s, quiet_s=quiet_s, most_s=most_s, by_others_s=max(0.0, by_others_s)
+    )
 
 
-def untimed_work_by(kind: str, timed: list[Message], loads: list[Message],
-                    exports: dict[int, Message], usual_loads: list[Message],
-                    usual_exports: list[Message]) -> UntimedWork:
+def untimed_work_by(
+    kind: str,
+    timed: list[Message],
+    loads: list[Message],
+    exports: dict[int, Message],
+    usual_loads: list[Message],
+    usual_exports: list[Message],
+) -> UntimedWork:
     """The UntimedWork of messages by that kind of seconds: a candidate's timed ones,
     those before and, by the round's number, after them; and the framework's.
     Work may lie before the clock in one round and after it in another: so all
     is added up by the round."""
+
     def of(messages: list[Message]) -> list[float]:
         return [getattr(message, kind) for message in messages]
 
-    timed_s, usual_loads_s, usual_exports_s = map(
-        of, (timed, usual_loads, usual_exports))
+    timed_s, usual_loads_s, usual_exports_s = map(of, (timed, usual_loads, usual_exports))
     begun = list(map(operator.add, timed_s, of(loads)))
-    ended = [begun[number] + getattr(one, kind)
-             for number, one in exports.items()]
+    ended = [begun[number] + getattr(one, kind) for number, one in exports.items()]
     own, load = statistics.median(timed_s), statistics.median(usual_loads_s)
     beyond = [[seconds - own - load for seconds in median_bounds(begun)[:2]]]
     if not ended:
@@ -125,19 +136,23 @@ def untimed_work_by(kind: str, timed: list[Message], loads: list[Message],
     usual = own + load + statistics.median(usual_exports_s)
     beyond.append([seconds - usual for seconds in median_bounds(ended)[:2]])
     median, least = map(max, zip(*beyond))
-    quiet = own + quantile(usual_loads_s, QUIET_USUAL_SHARE) + quantile(
-        usual_exports_s, QUIET_USUAL_SHARE)
+    quiet = (
+        own
+        + quantile(usual_loads_s, QUIET_USUAL_SHARE)
+        + quantile(usual_exports_s, QUIET_USUAL_SHARE)
+    )
     return UntimedWork(
-        max(0.0, median), max(0.0, least),
+        max(0.0, median),
+        max(0.0, least),
         _noise(usual_loads_s, usual_exports_s),
         max(0.0, quantile(ended, QUIET_SHARE) - quiet),
-        max(0.0, median, statistics.median(ended) - quiet))
+        max(0.0, median, statistics.median(ended) - quiet),
+    )
 
 
 def _noise(*messages: Sequence[float]) -> float:
     """Seconds by which a candidate's may exceed the framework's and be the same."""
-    return (sum(map(_spread, messages))
-            + min(sum(map(statistics.median, messages)), OTHERS_CACHES_S))
+    return sum(map(_spread, messages)) + min(sum(map(statistics.median, messages)), OTHERS_CACHES_S)
 
 
 def _spread(values: Iterable[float]) -> float:

@@ -9,13 +9,14 @@ _WEFT_MOMENTUM = 0.9
 
 def _weft_loss(results, gradients):
     """How far the results go along those directions."""
-    return sum((one * way).mean() for one, way in zip(
-        results, gradients, strict=True))
+    return sum((one * way).mean() for one, way in zip(results, gradients, strict=True))
 
 
 def _weft_norm(tensors):
-    return sum((one.detach().double().square().sum() for one in tensors),
-               start=torch.zeros((), dtype=torch.double)).sqrt()
+    return sum(
+        (one.detach().double().square().sum() for one in tensors),
+        start=torch.zeros((), dtype=torch.double),
+    ).sqrt()
 
 
 def _weft_rate(parameters):

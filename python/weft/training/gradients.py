@@ -44,22 +44,19 @@ class _Pair(torch.autograd.Function):
     backward graph for that."""
 
     @staticmethod
-    def forward(ctx: Any, step: Step,
-                *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(ctx: Any, step: Step, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
         with WideCasts():
             results = step.forward(*arguments)
-        ctx.step, ctx.kept = step, results[step.count:]
+        ctx.step, ctx.kept = step, results[step.count :]
         ctx.count = len(arguments)
-        return tuple(one for one, has in zip(results, step.differentiable)
-                     if has)
+        return tuple(one for one, has in zip(results, step.differentiable) if has)
 
     @staticmethod
     def backward(ctx: Any, *tangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         with WideCasts():
             found = iter(ctx.step.backward(*ctx.kept, *tangents))
         wanted = set(ctx.step.wanted)
-        return (None, *(next(found) if i in wanted else None
-                        for i in range(ctx.count)))
+        return (None, *(next(found) if i in wanted else None for i in range(ctx.count)))
 
 
 def check(model: torch.nn.Module, step: Step) -> dict[str, Any]:
@@ -69,13 +66,13 @@ def check(model: torch.nn.Module, step: Step) -> dict[str, Any]:
     told = {"outcome": NOT_RUN, "how": "", "reason": ""}
     if step.draws:
         return {**told, "reason": "it draws random numbers"}
-    values = [widen(argument.detach()).contiguous().clone()
-              for argument in step.arguments]
+    values = [widen(argument.detach()).contiguous().clone() for argument in step.arguments]
     varied = [values[i].requires_grad_() for i in step.wanted]
     if not all(one.dtype is torch.float64 for one in varied):
         return {**told, "reason": "it trains tensors that are not real"}
     elements = sum(one.numel() for one in varied) + sum(
-        math.prod(shape) for shape, _ in step.tangents)
+        math.prod(shape) for shape, _ in step.tangents
+    )
     is_small = elements <= ELEMENTS_MAX
     told["how"] = "every element" if is_small else "random directions"
     calls = 2 * elements if is_small else 2 * len(varied) + 10
@@ -85,17 +82,19 @@ def check(model: torch.nn.Module, step: Step) -> dict[str, Any]:
             if seconds > SECONDS_MAX:
                 return {**told, "reason": f"it would take {seconds:.0f} s"}
             theirs = _differs(_of_graphs(step, values), varied, is_small)
-            own = theirs and _differs(
-                _of_model(model, step, values), varied, is_small)
+            own = theirs and _differs(_of_model(model, step, values), varied, is_small)
     except Exception as error:  # an operator that has no float64
-        return {**told, "reason": "it does not run in float64: "
-                f"{sentences.of_error(error)}"}
+        return {**told, "reason": f"it does not run in float64: {sentences.of_error(error)}"}
     if theirs and not own:
-        raise Unsupported("the gradients that were captured are not the "
-                          f"derivatives of its results: {theirs}")
+        raise Unsupported(
+            f"the gradients that were captured are not the derivatives of its results: {theirs}"
+        )
     if theirs:
-        return {**told, "outcome": DIFFERS,
-                "reason": f"and so do Model's own derivatives: {theirs}"}
+        return {
+            **told,
+            "outcome": DIFFERS,
+            "reason": f"and so do Model's own derivatives: {theirs}",
+        }
     return {**told, "outcome": AGREES}
 
 
@@ -110,34 +109,36 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _seconds(step: Step, values: list[torch.Tensor],
-             varied: Sequence[torch.Tensor]) -> float:
+def _seconds(step: Step, values: list[torch.Tensor], varied: Sequence[torch.Tensor]) -> float:
     """What a call takes, forward and backward."""
     for _ in range(2):  # the first takes longer
         begin = time.perf_counter()
         results = _of_graphs(step, values)(*varied)
-        torch.autograd.grad(results, varied, list(map(
-            torch.ones_like, results)), allow_unused=True)
+        torch.autograd.grad(results, varied, list(map(torch.ones_like, results)), allow_unused=True)
         if varied[0].is_cuda:
             torch.cuda.synchronize(varied[0].device)
     return time.perf_counter() - begin
 
 
-def _differs(function: Callable[..., Any], varied: Sequence[torch.Tensor],
-             is_small: bool) -> str:
+def _differs(function: Callable[..., Any], varied: Sequence[torch.Tensor], is_small: bool) -> str:
     """Where gradcheck finds a difference: the first line of it; else ""."""
     try:
         with torch.enable_grad(), wide_default():
             torch.autograd.gradcheck(
-                function, varied, fast_mode=not is_small, nondet_tol=1e-8,
-                check_undefined_grad=False)
+                function,
+                varied,
+                fast_mode=not is_small,
+                nondet_tol=1e-8,
+                check_undefined_grad=False,
+            )
     except GradcheckError as error:
         return sentences.first_sentence(error)
     return ""
 
 
-def _filled(step: Step, values: list[torch.Tensor],
-            varied: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _filled(
+    step: Step, values: list[torch.Tensor], varied: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
     """The graph's arguments, with these in the place of those that vary."""
     filled = list(values)
     for i, one in zip(step.wanted, varied):
@@ -152,8 +153,7 @@ def _of_graphs(step: Step, values: list[torch.Tensor]) -> Callable[..., Any]:
     return function
 
 
-def _of_model(model: torch.nn.Module, step: Step,
-              values: list[torch.Tensor]) -> Callable[..., Any]:
+def _of_model(model: torch.nn.Module, step: Step, values: list[torch.Tensor]) -> Callable[..., Any]:
     """The same of Model's forward(), by the framework's derivatives."""
     wide = widened(model)
 
@@ -165,15 +165,15 @@ def _of_model(model: torch.nn.Module, step: Step,
             if one.kind == "input":
                 inputs[one.leaf] = value
             elif one.kind != "constant":  # buffers are written by the call
-                state[_name(one)] = (
-                    value if one.kind == "parameter" else value.clone())
-        args, kwargs = pytree.tree_unflatten(
-            [inputs.get(i) for i in range(call.num_leaves)], call)
+                state[_name(one)] = value if one.kind == "parameter" else value.clone()
+        args, kwargs = pytree.tree_unflatten([inputs.get(i) for i in range(call.num_leaves)], call)
         with WideCasts():
-            result = torch.func.functional_call(
-                wide, state, args, kwargs)
-        return tuple(leaf for leaf in pytree.tree_leaves(result)
-                     if isinstance(leaf, torch.Tensor) and leaf.requires_grad)
+            result = torch.func.functional_call(wide, state, args, kwargs)
+        return tuple(
+            leaf
+            for leaf in pytree.tree_leaves(result)
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+        )
 
     return function
 
@@ -186,15 +186,16 @@ def lost(step: Step) -> tuple[list[str], str]:
     if step.draws:  # float64 draws other numbers
         return [], ""
     torch.manual_seed(0)
-    tangents = [torch.randn(shape, dtype=dtype, device=step.arguments[0].device)
-                for shape, dtype in step.tangents]
+    tangents = [
+        torch.randn(shape, dtype=dtype, device=step.arguments[0].device)
+        for shape, dtype in step.tangents
+    ]
     narrow = [argument.detach() for argument in step.arguments]
     try:
         with torch.no_grad():
             found = _gradients(step, narrow, tangents)
             with wide_default(), WideCasts():
-                truth = _gradients(step, list(map(widen, narrow)),
-                                   list(map(widen, tangents)))
+                truth = _gradients(step, list(map(widen, narrow)), list(map(widen, tangents)))
     except Exception:  # an operator that has no float64
         return [], ""
     sizes, names = {}, []
@@ -209,21 +210,23 @@ def lost(step: Step) -> tuple[list[str], str]:
 
 
 def _by_name(
-        step: Step, found: Iterable[torch.Tensor | None],
-        truth: Iterable[torch.Tensor]) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    step: Step, found: Iterable[torch.Tensor | None], truth: Iterable[torch.Tensor]
+) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     """{name: (gradient, in float64)}"""
-    return {_name(step.captured.arguments[i]): (one, wide)
-            for i, one, wide in zip(step.wanted, found, truth)
-            if one is not None and one.numel()}
+    return {
+        _name(step.captured.arguments[i]): (one, wide)
+        for i, one, wide in zip(step.wanted, found, truth)
+        if one is not None and one.numel()
+    }
 
 
-def _gradients(step: Step, arguments: Sequence[torch.Tensor],
-               tangents: Sequence[torch.Tensor]) -> Any:
-    kept = step.forward(*arguments)[step.count:]
+def _gradients(
+    step: Step, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
+) -> Any:
+    kept = step.forward(*arguments)[step.count :]
     return step.backward(*kept, *tangents)
 
 
 def _name(one: Argument) -> str:
     """Of an argument, as step_part.py has it."""
-    return (f"input {one.leaf}" if one.kind == "input"
-            else f"{one.owner}.{one.name}".lstrip("."))
+    return f"input {one.leaf}" if one.kind == "input" else f"{one.owner}.{one.name}".lstrip(".")

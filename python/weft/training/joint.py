@@ -64,8 +64,7 @@ def capture(model: torch.nn.Module, inputs: Sequence[Any]) -> Step:
     Unsupported says why there is none."""
     inputs = tuple(inputs)
     call = call_structure.flatten((inputs, {}))
-    captured, graph = captures.capture(
-        model, call, module_guards.records_of(model, type(model)))
+    captured, graph = captures.capture(model, call, module_guards.records_of(model, type(model)))
     check_results(captured, graph)
     arguments = [_argument(model, argument, inputs) for argument in captured.arguments]
     wanted = [i for i, one in enumerate(arguments) if one.requires_grad]
@@ -73,19 +72,38 @@ def capture(model: torch.nn.Module, inputs: Sequence[Any]) -> Step:
         raise Unsupported(
             "nothing in it can be trained: no parameter and no input of Model "
             "requires a gradient. Run it without --train, or set requires_grad "
-            "on what shall be trained")
+            "on what shall be trained"
+        )
     joint, differentiable, tangents = _joint(graph, arguments, wanted)
     forward, backward = _cut(joint, len(captured.results))
-    leaves = [i for i, one in enumerate(torch.utils._pytree.tree_leaves(inputs))
-              if isinstance(one, torch.Tensor) and one.requires_grad]
-    return Step(captured, forward, backward, arguments, differentiable,
-                tangents, wanted, leaves, _draws(joint), _settings_of(model))
+    leaves = [
+        i
+        for i, one in enumerate(torch.utils._pytree.tree_leaves(inputs))
+        if isinstance(one, torch.Tensor) and one.requires_grad
+    ]
+    return Step(
+        captured,
+        forward,
+        backward,
+        arguments,
+        differentiable,
+        tangents,
+        wanted,
+        leaves,
+        _draws(joint),
+        _settings_of(model),
+    )
 
 
 def _settings_of(model: torch.nn.Module) -> dict[str, dict[str, object]]:
-    return {path: {name: value for name, value in vars(part).items()
-                   if name not in _OF_MODULES and _is_literal(value)}
-            for path, part in model.named_modules(remove_duplicate=False)}
+    return {
+        path: {
+            name: value
+            for name, value in vars(part).items()
+            if name not in _OF_MODULES and _is_literal(value)
+        }
+        for path, part in model.named_modules(remove_duplicate=False)
+    }
 
 
 def _is_literal(value: object) -> bool:
@@ -111,17 +129,16 @@ def check_results(captured: captures.Captured, graph: torch.fx.GraphModule) -> N
         while is_view(node):
             node = node.args[0]
         if node.op == "placeholder":
-            raise Unsupported("one of its results is an input, a parameter, or "
-                              "a view of one")
+            raise Unsupported("one of its results is an input, a parameter, or a view of one")
 
 
-def _argument(model: torch.nn.Module, one: captures.Argument,
-              inputs: Sequence[Any]) -> torch.Tensor:
+def _argument(
+    model: torch.nn.Module, one: captures.Argument, inputs: Sequence[Any]
+) -> torch.Tensor:
     """That tensor, as a leaf."""
     if one.kind in ("parameter", "buffer"):
         owner = model.get_submodule(one.owner)
-        found = (owner._parameters if one.kind == "parameter"
-                 else owner._buffers)[one.name]
+        found = (owner._parameters if one.kind == "parameter" else owner._buffers)[one.name]
         assert found is not None
         return found
     if one.kind == "constant":
@@ -129,7 +146,8 @@ def _argument(model: torch.nn.Module, one: captures.Argument,
         if one.value.numel() > CONSTANT_ELEMENTS_MAX:
             raise Unsupported(
                 f"it holds a tensor of {one.value.numel()} elements that is no "
-                "parameter and no buffer: register it as a buffer")
+                "parameter and no buffer: register it as a buffer"
+            )
         return one.value.detach()
     value = torch.utils._pytree.tree_leaves((inputs, {}))[one.leaf]
     if not isinstance(value, torch.Tensor):
@@ -138,7 +156,7 @@ def _argument(model: torch.nn.Module, one: captures.Argument,
 
 
 def _joint(
-        graph: torch.fx.GraphModule, arguments: list[torch.Tensor], wanted: list[int]
+    graph: torch.fx.GraphModule, arguments: list[torch.Tensor], wanted: list[int]
 ) -> tuple[torch.fx.GraphModule, list[bool], list[tuple[tuple[int, ...], torch.dtype]]]:
     """(a graph of forward's arguments and of gradients, which results have
     one, and of which shape and dtype)."""
@@ -147,60 +165,71 @@ def _joint(
     with torch.enable_grad():
         differentiable = [one.requires_grad for one in graph(*arguments)]
     if not any(differentiable):
-        raise Unsupported("none of its results depends on a parameter or input "
-                          "that requires a gradient")
+        raise Unsupported(
+            "none of its results depends on a parameter or input that requires a gradient"
+        )
 
     def joint(
-            primals: list[torch.Tensor], tangents: list[torch.Tensor]
+        primals: list[torch.Tensor], tangents: list[torch.Tensor]
     ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         with torch.enable_grad():
             results = graph(*primals)
             gradients = torch.autograd.grad(
                 [one for one, has in zip(results, differentiable) if has],
-                [primals[i] for i in wanted], tangents, allow_unused=True)
+                [primals[i] for i in wanted],
+                tangents,
+                allow_unused=True,
+            )
         return [*results], [*gradients]
 
     try:
         with torch.no_grad():
-            tangents = [torch.zeros_like(one) for one, has
-                        in zip(graph(*arguments), differentiable) if has]
+            tangents = [
+                torch.zeros_like(one) for one, has in zip(graph(*arguments), differentiable) if has
+            ]
         traced = make_fx(joint, tracing_mode="fake")(arguments, tangents)
         if mutable_calls(traced):
             traced = _functional(traced, arguments, tangents)
-        return traced, differentiable, [
-            (tuple(tangent.shape), tangent.dtype) for tangent in tangents]
+        return (
+            traced,
+            differentiable,
+            [(tuple(tangent.shape), tangent.dtype) for tangent in tangents],
+        )
     except Exception as error:
-        raise Unsupported("its gradients cannot be captured: "
-                          f"{sentences.of_error(error)}") from None
+        raise Unsupported(
+            f"its gradients cannot be captured: {sentences.of_error(error)}"
+        ) from None
 
 
 def _functional(
-        joint: torch.fx.GraphModule, arguments: list[torch.Tensor],
-        tangents: list[torch.Tensor]) -> torch.fx.GraphModule:
+    joint: torch.fx.GraphModule, arguments: list[torch.Tensor], tangents: list[torch.Tensor]
+) -> torch.fx.GraphModule:
     """The same graph of operators that write into nothing, as AOTAutograd has it:
     formulas of derivatives may write into tensors that they made."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     # The partition knows the arguments of both passes by these names.
-    def functional(primals: list[torch.Tensor],
-                   tangents: list[torch.Tensor]) -> object:
-        return torch.func.functionalize(joint, remove="mutations")(
-            primals, tangents)
+    def functional(primals: list[torch.Tensor], tangents: list[torch.Tensor]) -> object:
+        return torch.func.functionalize(joint, remove="mutations")(primals, tangents)
 
     with torch.no_grad():
-        return make_fx(functional, tracing_mode="fake",
-                       _allow_non_fake_inputs=True)(arguments, tangents)
+        return make_fx(functional, tracing_mode="fake", _allow_non_fake_inputs=True)(
+            arguments, tangents
+        )
 
 
 def mutable_calls(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
     """Calls of operators that write into an operand."""
-    return [node for node in graph.graph.nodes
-            if isinstance(node.target, torch._ops.OpOverload)
-            and node.target._schema.is_mutable]
+    return [
+        node
+        for node in graph.graph.nodes
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+    ]
 
 
-def _cut(joint: torch.fx.GraphModule,
-         count: int) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
+def _cut(
+    joint: torch.fx.GraphModule, count: int
+) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
     """(forward, backward)"""
     from torch._functorch.partitioners import (
         min_cut_rematerialization_partition,
@@ -210,15 +239,18 @@ def _cut(joint: torch.fx.GraphModule,
         if node.target is torch.ops.aten.detach.default:
             node.replace_all_uses_with(node.args[0])
     if calls := mutable_calls(joint):
-        raise Unsupported("its gradients are computed by an operator that "
-                          f"writes into its operands ({calls[0].target})")
+        raise Unsupported(
+            "its gradients are computed by an operator that "
+            f"writes into its operands ({calls[0].target})"
+        )
     joint.graph.eliminate_dead_code()
     joint.recompile()
-    return min_cut_rematerialization_partition(
-        joint, None, num_fwd_outputs=count)
+    return min_cut_rematerialization_partition(joint, None, num_fwd_outputs=count)
 
 
 def _draws(graph: torch.fx.GraphModule) -> bool:
-    return any(torch.Tag.nondeterministic_seeded in node.target.tags
-               for node in graph.graph.nodes
-               if isinstance(node.target, torch._ops.OpOverload))
+    return any(
+        torch.Tag.nondeterministic_seeded in node.target.tags
+        for node in graph.graph.nodes
+        if isinstance(node.target, torch._ops.OpOverload)
+    )

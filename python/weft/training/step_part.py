@@ -11,8 +11,10 @@ _weft_model_inputs = get_inputs
 def get_inputs():
     """The model's, and gradients of the results: the judge draws them anew in
     each call, as it does all inputs."""
-    return [*_weft_model_inputs(), *(
-        torch.randn(shape, dtype=dtype) for shape, dtype in _weft_gradients)]
+    return [
+        *_weft_model_inputs(),
+        *(torch.randn(shape, dtype=dtype) for shape, dtype in _weft_gradients),
+    ]
 
 
 def _weft_split(given):
@@ -28,16 +30,18 @@ def _weft_split(given):
 
 def _weft_results(model, inputs):
     """(the result's tensors, those of them that have a gradient)"""
-    results = [one for one in _weft_pytree.tree_leaves(
-        _weft_model_forward(model, *inputs)) if isinstance(one, torch.Tensor)]
+    results = [
+        one
+        for one in _weft_pytree.tree_leaves(_weft_model_forward(model, *inputs))
+        if isinstance(one, torch.Tensor)
+    ]
     return results, [one for one in results if one.requires_grad]
 
 
 def _weft_step(self, *given):
     """{name: tensor} of results and gradients."""
     inputs, wanted, gradients = _weft_split(given)
-    wanted.update((name, one) for name, one in self.named_parameters()
-                  if one.requires_grad)
+    wanted.update((name, one) for name, one in self.named_parameters() if one.requires_grad)
     for one in wanted.values():
         one.grad = None
     with torch.enable_grad():
@@ -58,5 +62,6 @@ def _weft_step(self, *given):
 # torch.compile gets the model's own forward(), and AOTAutograd its backward
 # pass; a frame that calls backward() it would give up. (Asking for this loads
 # Dynamo, which takes seconds.)
-_weft_class.forward = torch.compiler.disable(
-    _weft_step, recursive=False) if _weft_is_compiled else _weft_step
+_weft_class.forward = (
+    torch.compiler.disable(_weft_step, recursive=False) if _weft_is_compiled else _weft_step
+)

@@ -24,12 +24,17 @@ class _WeftGraph:
         self._constants, self.calls = plan["constants"], 0
         self._call = _WeftGraphCall(
             module.ModelNew if plan["kernels"] else module.Model,
-            plan["inputs"], plan["state"], plan["parameters"], plan["outputs"])
+            plan["inputs"],
+            plan["state"],
+            plan["parameters"],
+            plan["outputs"],
+        )
 
     def __call__(self, arguments):
         global _weft_passed_on
-        results = self._call([*arguments, *(
-            one.to(arguments[0].device) for one in self._constants)])
+        results = self._call(
+            [*arguments, *(one.to(arguments[0].device) for one in self._constants)]
+        )
         self.calls += 1
         why = getattr(self._module, "_weft_passed_on", "")
         if why:
@@ -38,8 +43,7 @@ class _WeftGraph:
 
 
 _weft_forward = _WeftGraph("forward", _weft_forward_text, _weft_plan["forward"])
-_weft_backward = _WeftGraph("backward", _weft_backward_text,
-                            _weft_plan["backward"])
+_weft_backward = _WeftGraph("backward", _weft_backward_text, _weft_plan["backward"])
 
 
 class _WeftStep(torch.autograd.Function):
@@ -53,12 +57,14 @@ class _WeftStep(torch.autograd.Function):
             kept[i] = kept[i].clone()
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*kept)
-        ctx.mark_non_differentiable(*[
-            result for result, has in zip(
-                results, _weft_plan["differentiable"]) if not has])
-        ctx.looks = [(one.shape, one.stride(), one.dtype, one.device)
-                     for one, has in zip(
-                         results, _weft_plan["differentiable"]) if has]
+        ctx.mark_non_differentiable(
+            *[result for result, has in zip(results, _weft_plan["differentiable"]) if not has]
+        )
+        ctx.looks = [
+            (one.shape, one.stride(), one.dtype, one.device)
+            for one, has in zip(results, _weft_plan["differentiable"])
+            if has
+        ]
         return tuple(results[:count])
 
     @staticmethod
@@ -66,26 +72,24 @@ class _WeftStep(torch.autograd.Function):
         if torch.is_grad_enabled():  # else they would silently be constants
             raise RuntimeError(
                 "weft: these gradients cannot be derived in their turn "
-                "(create_graph=True): use Model for that")
-        given = [one for one, has in zip(
-            gradients, _weft_plan["differentiable"]) if has]
-        tangents = [_weft_laid_out(one, *look)
-                    for one, look in zip(given, ctx.looks)]
+                "(create_graph=True): use Model for that"
+            )
+        given = [one for one, has in zip(gradients, _weft_plan["differentiable"]) if has]
+        tangents = [_weft_laid_out(one, *look) for one, look in zip(given, ctx.looks)]
         found = iter(_weft_backward([*ctx.saved_tensors, *tangents]))
         wanted = _weft_plan["wanted"]
-        return tuple(next(found) if i in wanted else None
-                     for i in range(len(_weft_plan["arguments"])))
+        return tuple(
+            next(found) if i in wanted else None for i in range(len(_weft_plan["arguments"]))
+        )
 
 
 def _weft_laid_out(gradient, shape, stride, dtype, device):
     """In memory as the result that it belongs to; None is zeros."""
     if gradient is None:
-        return torch.empty_strided(
-            shape, stride, dtype=dtype, device=device).zero_()
+        return torch.empty_strided(shape, stride, dtype=dtype, device=device).zero_()
     if gradient.stride() == stride:
         return gradient
-    return torch.empty_strided(
-        shape, stride, dtype=dtype, device=device).copy_(gradient)
+    return torch.empty_strided(shape, stride, dtype=dtype, device=device).copy_(gradient)
 
 
 def _weft_gathered(model, args, kwargs):
@@ -104,8 +108,12 @@ def _weft_gathered(model, args, kwargs):
         own = vars(part)
         if part.training != training:
             return None, "its mode is another"
-        if path and (part._forward_hooks or part._forward_pre_hooks
-                     or part._backward_hooks or part._backward_pre_hooks):
+        if path and (
+            part._forward_hooks
+            or part._forward_pre_hooks
+            or part._backward_hooks
+            or part._backward_pre_hooks
+        ):
             return None, f"its part {path} has hooks"
         for name, value in settings.items():
             if name not in own or own[name] != value:
@@ -119,28 +127,41 @@ def _weft_gathered(model, args, kwargs):
             continue
         else:
             tables = modules[owner]
-            value = (tables._parameters if kind == "parameter"
-                     else tables._buffers).get(name)
+            value = (tables._parameters if kind == "parameter" else tables._buffers).get(name)
         shape, stride, dtype, device, wants = look
-        if (type(value) not in (torch.Tensor, torch.nn.Parameter)
-                or value.shape != shape or value.stride() != stride
-                or value.dtype != dtype or value.device.type != device
-                or value.requires_grad and not wants):
-            return None, "a tensor has another shape, dtype, layout or place, " \
-                "or wants a gradient that it did not"
+        if (
+            type(value) not in (torch.Tensor, torch.nn.Parameter)
+            or value.shape != shape
+            or value.stride() != stride
+            or value.dtype != dtype
+            or value.device.type != device
+            or value.requires_grad
+            and not wants
+        ):
+            return (
+                None,
+                "a tensor has another shape, dtype, layout or place, "
+                "or wants a gradient that it did not",
+            )
         found.append(value)
     device = next(one.device for one in found)
-    return [one.to(device) if entry[0] == "constant" else one
-            for one, entry in zip(found, _weft_plan["arguments"])], ""
+    return [
+        one.to(device) if entry[0] == "constant" else one
+        for one, entry in zip(found, _weft_plan["arguments"])
+    ], ""
 
 
 def _weft_is_watched():
     """Whether somebody changes or records what operators do."""
-    return (torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
-            or torch.compiler.is_compiling() or torch.jit.is_tracing()
-            or torch._C._len_torch_dispatch_stack() > 0
-            or torch._C._len_torch_function_stack() > 0
-            or torch._C._functorch.peek_interpreter_stack() is not None)
+    return (
+        torch.is_autocast_enabled("cpu")
+        or torch.is_autocast_enabled("cuda")
+        or torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._len_torch_function_stack() > 0
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    )
 
 
 _weft_structure = _weft_pytree.treespec_loads(_weft_plan["structure"])

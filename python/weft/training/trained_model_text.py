@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from weft.backend.graphs.exported_module import Argument
     from weft.training.joint import Step
 
-_PART = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                     "trained_model_part.py")
+_PART = os.path.join(os.path.dirname(os.path.abspath(__file__)), "trained_model_part.py")
 
 
 @dataclasses.dataclass
@@ -39,10 +38,14 @@ class GraphText:
 
     def plan(self) -> dict[str, Any]:
         source = self.source
-        return {"kernels": self.composed is not None, "inputs": source.inputs,
-                "state": source.state, "parameters": source.parameters,
-                "outputs": source.outputs, "constants": _Code(
-                    "[" + ", ".join(map(tensor_text, source.constants)) + "]")}
+        return {
+            "kernels": self.composed is not None,
+            "inputs": source.inputs,
+            "state": source.state,
+            "parameters": source.parameters,
+            "outputs": source.outputs,
+            "constants": _Code("[" + ", ".join(map(tensor_text, source.constants)) + "]"),
+        }
 
 
 class _Code:
@@ -55,16 +58,17 @@ class _Code:
         return self._text
 
 
-def write(problem_text: str, step: Step, forward: GraphText,
-          backward: GraphText) -> str:
+def write(problem_text: str, step: Step, forward: GraphText, backward: GraphText) -> str:
     """The file's text; forward and backward are GraphTexts."""
     call = read_text(graph_arguments.__file__)
-    return (f"{problem_text.rstrip()}\n\n\n"
-            "# By `weft run --train`, from here on.\nimport torch\n\n"
-            f"_weft_forward_text = {quoted(forward.text)}\n"
-            f"_weft_backward_text = {quoted(backward.text)}\n"
-            f"_weft_plan = {_shown(plan_of(step, forward, backward))}\n\n"
-            f"{call}\n\n{read_text(_PART)}")
+    return (
+        f"{problem_text.rstrip()}\n\n\n"
+        "# By `weft run --train`, from here on.\nimport torch\n\n"
+        f"_weft_forward_text = {quoted(forward.text)}\n"
+        f"_weft_backward_text = {quoted(backward.text)}\n"
+        f"_weft_plan = {_shown(plan_of(step, forward, backward))}\n\n"
+        f"{call}\n\n{read_text(_PART)}"
+    )
 
 
 def plan_of(step: Step, forward: GraphText, backward: GraphText) -> dict[str, Any]:
@@ -72,24 +76,26 @@ def plan_of(step: Step, forward: GraphText, backward: GraphText) -> dict[str, An
     call = captured.structure.spec
     inputs = pytree.tree_unflatten(range(call.num_leaves), call)
     # Captured.result is of the result and of changed objects, of which none are here.
-    result = pytree.tree_unflatten(range(captured.result.spec.num_leaves),
-                                   captured.result.spec)[0]
+    result = pytree.tree_unflatten(range(captured.result.spec.num_leaves), captured.result.spec)[0]
     written = {place for kind, place in captured.results if kind == "buffer"}
-    buffers = {i for i, one in enumerate(captured.arguments)
-               if (one.owner, one.name) in written}
-    kept = forward.source.outputs[step.count:]
+    buffers = {i for i, one in enumerate(captured.arguments) if (one.owner, one.name) in written}
+    kept = forward.source.outputs[step.count :]
     return {
-        "arguments": [_argument(one, value) for one, value in zip(
-            captured.arguments, step.arguments)],
+        "arguments": [
+            _argument(one, value) for one, value in zip(captured.arguments, step.arguments)
+        ],
         "structure": pytree.treespec_dumps(pytree.tree_structure(inputs)),
         "result": pytree.treespec_dumps(pytree.tree_structure(result)),
         "results": captured.results,
         "differentiable": step.differentiable,
         "wanted": step.wanted,
-        "copied": [i for i, one in enumerate(kept)
-                   if one[0] in ("argument", "view") and one[1] in buffers],
-        "parts": {module.path: (module.training, step.settings[module.path])
-                  for module in captured.modules},
+        "copied": [
+            i for i, one in enumerate(kept) if one[0] in ("argument", "view") and one[1] in buffers
+        ],
+        "parts": {
+            module.path: (module.training, step.settings[module.path])
+            for module in captured.modules
+        },
         "forward": forward.plan(),
         "backward": backward.plan(),
     }
@@ -97,24 +103,36 @@ def plan_of(step: Step, forward: GraphText, backward: GraphText) -> dict[str, An
 
 def _argument(one: Argument, value: torch.Tensor) -> tuple[Any, ...]:
     constant = _Code(tensor_text(value)) if one.kind == "constant" else None
-    return (one.kind, one.owner, one.name, one.leaf, constant,
-            (tuple(value.shape), tuple(value.stride()), value.dtype,
-             value.device.type, value.requires_grad))
+    return (
+        one.kind,
+        one.owner,
+        one.name,
+        one.leaf,
+        constant,
+        (
+            tuple(value.shape),
+            tuple(value.stride()),
+            value.dtype,
+            value.device.type,
+            value.requires_grad,
+        ),
+    )
 
 
 def tensor_text(value: torch.Tensor) -> str:
     """Code that makes this tensor, on the host."""
     if value.is_complex():
-        raise Unsupported("it holds a complex tensor that is no parameter and "
-                          "no buffer: register it as a buffer")
+        raise Unsupported(
+            "it holds a complex tensor that is no parameter and no buffer: register it as a buffer"
+        )
     numbers = value.detach().cpu().reshape(-1).tolist()
-    shown = ", ".join(f"float('{number}')" if isinstance(number, float)
-                      and number - number != 0 else repr(number) for number in numbers)
-    return (f"torch.tensor([{shown}], dtype={value.dtype})"
-            f".reshape({tuple(value.shape)})")
+    shown = ", ".join(
+        f"float('{number}')" if isinstance(number, float) and number - number != 0 else repr(number)
+        for number in numbers
+    )
+    return f"torch.tensor([{shown}], dtype={value.dtype}).reshape({tuple(value.shape)})"
 
 
 def _shown(plan: dict[str, Any]) -> str:
     lines = [f"    {name!r}: {value!r},\n" for name, value in plan.items()]
     return "{\n" + "".join(lines) + "}"
-

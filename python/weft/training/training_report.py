@@ -13,25 +13,38 @@ def joined(names: list[str]) -> str:
 
 def speed(timing: dict[str, Any] | None) -> str:
     """How many times faster, with intervals."""
-    told = [f"{_over(timing, party)} over {name}" for party, name in (
-        ("eager", "eager"), ("compile", "torch.compile"))
-        if _over(timing, party)]
+    told = [
+        f"{_over(timing, party)} over {name}"
+        for party, name in (("eager", "eager"), ("compile", "torch.compile"))
+        if _over(timing, party)
+    ]
     return ", ".join(told) or "not timed"
 
 
 def text(name: str, result: dict[str, Any]) -> str:
-    lines = [f"# {name}, trained", "", result["summary"], "",
-             "| kernels for | verdict | ours ms | eager ms | torch.compile ms "
-             "| over eager | over torch.compile |",
-             "|---|---|---|---|---|---|---|"]
+    lines = [
+        f"# {name}, trained",
+        "",
+        result["summary"],
+        "",
+        "| kernels for | verdict | ours ms | eager ms | torch.compile ms "
+        "| over eager | over torch.compile |",
+        "|---|---|---|---|---|---|---|",
+    ]
     lines += [_row(one) for one in result["tried"]]
-    lines += ["", "Times are medians of a forward and a backward pass, all in "
-              "turns, in one run; in brackets the 95 % interval.", "",
-              _gradcheck(result["gradcheck"])]
-    lines += [f"* the {one['name']} pass, {one['operators']} operators: "
-              f"{one['summary'] or one['reason']} "
-              f"([report]({one['name']}/report.md))"
-              for one in result["passes"]]
+    lines += [
+        "",
+        "Times are medians of a forward and a backward pass, all in "
+        "turns, in one run; in brackets the 95 % interval.",
+        "",
+        _gradcheck(result["gradcheck"]),
+    ]
+    lines += [
+        f"* the {one['name']} pass, {one['operators']} operators: "
+        f"{one['summary'] or one['reason']} "
+        f"([report]({one['name']}/report.md))"
+        for one in result["passes"]
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -39,13 +52,28 @@ def _row(one: dict[str, Any]) -> str:
     timing = one["timing"] or {}
     verdict = "right" if one["verdict"]["correct"] else one["verdict"]["reason"]
     if one["descent"]:
-        verdict += ("; losses follow eager's" if one["descent"]["correct"] else
-                    f"; in gradient descent: {one['descent']['reason']}")
-    times = [f"{timing[side]['median_us'] / 1e3:.3f}" if timing.get(side)
-             else "" for side in ("candidate", "eager", "compile")]
-    return "| " + " | ".join([
-        joined(one["kernels"]), table_cell(verdict), *times,
-        _over(timing, "eager"), _over(timing, "compile")]) + " |"
+        verdict += (
+            "; losses follow eager's"
+            if one["descent"]["correct"]
+            else f"; in gradient descent: {one['descent']['reason']}"
+        )
+    times = [
+        f"{timing[side]['median_us'] / 1e3:.3f}" if timing.get(side) else ""
+        for side in ("candidate", "eager", "compile")
+    ]
+    return (
+        "| "
+        + " | ".join(
+            [
+                joined(one["kernels"]),
+                table_cell(verdict),
+                *times,
+                _over(timing, "eager"),
+                _over(timing, "compile"),
+            ]
+        )
+        + " |"
+    )
 
 
 def _over(timing: dict[str, Any] | None, party: str) -> str:
@@ -57,9 +85,10 @@ def _over(timing: dict[str, Any] | None, party: str) -> str:
 
 def _gradcheck(checked: dict[str, Any]) -> str:
     line = f"* gradcheck of both graphs, in float64: {checked['outcome']}"
-    line += "".join(f", {part}" for part in (
-        checked["how"], checked["reason"]) if part)
+    line += "".join(f", {part}" for part in (checked["how"], checked["reason"]) if part)
     if checked["lost_in_rounding"]:
-        line += ("\n* gradients that rounding alone decides, held against "
-                 f"another's size: {', '.join(checked['lost_in_rounding'])}")
+        line += (
+            "\n* gradients that rounding alone decides, held against "
+            f"another's size: {', '.join(checked['lost_in_rounding'])}"
+        )
     return line

@@ -21,8 +21,18 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from weft.build import packages
-from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
-    read_json, read_text, run, say, warn, write_text
+from weft.runs import (
+    EXIT_BUDGET,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_WRONG,
+    read_json,
+    read_text,
+    run,
+    say,
+    warn,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from weft.backend.graphs.problem_source import Source
@@ -66,8 +76,7 @@ def captured(settings: dict[str, Any]) -> tuple[str, Step, list[Graph], dict[str
         checked["lost_in_rounding"] = step.lost
         graphs = sources_of(step)
     except Unsupported as error:
-        raise Refused(f"{problem.name} cannot be trained by kernels: "
-                      f"{error}") from None
+        raise Refused(f"{problem.name} cannot be trained by kernels: {error}") from None
     return problems.read_source(problem.path).decode(), step, graphs, checked
 
 
@@ -87,18 +96,21 @@ def sources_of(step: Step) -> list[Graph]:
 
     from weft.backend.graphs.problem_source import source_of
 
-    state = {i: "parameter" if one.kind == "parameter" else one.name
-             for i, one in enumerate(step.captured.arguments)
-             if one.kind in ("parameter", "buffer")}
+    state = {
+        i: "parameter" if one.kind == "parameter" else one.name
+        for i, one in enumerate(step.captured.arguments)
+        if one.kind in ("parameter", "buffer")
+    }
     plain = [argument.detach() for argument in step.arguments]
     with torch.no_grad():
         torch.manual_seed(0)
         results = step.forward(*plain)
-        kept = list(results[step.count:])
-        tangents = [torch.randn_like(one) for one, has in zip(
-            results, step.differentiable) if has]
-    return [Graph("forward", source_of(step.forward, plain, state)),
-            Graph("backward", source_of(step.backward, kept + tangents, {}))]
+        kept = list(results[step.count :])
+        tangents = [torch.randn_like(one) for one, has in zip(results, step.differentiable) if has]
+    return [
+        Graph("forward", source_of(step.forward, plain, state)),
+        Graph("backward", source_of(step.backward, kept + tangents, {})),
+    ]
 
 
 def search(settings: dict[str, Any], graph: Graph) -> None:
@@ -112,8 +124,7 @@ def search(settings: dict[str, Any], graph: Graph) -> None:
     say(settings, f"the {graph.name} pass: {graph.source.count} operators")
     code = run(settings, words)
     result = read_json(folder, "result.json")
-    if result is None or code != 0 and (
-            code != EXIT_BUDGET or not result["verdict"]["correct"]):
+    if result is None or code != 0 and (code != EXIT_BUDGET or not result["verdict"]["correct"]):
         graph.reason = f"its run ended with {code}: see {folder}"
         return
     graph.summary = result.get("summary", "")
@@ -132,8 +143,9 @@ def ways(graphs: list[Graph]) -> list[list[str]]:
     return found
 
 
-def compose(settings: dict[str, Any], problem_text: str, step: Step,
-            graphs: list[Graph]) -> tuple[Trial | None, list[Trial]]:
+def compose(
+    settings: dict[str, Any], problem_text: str, step: Step, graphs: list[Graph]
+) -> tuple[Trial | None, list[Trial]]:
     """(the Trial that is fastest of those that are right and faster than eager,
     or None; all of them)"""
     from weft.training import (
@@ -146,25 +158,27 @@ def compose(settings: dict[str, Any], problem_text: str, step: Step,
     trials = []
     one_step = os.path.join(settings["out"], "step.py")
     steps = os.path.join(settings["out"], "descent.py")
-    write_text(step_text.write(
-        problem_text, "Model", step, settings["with_compile"]), one_step)
+    write_text(step_text.write(problem_text, "Model", step, settings["with_compile"]), one_step)
     write_text(step_text.write_descent(problem_text, "Model", step), steps)
     for names in ways(graphs):
-        say(settings, f"checking ModelNew with kernels for "
-            f"{training_report.joined(names)}")
-        texts = [trained_model_text.GraphText(
-            graph.source, graph.composed if graph.name in names else None)
-            for graph in graphs]
-        made = training_verdict.Trial(
-            names, trained_model_text.write(problem_text, step, *texts))
+        say(settings, f"checking ModelNew with kernels for {training_report.joined(names)}")
+        texts = [
+            trained_model_text.GraphText(
+                graph.source, graph.composed if graph.name in names else None
+            )
+            for graph in graphs
+        ]
+        made = training_verdict.Trial(names, trained_model_text.write(problem_text, step, *texts))
         made.check_step(settings, one_step, step)
         trials.append(made)
         _say_refused(settings, made)
     for made in sorted(trials, key=training_verdict.Trial.gain, reverse=True):
         if not made.is_faster:
             continue
-        say(settings, "a few steps of gradient descent by kernels for "
-            f"{training_report.joined(made.names)}")
+        say(
+            settings,
+            f"a few steps of gradient descent by kernels for {training_report.joined(made.names)}",
+        )
         made.check_descent(settings, steps, step)
         _say_refused(settings, made)
         if not made.reason:
@@ -181,12 +195,17 @@ def _why_none(graphs: list[Graph], trials: list[Trial]) -> str:
     """Why the framework's own step stays."""
     if trials:
         return "no kernel of ours was faster"
-    return "; ".join(f"the {graph.name} pass: {graph.reason}"
-                     for graph in graphs)
+    return "; ".join(f"the {graph.name} pass: {graph.reason}" for graph in graphs)
 
 
-def conclude(settings: dict[str, Any], problem_text: str, graphs: list[Graph],
-             checked: dict[str, Any], best: Trial | None, trials: list[Trial]) -> int:
+def conclude(
+    settings: dict[str, Any],
+    problem_text: str,
+    graphs: list[Graph],
+    checked: dict[str, Any],
+    best: Trial | None,
+    trials: list[Trial],
+) -> int:
     """Writes what was found; the exit code."""
     from weft.training import training_report
 
@@ -194,34 +213,51 @@ def conclude(settings: dict[str, Any], problem_text: str, graphs: list[Graph],
     is_right = best is not None or not reasons or not all(reasons)
     if best is not None:
         text = best.text
-        summary = (f"verified: kernels for {training_report.joined(best.names)}, "
-                   f"{training_report.speed(best.timing)}")
+        summary = (
+            f"verified: kernels for {training_report.joined(best.names)}, "
+            f"{training_report.speed(best.timing)}"
+        )
     else:
-        text = (problem_text + "\n\nclass ModelNew(Model):\n"
-                "    \"\"\"The framework's own: no kernel of ours was "
-                "right and faster.\"\"\"\n")
-        summary = (f"{_why_none(graphs, trials)}: ModelNew is the framework's"
-                   if is_right else f"not verified: {reasons[0]}")
+        text = (
+            problem_text + "\n\nclass ModelNew(Model):\n"
+            '    """The framework\'s own: no kernel of ours was '
+            'right and faster."""\n'
+        )
+        summary = (
+            f"{_why_none(graphs, trials)}: ModelNew is the framework's"
+            if is_right
+            else f"not verified: {reasons[0]}"
+        )
     out = settings["out"]
     write_text(text, out, "composed", "model_new.py")
     for graph in graphs:
-        if (best is not None and graph.name in best.names
-                and graph.composed is not None):
+        if best is not None and graph.name in best.names and graph.composed is not None:
             # Where they cannot be copied, the module makes them again.
             with contextlib.suppress(OSError):
-                packages.hand_on(os.path.join(out, graph.name), graph.composed,
-                                 os.path.join(out, "build"))
-    result = {"summary": summary, "verified": is_right,
-              "kernels": best.names if best else [],
-              "timing": best.timing if best else None, "gradcheck": checked,
-              "passes": [{"name": graph.name, "summary": graph.summary,
-                          "reason": graph.reason,
-                          "operators": graph.source.count}
-                         for graph in graphs],
-              "tried": [trial.to_json() for trial in trials]}
+                packages.hand_on(
+                    os.path.join(out, graph.name), graph.composed, os.path.join(out, "build")
+                )
+    result = {
+        "summary": summary,
+        "verified": is_right,
+        "kernels": best.names if best else [],
+        "timing": best.timing if best else None,
+        "gradcheck": checked,
+        "passes": [
+            {
+                "name": graph.name,
+                "summary": graph.summary,
+                "reason": graph.reason,
+                "operators": graph.source.count,
+            }
+            for graph in graphs
+        ],
+        "tried": [trial.to_json() for trial in trials],
+    }
     write_text(json.dumps(result, indent=1), out, "result.json")
-    write_text(training_report.text(os.path.basename(settings["problem"]), result),
-               out, "report.md")
+    write_text(
+        training_report.text(os.path.basename(settings["problem"]), result), out, "report.md"
+    )
     if settings["json"]:
         print(json.dumps(result), flush=True)
     elif is_right:

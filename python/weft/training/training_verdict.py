@@ -39,49 +39,47 @@ class Trial:
     @property
     def is_faster(self) -> bool:
         """Than eager beyond noise; what could not be timed is not slower."""
-        return not self.reason and (
-            self.timing is None or self.timing["over_eager"]["low"] > 1)
+        return not self.reason and (self.timing is None or self.timing["over_eager"]["low"] > 1)
 
     def gain(self) -> float:
         return self.timing["over_eager"]["ratio"] if self.timing else 1.0
 
     def check_step(self, settings: dict[str, Any], reference: str, step: Step) -> None:
         """Results and gradients, and the time of both passes."""
-        candidate = self._written(settings, "step", step_text.write(
-            self.text, "ModelNew", step))
+        candidate = self._written(settings, "step", step_text.write(self.text, "ModelNew", step))
         for _ in range(TIMED_MAX):
-            self.verdict, self.timing = _judged(
-                settings, reference, candidate, is_timed=True)
+            self.verdict, self.timing = _judged(settings, reference, candidate, is_timed=True)
             if self.verdict["kind"] != "not_timed":
                 break
 
-    def check_descent(self, settings: dict[str, Any], reference: str,
-                      step: Step) -> None:
+    def check_descent(self, settings: dict[str, Any], reference: str, step: Step) -> None:
         """That its losses follow eager's."""
-        candidate = self._written(settings, "descent", step_text.write_descent(
-            self.text, "ModelNew", step))
-        self.descent, _ = _judged(
-            settings, reference, candidate, is_timed=False)
+        candidate = self._written(
+            settings, "descent", step_text.write_descent(self.text, "ModelNew", step)
+        )
+        self.descent, _ = _judged(settings, reference, candidate, is_timed=False)
 
     def _written(self, settings: dict[str, Any], what: str, text: str) -> str:
-        path = os.path.join(settings["out"], "composed",
-                            "_".join([*self.names, what]) + ".py")
+        path = os.path.join(settings["out"], "composed", "_".join([*self.names, what]) + ".py")
         write_text(text, path)
         return path
 
     def to_json(self) -> dict[str, Any]:
-        return {"kernels": self.names, "verdict": self.verdict,
-                "timing": self.timing, "descent": self.descent}
+        return {
+            "kernels": self.names,
+            "verdict": self.verdict,
+            "timing": self.timing,
+            "descent": self.descent,
+        }
 
 
-def _judged(settings: dict[str, Any], reference: str, candidate: str,
-            is_timed: bool) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _judged(
+    settings: dict[str, Any], reference: str, candidate: str, is_timed: bool
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
     try:
-        verdict, timing = judge(settings, reference, candidate,
-                                settings["mode"], is_timed)
+        verdict, timing = judge(settings, reference, candidate, settings["mode"], is_timed)
     except NotJudged as error:
-        return {"correct": False, "kind": "not_judged",
-                "reason": str(error)}, None
+        return {"correct": False, "kind": "not_judged", "reason": str(error)}, None
     verdict["reason"] = _named(verdict["reason"], settings, reference)
     return verdict, timing
 
@@ -98,8 +96,7 @@ def _named(reason: str, settings: dict[str, Any], reference: str) -> str:
         return reason
     if names is None:
         return pattern.sub("the losses", reason)
-    return pattern.sub(lambda found: dict(enumerate(names)).get(
-        int(found[1]), found[0]), reason)
+    return pattern.sub(lambda found: dict(enumerate(names)).get(int(found[1]), found[0]), reason)
 
 
 def _names(settings: dict[str, Any], reference: str) -> list[str] | None:

@@ -11,11 +11,13 @@ from weft.backend.searches import module_store
 
 def info() -> dict[str, Any]:
     """Returns {"path", "entries", "bytes"} of the stored modules."""
-    size = sum(os.path.getsize(os.path.join(folder, name))
-               for path in module_store.entries()
-               for folder, _, names in os.walk(path) for name in names)
-    return {"path": module_store.folder(), "entries": len(module_store.entries()),
-            "bytes": size}
+    size = sum(
+        os.path.getsize(os.path.join(folder, name))
+        for path in module_store.entries()
+        for folder, _, names in os.walk(path)
+        for name in names
+    )
+    return {"path": module_store.folder(), "entries": len(module_store.entries()), "bytes": size}
 
 
 def clear() -> int:

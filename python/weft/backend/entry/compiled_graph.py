@@ -59,8 +59,8 @@ class CompiledGraph:
     compiled functions are."""
 
     def __init__(
-            self, graph_module: Any, options: Any, role: Any,
-            state: Any = None, batches: Any = None) -> None:
+        self, graph_module: Any, options: Any, role: Any, state: Any = None, batches: Any = None
+    ) -> None:
         """role: "inference", "forward" or "backward", for people; state: for
         positions of arguments "parameter" or a buffer's name; batches: of a
         graph that is wanted for any sizes, those that it is for and what
@@ -81,8 +81,7 @@ class CompiledGraph:
         #: time.monotonic() when the budget of the first search began, if not with the
         #: first call: what captured the graph says so.
         self.begun_s: float | None = None
-        self._symbolic = (symbolic_graph.Symbolic(graph_module) if self._sizes
-                          else None)
+        self._symbolic = symbolic_graph.Symbolic(graph_module) if self._sizes else None
         self.framework = _framework_of(self)
         _number += 1
         self.number = _number
@@ -91,8 +90,9 @@ class CompiledGraph:
     def __call__(self, arguments: Any) -> Any:
         self.calls += 1
         kernels = self._known(arguments)
-        if (kernels is None or kernels.state in ("loaded", "forked")
-                ) and select_implementation.is_recording(arguments):
+        if (
+            kernels is None or kernels.state in ("loaded", "forked")
+        ) and select_implementation.is_recording(arguments):
             return self.framework(arguments)  # no call to look at anything
         if kernels is None:
             kernels = self._begin(arguments)
@@ -109,8 +109,7 @@ class CompiledGraph:
     def begin(self, arguments: Sequence[Any]) -> None:
         """Its search for such arguments, which is over where calls wait for it.
         Draws no random number."""
-        if (self._known(arguments) is None
-                and not select_implementation.is_recording(arguments)):
+        if self._known(arguments) is None and not select_implementation.is_recording(arguments):
             self._begin(arguments)
 
     def _key(self, arguments: Sequence[Any]) -> Any:
@@ -118,7 +117,8 @@ class CompiledGraph:
         are not known to be impossible."""
         for_all = self.kernels.get(ANY)
         has_batch = self._batches is not None or (
-            self._symbolic is not None and bool(self._symbolic.symbols))
+            self._symbolic is not None and bool(self._symbolic.symbols)
+        )
         if has_batch and (for_all is None or not for_all.is_refused):
             return ANY
         return tuple(arguments[i] for i in self._sizes)
@@ -175,11 +175,14 @@ class CompiledGraph:
             is_first = kernels.framework is None
             kernels.framework = self.framework
         expected = self.framework(arguments)  # now all is built
-        if (is_first and self.role != "optimize" and not self.has_own_graphs()
-                and select_implementation.is_on_gpu(arguments)):
+        if (
+            is_first
+            and self.role != "optimize"
+            and not self.has_own_graphs()
+            and select_implementation.is_on_gpu(arguments)
+        ):
             try:
-                kernels.framework, _ = select_implementation.select(
-                    self, kernels, None, arguments)
+                kernels.framework, _ = select_implementation.select(self, kernels, None, arguments)
             except Exception as error:
                 log.info("a CUDA graph was not tried: %s", told(error))
         return expected
@@ -190,8 +193,7 @@ class CompiledGraph:
     def has_own_graphs(self) -> Any:
         """Whether the framework's calls are PyTorch's CUDA graphs, which may write
         a next call's results where these are."""
-        return (self.options.fallback == "inductor"
-                and self.options.mode in CUDA_GRAPHS)
+        return self.options.fallback == "inductor" and self.options.mode in CUDA_GRAPHS
 
     def _begin(self, arguments: Sequence[Any]) -> Any:
         """The Kernels that this call wants, whose search is begun; None where no
@@ -202,28 +204,28 @@ class CompiledGraph:
             key = self._key(arguments)
             if key in self.kernels:
                 return self.kernels[key]
-            counted = [kernel for kernel in self.kernels.values()
-                       if not kernel.is_refused]
+            counted = [kernel for kernel in self.kernels.values() if not kernel.is_refused]
             if counted and not self._other_sizes.recurs(key):
                 return None  # a length that may never come again
             if len(counted) >= self.options.shapes_max:
                 self.fallback_reason = (
                     f"it was called with more than {self.options.shapes_max} "
-                    "sizes: raise the option shapes_max")
+                    "sizes: raise the option shapes_max"
+                )
                 return None
             kernels = self.kernels[key] = Kernels()
             kernels.begun_s = self.begun_s or kernels.begun_s
             self.begun_s = None
-        refuse = (kernels.refuse if key == ANY else
-                  lambda reason: kernels.settle("framework", reason))
+        refuse = (
+            kernels.refuse if key == ANY else lambda reason: kernels.settle("framework", reason)
+        )
         try:
             with tracing:
                 kernels.source = self._source(key, arguments)
         except Unsupported as error:
             refuse(str(error))
         except Exception as error:
-            refuse(internal_error("the graph could not be written down "
-                                  f"({told(error)})"))
+            refuse(internal_error(f"the graph could not be written down ({told(error)})"))
         else:
             if not self._adopt(kernels, arguments):
                 self._search(kernels)
@@ -245,14 +247,16 @@ class CompiledGraph:
         if not self.options.wait:
             return
         if before:
-            log.warning("weft waits for %d searches of this process that began "
-                        "before: one runs at a time", before)
-        budget_s = (self.options.budget_s + search.late_s(self.options)
-                    + search.END_S)
-        if not kernels.settled.wait(max(0.0, kernels.begun_s + budget_s
-                                        - time.monotonic())):
-            kernels.reason = (f"its budget_s of {self.options.budget_s:g} is over, and "
-                              "the search has not ended: its kernels are taken later")
+            log.warning(
+                "weft waits for %d searches of this process that began before: one runs at a time",
+                before,
+            )
+        budget_s = self.options.budget_s + search.late_s(self.options) + search.END_S
+        if not kernels.settled.wait(max(0.0, kernels.begun_s + budget_s - time.monotonic())):
+            kernels.reason = (
+                f"its budget_s of {self.options.budget_s:g} is over, and "
+                "the search has not ended: its kernels are taken later"
+            )
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
@@ -263,8 +267,8 @@ class CompiledGraph:
         refuse_nested(self.graph_module)
         if key != ANY:
             return source_of(
-                _at_these_sizes(self.graph_module, arguments, self._sizes),
-                arguments, self.state)
+                _at_these_sizes(self.graph_module, arguments, self._sizes), arguments, self.state
+            )
         if self._batches:
             sizes, graphs = self._batches
         else:
@@ -273,8 +277,7 @@ class CompiledGraph:
             if sizes is None:
                 raise Unsupported("no argument is a size that is a symbol")
             graphs = self._symbolic.samples_and(sizes)
-        return symbolic_graph.source_for_any(graphs, sizes, arguments, self.state,
-                                             self._symbolic)
+        return symbolic_graph.source_for_any(graphs, sizes, arguments, self.state, self._symbolic)
 
     def _adopt(self, kernels: Any, arguments: Any) -> bool:
         """Takes the kernels of another graph of the same model, which Dynamo
@@ -287,17 +290,20 @@ class CompiledGraph:
                 continue
             try:
                 source = symbolic_graph.adopted(
-                    kernels.source, theirs.source,
+                    kernels.source,
+                    theirs.source,
                     symbolic_graph.source_like(
                         other._symbolic.at((1,) * len(other._symbolic.symbols)),
-                        arguments, kernels.source, theirs.source))
+                        arguments,
+                        kernels.source,
+                        theirs.source,
+                    ),
+                )
                 if source is None:
                     continue
-                kernels.composed = composed_module.ComposedModule(
-                    source, theirs.path)
+                kernels.composed = composed_module.ComposedModule(source, theirs.path)
             except Exception as error:
-                log.info("kernels for any batch are not those of a batch of 1: "
-                         "%s", told(error))
+                log.info("kernels for any batch are not those of a batch of 1: %s", told(error))
                 continue
             kernels.source, kernels.path = source, theirs.path
             kernels.summary, kernels.from_store = theirs.summary, True
@@ -321,14 +327,14 @@ class CompiledGraph:
             kernels.settle("framework", str(error))
             return self.framework(arguments)
         except Exception as error:
-            kernels.settle("framework", "its first call failed with "
-                           + told(error))
+            kernels.settle("framework", "its first call failed with " + told(error))
             return self.framework(arguments)
         expected, failure = self._beside(arguments)
         if failure:  # the kernels' results took the room that it needs
             del got
-            kernels.settle("framework", "beside the kernels' results the "
-                           f"framework failed with {failure}")
+            kernels.settle(
+                "framework", f"beside the kernels' results the framework failed with {failure}"
+            )
             return self.framework(arguments)
         try:
             why = self._why_not(kernels, arguments, list(expected), got, random)
@@ -343,9 +349,9 @@ class CompiledGraph:
         return expected
 
     def _why_wrong(
-            self, kernels: Kernels, arguments: Sequence[Any], expected: Any, got: Any,
-            random: Any) -> Any:
-        """"" if the kernels' results `got` pass the last check. `expected`: the
+        self, kernels: Kernels, arguments: Sequence[Any], expected: Any, got: Any, random: Any
+    ) -> Any:
+        """ "" if the kernels' results `got` pass the last check. `expected`: the
         fallback's; `random`: what the generators were before."""
         eager = expected
         if self.options.fallback != "eager":
@@ -355,24 +361,27 @@ class CompiledGraph:
                 return why
             eager = list(self.graph_module(*arguments))
         return first_result_check.Check(
-            self.graph_module, arguments, kernels.precision, self.state,
-            random).why_not(eager, got)
+            self.graph_module, arguments, kernels.precision, self.state, random
+        ).why_not(eager, got)
 
     def _why_not(
-            self, kernels: Kernels, arguments: Sequence[Any], expected: Any, got: Any,
-            random: Any) -> Any:
-        """"" where what the kernels came to is right, and as fast to have."""
+        self, kernels: Kernels, arguments: Sequence[Any], expected: Any, got: Any, random: Any
+    ) -> Any:
+        """ "" where what the kernels came to is right, and as fast to have."""
         why = self._why_wrong(kernels, arguments, expected, got, random)
         if why:
-            why = ("internal disagreement: the search verified the kernels, but on "
-                   f"the program's own data they came to something else: {why}")
+            why = (
+                "internal disagreement: the search verified the kernels, but on "
+                f"the program's own data they came to something else: {why}"
+            )
             log.warning("%s; this graph stays with the fallback", why)
             return why
         if self.draws:
             return ""
         try:
             chosen, factor = select_implementation.select(
-                self, kernels, kernels.composed, arguments)
+                self, kernels, kernels.composed, arguments
+            )
         except Exception as error:  # it says nothing of the kernels
             log.info("the kernels were not tried: %s", told(error))
             return ""
@@ -380,10 +389,11 @@ class CompiledGraph:
             kernels.composed = chosen
             return ""
         kernels.framework = chosen
-        return (f"in this program the kernels take {factor:.2f} times as long as "
-                + ("eager" if self.options.fallback == "eager"
-                   else "Inductor's code")
-                + " as a CUDA graph" * isinstance(chosen, Replayed))
+        return (
+            f"in this program the kernels take {factor:.2f} times as long as "
+            + ("eager" if self.options.fallback == "eager" else "Inductor's code")
+            + " as a CUDA graph" * isinstance(chosen, Replayed)
+        )
 
     def _beside(self, arguments: Sequence[Any]) -> Any:
         """(the framework's results, what it failed with)"""
@@ -391,8 +401,7 @@ class CompiledGraph:
         try:
             found = self.framework(list(arguments))
             if self.has_own_graphs():
-                found = [one.clone() if isinstance(one, torch.Tensor) else one
-                         for one in found]
+                found = [one.clone() if isinstance(one, torch.Tensor) else one for one in found]
             return found, ""
         except Exception as error:
             failure = told(error)
@@ -400,8 +409,7 @@ class CompiledGraph:
             set_random_states(random)
         return None, failure
 
-    def _computed_without_draws(
-            self, kernels: Any, arguments: Any) -> Any:
+    def _computed_without_draws(self, kernels: Any, arguments: Any) -> Any:
         """The kernels' results; the framework then draws the same numbers.
         Generators are touched only for graphs that draw: another thread may
         be drawing from them."""
@@ -438,22 +446,28 @@ atexit.register(rechecks.end)  # before it: the last that is registered is first
 def _symbolic_positions(graph_module: torch.fx.GraphModule) -> list[Any]:
     """Of arguments that are sizes (dynamic shapes)."""
     placeholders = graph_module.graph.find_nodes(op="placeholder")
-    return [i for i, node in enumerate(placeholders)
-            if isinstance(node.meta.get("val"), (int, torch.SymInt))]
+    return [
+        i
+        for i, node in enumerate(placeholders)
+        if isinstance(node.meta.get("val"), (int, torch.SymInt))
+    ]
 
 
 def _at_these_sizes(
-        graph_module: torch.fx.GraphModule, arguments: Sequence[Any],
-        sizes: Any) -> Any:
+    graph_module: torch.fx.GraphModule, arguments: Sequence[Any], sizes: Any
+) -> Any:
     """The same graph for the sizes of these arguments alone."""
     if not sizes:
         return graph_module
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        fakes = [mode.from_tensor(argument, static_shapes=True)
-                 if isinstance(argument, torch.Tensor) else argument
-                 for argument in arguments]
+        fakes = [
+            mode.from_tensor(argument, static_shapes=True)
+            if isinstance(argument, torch.Tensor)
+            else argument
+            for argument in arguments
+        ]
         return traced(graph_module, fakes)
 
 

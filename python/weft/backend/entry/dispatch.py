@@ -43,7 +43,8 @@ ENTRIES_MAX = 16
 _reports: "weakref.WeakKeyDictionary[Any, list[Report]]" = weakref.WeakKeyDictionary()
 OWN = "_weft"
 _is_any_autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
-    lambda: torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"))
+    lambda: torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
+)
 
 
 @dataclasses.dataclass
@@ -63,8 +64,7 @@ class Report(Shown):
         state = "ready" if self.ready else "the framework's: " + self.reason
         where = f" ({self.path})" if self.path else ""
         sizes = self.one_size and f"; for these sizes alone: {self.one_size}"
-        call = (f"; {self.call_ratio:.2f}× over eager for this call"
-                if self.call_ratio else "")
+        call = f"; {self.call_ratio:.2f}× over eager for this call" if self.call_ratio else ""
         return f"{state}; {self.summary or 'no search'}{call}{sizes}{where}"
 
 
@@ -107,10 +107,15 @@ class Entry:
 
     def report(self, seconds: float = 0.0) -> Report:
         return Report(
-            ready=self.composed is not None and self.is_generated, summary=self.summary,
-            reason=self.reason, seconds=round(seconds, 1), from_store=self.from_store,
-            path=self.path, one_size=self.captured.one_size,
-            call_ratio=round(self.call_ratio, 3))
+            ready=self.composed is not None and self.is_generated,
+            summary=self.summary,
+            reason=self.reason,
+            seconds=round(seconds, 1),
+            from_store=self.from_store,
+            path=self.path,
+            one_size=self.captured.one_size,
+            call_ratio=round(self.call_ratio, 3),
+        )
 
     def have_judged(self, options: Options | None) -> None:
         """The full verdict on what a file brought, in the background; once.
@@ -134,13 +139,11 @@ class Entry:
         self.__dict__.update(state)
         try:
             self.path = module_store.keep_files(files)
-            self.composed = composed_module.ComposedModule(
-                self.source, self.path)
+            self.composed = composed_module.ComposedModule(self.source, self.path)
             self.needs_verdict = True
         except Exception as error:
             self.reason = told(error)
-            log.warning("a saved module's kernels cannot be built here: %s",
-                        self.reason)
+            log.warning("a saved module's kernels cannot be built here: %s", self.reason)
 
 
 class Pending:
@@ -161,13 +164,21 @@ class Pending:
                 argument.grows = ()
             if ANY in self.composed.kernels:
                 captured.one_size = self.composed.kernels[ANY].reason
-        return Entry(captured, kernels.source, kernels.composed, kernels.summary,
-                     kernels.reason, kernels.from_store, kernels.path)
+        return Entry(
+            captured,
+            kernels.source,
+            kernels.composed,
+            kernels.summary,
+            kernels.reason,
+            kernels.from_store,
+            kernels.path,
+        )
 
 
 @torch.no_grad()
-def begin_search(module: torch.nn.Module, call: Flattened, options: Options,
-                 places: list[Any]) -> tuple[Pending, list[Any]]:
+def begin_search(
+    module: torch.nn.Module, call: Flattened, options: Options, places: list[Any]
+) -> tuple[Pending, list[Any]]:
     """(what was captured, whose search is under way; the graph's arguments of this
     call). Unsupported says why there is none."""
     begun_s = time.monotonic()  # the capture counts
@@ -177,19 +188,24 @@ def begin_search(module: torch.nn.Module, call: Flattened, options: Options,
         guards, arguments, graph, sizes = _captured(module, call, places)
     if uses_rng(graph):
         set_random_states(states)  # forward() may have seeded the generators
-    state = {i: "parameter" if one.kind == "parameter" else one.name
-             for i, one in enumerate(guards.captured.arguments)
-             if one.kind in ("parameter", "buffer")}
+    state = {
+        i: "parameter" if one.kind == "parameter" else one.name
+        for i, one in enumerate(guards.captured.arguments)
+        if one.kind in ("parameter", "buffer")
+    }
     compiled_graph = CompiledGraph(graph, options, "optimize", state, sizes)
     compiled_graph.begun_s = begun_s
-    arguments = [argument.detach() if isinstance(argument, torch.Tensor) else argument
-                 for argument in arguments]
+    arguments = [
+        argument.detach() if isinstance(argument, torch.Tensor) else argument
+        for argument in arguments
+    ]
     compiled_graph.begin(arguments)
     return Pending(guards, compiled_graph), arguments
 
 
-def _captured(module: torch.nn.Module, call: Flattened, places: list[Any]) -> tuple[
-        CallGuards, list[Any], torch.fx.GraphModule, Any]:
+def _captured(
+    module: torch.nn.Module, call: Flattened, places: list[Any]
+) -> tuple[CallGuards, list[Any], torch.fx.GraphModule, Any]:
     """(the guards, the graph's arguments of this call, the graph, what it is at other
     sizes or None)"""
     plain = plain_copy(module)
@@ -198,8 +214,10 @@ def _captured(module: torch.nn.Module, call: Flattened, places: list[Any]) -> tu
     guards = CallGuards(captured, module)
     arguments, _ = guards.arguments_of(call.leaves)
     if arguments is None or not guards.modules_fit():
-        raise Unsupported("the call changes the module itself, or writes to an "
-                          "argument that shares its memory with another")
+        raise Unsupported(
+            "the call changes the module itself, or writes to an "
+            "argument that shares its memory with another"
+        )
     sizes = None
     try:
         if places:
@@ -240,8 +258,12 @@ class Dispatch:
 
     def __getstate__(self) -> dict[str, Any]:
         # Inductor's code is not in a file.
-        return {"entries": [entry for entry in self.entries if entry.is_generated],
-                "reports": self.reports, "options": self.options, "_seen": set(self._seen)}
+        return {
+            "entries": [entry for entry in self.entries if entry.is_generated],
+            "reports": self.reports,
+            "options": self.options,
+            "_seen": set(self._seen),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__()  # type: ignore[misc]
@@ -254,8 +276,9 @@ class Dispatch:
         dispatch.options, dispatch._seen = self.options, set(self._seen)
         return dispatch
 
-    def compute(self, module: torch.nn.Module, args: tuple[Any, ...],
-                kwargs: dict[str, Any]) -> tuple[bool, Any, list[tuple[Entry, Exception]]]:
+    def compute(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[bool, Any, list[tuple[Entry, Exception]]]:
         """(whether an entry computed it, the result, [(entry, error) of each that
         failed]). Errors of weft are not raised: explain() reports them, and the call is
         the module's own."""
@@ -283,8 +306,9 @@ class Dispatch:
         self.declined += 1
         return *self._compute_other(module, args, kwargs), failed
 
-    def _compute_other(self, module: torch.nn.Module, args: tuple[Any, ...],
-                       kwargs: dict[str, Any]) -> tuple[bool, Any]:
+    def _compute_other(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[bool, Any]:
         """The same for inputs that no entry knows: those of a search that is
         over are tried, and new ones begun. Errors are not raised: explain() reports
         them, and the call is the module's own."""
@@ -299,8 +323,13 @@ class Dispatch:
             log.info("%s", self.reason)
             return False, None
 
-    def _compute_pending(self, module: torch.nn.Module, pending: Pending,
-                         args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+    def _compute_pending(
+        self,
+        module: torch.nn.Module,
+        pending: Pending,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> tuple[bool, Any]:
         state = pending.kernels.state
         if state == "searching":
             return False, None
@@ -315,13 +344,11 @@ class Dispatch:
             self._settle(module, pending, call)
         return done, result
 
-    def _settle(self, module: torch.nn.Module, pending: Pending,
-                call: Flattened | None) -> None:
+    def _settle(self, module: torch.nn.Module, pending: Pending, call: Flattened | None) -> None:
         with self._lock:
             if pending not in self._pending:
                 return  # another thread was as quick
-            self._pending = tuple(
-                one for one in self._pending if one is not pending)
+            self._pending = tuple(one for one in self._pending if one is not pending)
         entry = pending.entry()
         if call is not None:
             if entry.composed is None:
@@ -332,8 +359,9 @@ class Dispatch:
         if entry.composed is not None:
             self.add(entry)
 
-    def _begin_other(self, module: torch.nn.Module, args: tuple[Any, ...],
-                     kwargs: dict[str, Any]) -> tuple[bool, Any]:
+    def _begin_other(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[bool, Any]:
         if not self._may_begin() or not tracing.acquire(blocking=False):
             return False, None  # a later call begins it
         kind = None
@@ -341,8 +369,7 @@ class Dispatch:
             call = call_structure.flatten((args, kwargs))
             kind = kind_of(call)
             places = symbolic_graph.marked_places(call.leaves)
-            if not self._may_begin() or not self._is_worth_more(
-                    module, call, kind, bool(places)):
+            if not self._may_begin() or not self._is_worth_more(module, call, kind, bool(places)):
                 return False, None
             assert self.options is not None  # by _may_begin()
             pending, arguments = begin_search(module, call, self.options, places)
@@ -359,20 +386,30 @@ class Dispatch:
 
     def _may_begin(self) -> bool:
         """True if another kind of inputs is allowed, and no search is under way."""
-        return (self.options is not None
-                and len(self._seen) < self.options.shapes_max
-                and not any(pending.kernels.state == "searching"
-                            for pending in self._pending))
+        return (
+            self.options is not None
+            and len(self._seen) < self.options.shapes_max
+            and not any(pending.kernels.state == "searching" for pending in self._pending)
+        )
 
-    def _is_worth_more(self, module: torch.nn.Module, call: Flattened, kind: Any,
-                       is_marked: bool) -> bool:
+    def _is_worth_more(
+        self, module: torch.nn.Module, call: Flattened, kind: Any, is_marked: bool
+    ) -> bool:
         """Whether these inputs are of another kind than all before, come again, and
         all else is as it was."""
         bounds = self.bounds(module)
-        if not bounds or kind in self._seen or (
-                torch.is_grad_enabled() and any(
-                    one.requires_grad for one in (*call.leaves, *module.parameters())
-                    if isinstance(one, torch.Tensor))):
+        if (
+            not bounds
+            or kind in self._seen
+            or (
+                torch.is_grad_enabled()
+                and any(
+                    one.requires_grad
+                    for one in (*call.leaves, *module.parameters())
+                    if isinstance(one, torch.Tensor)
+                )
+            )
+        ):
             return False
         if not all(guards.modules_fit() for guards, _ in bounds):
             return False
@@ -385,15 +422,21 @@ class Dispatch:
         of, entries, bounds = self._bound
         if of is not module or entries is not self.entries:
             entries = self.entries  # a list of its own at every change
-            bounds = [(CallGuards(entry.captured, module), entry)
-                      for entry in entries if entry.composed is not None]
+            bounds = [
+                (CallGuards(entry.captured, module), entry)
+                for entry in entries
+                if entry.composed is not None
+            ]
             self._bound = (module, entries, bounds)
         return bounds
 
     def drop(self, entry: Entry, error: Exception) -> None:
         """No call is this entry's any more."""
-        self.reason = (str(error) if isinstance(error, composed_module.Revoked) else
-                       f"a call failed with {told(error)}")
+        self.reason = (
+            str(error)
+            if isinstance(error, composed_module.Revoked)
+            else f"a call failed with {told(error)}"
+        )
         log.warning("%s; the module's own forward() takes over", self.reason)
         with self._lock:
             self.entries = [one for one in self.entries if one is not entry]
@@ -409,13 +452,19 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 def kind_of(call: Flattened) -> Any:
     """A key that calls with inputs of one kind have in common."""
-    return (call.structure.spec.num_leaves, captures.same_as(call.leaves), *(
-        captures.look_of(leaf) if isinstance(leaf, torch.Tensor)
-        else repr(leaf) for leaf in call.leaves))
+    return (
+        call.structure.spec.num_leaves,
+        captures.same_as(call.leaves),
+        *(
+            captures.look_of(leaf) if isinstance(leaf, torch.Tensor) else repr(leaf)
+            for leaf in call.leaves
+        ),
+    )
 
 
-def _compute(guards: CallGuards, composed: Any, args: tuple[Any, ...],
-             kwargs: dict[str, Any]) -> tuple[bool, Any]:
+def _compute(
+    guards: CallGuards, composed: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[bool, Any]:
     """(whether the guards hold, the result of forward())"""
     captured = guards.captured
     leaves: list[Any]
@@ -437,8 +486,7 @@ def _compute(guards: CallGuards, composed: Any, args: tuple[Any, ...],
     return True, _finish(guards, composed(arguments), leaves, objects)
 
 
-def _finish(guards: CallGuards, results: list[Any], leaves: list[Any],
-            objects: list[Any]) -> Any:
+def _finish(guards: CallGuards, results: list[Any], leaves: list[Any], objects: list[Any]) -> Any:
     """Writes what forward() writes; the result as forward() gives it."""
     captured = guards.captured
     if captured.is_one_result and len(results) == 1:
@@ -465,17 +513,20 @@ def _finish(guards: CallGuards, results: list[Any], leaves: list[Any],
 def is_special() -> bool:
     """Whether this call is watched, traced, or under a mode that changes what
     operators do: then it is the module's own."""
-    return (is_disabled()
-            or _is_any_autocast()
-            or torch.compiler.is_compiling()
-            or torch._C._get_tracing_state() is not None
-            or torch._C._len_torch_dispatch_stack() > 0
-            or torch._C._len_torch_function_stack() > 0
-            or torch._C._functorch.peek_interpreter_stack() is not None)
+    return (
+        is_disabled()
+        or _is_any_autocast()
+        or torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._len_torch_function_stack() > 0
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    )
 
 
-def try_call(module: torch.nn.Module, entry: Entry, pending: Pending, call: Flattened,
-             options: Options) -> None:
+def try_call(
+    module: torch.nn.Module, entry: Entry, pending: Pending, call: Flattened, options: Options
+) -> None:
     """Refuses the entry if the user's call is not faster by it, or is another call
     than the module's own. Raises nothing."""
     if entry.composed is None:
@@ -485,10 +536,14 @@ def try_call(module: torch.nn.Module, entry: Entry, pending: Pending, call: Flat
         probe = shallow_copy(module, type(module))
         probe.__dict__[OWN] = dispatch = Dispatch()
         dispatch.add(entry)
-        written = [pending.guards.written_tensor(kind, place, call.leaves)
-                   for kind, place in entry.captured.results if kind != "output"]
-        of = call_trial.Trial(own.forward, probe.forward, call, written,
-                              uses_rng(pending.composed.graph_module))
+        written = [
+            pending.guards.written_tensor(kind, place, call.leaves)
+            for kind, place in entry.captured.results
+            if kind != "output"
+        ]
+        of = call_trial.Trial(
+            own.forward, probe.forward, call, written, uses_rng(pending.composed.graph_module)
+        )
         reason, speed = call_trial.refusal(of, options.trial_s)
         entry.call_ratio = speed.ratio
     except Exception as error:  # says nothing of the kernels

@@ -20,16 +20,14 @@ from weft.backend.searches import improvement, machine_facts
 
 
 def compile_graph(
-        graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any],
-        options: Any) -> Any:
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Any
+) -> Any:
     """What Dynamo calls instead of the graph: Inductor's code, in which kernels are
     inserted region by region, or compiled graphs, each searched whole."""
-    if options.fallback == "inductor" and not incumbent.why_not(
-            graph_module, example_inputs):
+    if options.fallback == "inductor" and not incumbent.why_not(graph_module, example_inputs):
         try:
             machine_facts.begin(example_inputs, options)
-            return incumbent.compile_graph(graph_module, example_inputs, options,
-                                           improvement.adopt)
+            return incumbent.compile_graph(graph_module, example_inputs, options, improvement.adopt)
         except Exception as error:
             if type(error).__name__.endswith("RestartAnalysis"):
                 raise
@@ -37,8 +35,7 @@ def compile_graph(
     return _compiled_graphs_of(graph_module, example_inputs, options)
 
 
-def _compiled_graphs_of(
-        graph_module: Any, example_inputs: Any, options: Any) -> Any:
+def _compiled_graphs_of(graph_module: Any, example_inputs: Any, options: Any) -> Any:
     """One compiled graph for each graph that AOTAutograd makes."""
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import (
@@ -49,12 +46,13 @@ def _compiled_graphs_of(
 
     def compiler(role: Any) -> Any:
         def compile_one_graph(module: Any, _: Any) -> Any:
-            return _boxed(
-                CompiledGraph(module, options, role, _positions(module, state)))
+            return _boxed(CompiledGraph(module, options, role, _positions(module, state)))
+
         return compile_one_graph
 
     return aot_autograd(
-        fw_compiler=compiler("forward"), bw_compiler=compiler("backward"),
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         partition_fn=min_cut_rematerialization_partition,
     )(graph_module, example_inputs)
@@ -63,6 +61,7 @@ def _compiled_graphs_of(
 def _boxed(compiled_graph: Any) -> Any:
     """As a function: Dynamo wraps it, and what AOTAutograd looks for must be
     in its own dictionary."""
+
     def run(arguments: Any) -> Any:
         return compiled_graph(arguments)
 

@@ -35,7 +35,9 @@ def _checking(original: Callable[..., None]) -> Callable[..., None]:
         backend = getattr(self, "compiler_fn", None)
         # An import that failed, for wrong options, has left another function.
         if (getattr(backend, "__module__", ""), getattr(backend, "__name__", "")) == (
-                "weft.backend", "compile"):
+            "weft.backend",
+            "compile",
+        ):
             given = getattr(self, "kwargs", {})
             options_from(given.get("options"), given.get("mode"))
 

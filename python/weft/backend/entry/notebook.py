@@ -19,7 +19,9 @@ def _table(title: str, fields: list[tuple[str, Any]]) -> str:
     rows = "".join(
         f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
         f"<td style='text-align:left'>{_cell(value)}</td></tr>"
-        for name, value in fields if value not in ("", None, [], ()))
+        for name, value in fields
+        if value not in ("", None, [], ())
+    )
     return f"<table><caption>{html.escape(title)}</caption>{rows}</table>"
 
 

@@ -27,13 +27,22 @@ from weft.problem import tensor_kinds
 from weft.problem.problem import internal_error
 
 
-def optimize(module: torch.nn.Module, inputs: Any, target: str = "auto",
-             budget_s: float = 300.0, *, kwargs: Mapping[str, Any] | None = None,
-             variants: int = 0, cache: bool = True, shapes_max: int = 4,
-             dynamic_batch: bool = False,
-             dynamic_dim: int | tuple[int, int] | None = None, seeds: str = "auto",
-             replay_mb: int = 0, fallback: str = "auto"
-             ) -> tuple[torch.nn.Module, Report]:
+def optimize(
+    module: torch.nn.Module,
+    inputs: Any,
+    target: str = "auto",
+    budget_s: float = 300.0,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    variants: int = 0,
+    cache: bool = True,
+    shapes_max: int = 4,
+    dynamic_batch: bool = False,
+    dynamic_dim: int | tuple[int, int] | None = None,
+    seeds: str = "auto",
+    replay_mb: int = 0,
+    fallback: str = "auto",
+) -> tuple[torch.nn.Module, Report]:
     """Searches for kernels and returns (module, Report). Blocks until the search is over.
 
     The returned module has the class of `module` and the same parameters, buffers and
@@ -63,13 +72,20 @@ def optimize(module: torch.nn.Module, inputs: Any, target: str = "auto",
     Raises only for wrong arguments. The report has every other failure."""
     module = getattr(module, "_orig_mod", module)
     if not isinstance(module, torch.nn.Module):
-        raise TypeError("weft.optimize takes a torch.nn.Module, and got a "
-                        f"{type(module).__name__}")
-    options = options_from({"budget_s": budget_s, "target": target,
-                            "variants": variants, "cache": cache,
-                            "shapes_max": shapes_max, "seeds": seeds,
-                            "replay_mb": replay_mb, "fallback": fallback,
-                            "wait": True})
+        raise TypeError(f"weft.optimize takes a torch.nn.Module, and got a {type(module).__name__}")
+    options = options_from(
+        {
+            "budget_s": budget_s,
+            "target": target,
+            "variants": variants,
+            "cache": cache,
+            "shapes_max": shapes_max,
+            "seeds": seeds,
+            "replay_mb": replay_mb,
+            "fallback": fallback,
+            "wait": True,
+        }
+    )
     args = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
     if unfit := _unfit(module):
         return module, Report(False, "", unfit, 0.0, False, "")
@@ -89,31 +105,36 @@ def _unfit(module: torch.nn.Module) -> str:
     """Why no other object can stand for the module, if none can."""
     if isinstance(module, torch.jit.ScriptModule):
         return "it is a module of TorchScript"
-    if any(map(torch.nn.parameter.is_lazy, (
-            *module.parameters(), *module.buffers()))):
-        return ("it has parameters that are not made yet: call it once before "
-                "weft.optimize")
+    if any(map(torch.nn.parameter.is_lazy, (*module.parameters(), *module.buffers()))):
+        return "it has parameters that are not made yet: call it once before weft.optimize"
     return ""
 
 
-def _learn(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any],
-           options: Options, places: list[Any]) -> Report:
+def _learn(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    options: Options,
+    places: list[Any],
+) -> Report:
     begin, entry, reason = time.monotonic(), None, ""
     dispatched = dispatch_of(module)
     assert dispatched is not None
     try:
-        if special := tensor_kinds.first_special(module, {
-                **{str(i): one for i, one in enumerate(args)}, **kwargs}):
+        if special := tensor_kinds.first_special(
+            module, {**{str(i): one for i, one in enumerate(args)}, **kwargs}
+        ):
             raise Unsupported(f"{special}, and weft compiles dense tensors only")
         call = call_structure.flatten((args, kwargs))
         dispatched.begin(dispatch.kind_of(call))
         if is_disabled():
             raise Unsupported("WEFT_DISABLE is set")
         if dispatch.is_special() or has_global_hooks():
-            raise Unsupported("it was called under autocast, a trace, a mode that "
-                              "changes operators, or hooks of all modules")
-        entry = _search(module, call, options,
-                        places or symbolic_graph.marked_places(call.leaves))
+            raise Unsupported(
+                "it was called under autocast, a trace, a mode that "
+                "changes operators, or hooks of all modules"
+            )
+        entry = _search(module, call, options, places or symbolic_graph.marked_places(call.leaves))
     except Unsupported as error:
         reason = str(error)
     except Exception as error:
@@ -122,15 +143,17 @@ def _learn(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
     if entry is not None and entry.composed is not None:
         dispatched.add(entry)
     seconds = time.monotonic() - begin
-    report = entry.report(seconds) if entry is not None else Report(
-        False, "", reason, round(seconds, 1), False, "")
+    report = (
+        entry.report(seconds)
+        if entry is not None
+        else Report(False, "", reason, round(seconds, 1), False, "")
+    )
     dispatched.reports.append(report)
     log.info("optimize: %s", report)
     return report
 
 
-def _search(module: torch.nn.Module, call: Flattened, options: Options,
-            places: list[Any]) -> Entry:
+def _search(module: torch.nn.Module, call: Flattened, options: Options, places: list[Any]) -> Entry:
     """The entry of a search that is over."""
     pending, arguments = dispatch.begin_search(module, call, options, places)
     graph = pending.composed
@@ -176,9 +199,15 @@ _classes: dict[Any, Any] = {}
 
 def _class_of(base: Any) -> Any:
     if base not in _classes:
-        _classes[base] = type(base.__name__, (_WithKernels, base), {
-            "__module__": base.__module__, "__qualname__": base.__qualname__,
-            "__doc__": base.__doc__})
+        _classes[base] = type(
+            base.__name__,
+            (_WithKernels, base),
+            {
+                "__module__": base.__module__,
+                "__qualname__": base.__qualname__,
+                "__doc__": base.__doc__,
+            },
+        )
     return _classes[base]
 
 
@@ -198,6 +227,8 @@ def _optimized(module: torch.nn.Module) -> torch.nn.Module:
 def is_optimized(module: object) -> bool:
     """Whether optimize() made it, or a part of it. What torch.compile gave has its
     kernels outside the module."""
-    return (isinstance(module, torch.nn.Module)
-            and not hasattr(module, "_orig_mod")
-            and any(dispatch_of(part) for part in module.modules()))
+    return (
+        isinstance(module, torch.nn.Module)
+        and not hasattr(module, "_orig_mod")
+        and any(dispatch_of(part) for part in module.modules())
+    )

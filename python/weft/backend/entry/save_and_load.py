@@ -19,8 +19,7 @@ from weft.backend.entry.optimize import is_optimized
 FORMAT = 2
 
 
-def save(module: torch.nn.Module,
-         path: str | os.PathLike[str] | IO[bytes]) -> None:
+def save(module: torch.nn.Module, path: str | os.PathLike[str] | IO[bytes]) -> None:
     """Writes a module of weft.optimize(), or one that contains it, to a file.
 
     Raises TypeError if there is no such module, OSError if the file cannot be
@@ -28,12 +27,13 @@ def save(module: torch.nn.Module,
     from weft import __version__
 
     if not is_optimized(module):
-        raise TypeError(f"weft.save takes a module that weft.optimize made, and "
-                        f"got {_told(module)}, which has no kernels to save: "
-                        "call weft.optimize(module, inputs) first, and save the "
-                        "module that it gives")
-    torch.save({"weft": FORMAT, "version": __version__, "module": module},
-               path)
+        raise TypeError(
+            f"weft.save takes a module that weft.optimize made, and "
+            f"got {_told(module)}, which has no kernels to save: "
+            "call weft.optimize(module, inputs) first, and save the "
+            "module that it gives"
+        )
+    torch.save({"weft": FORMAT, "version": __version__, "module": module}, path)
 
 
 def _told(module: torch.nn.Module) -> str:
@@ -49,15 +49,15 @@ def load(path: str | os.PathLike[str] | IO[bytes]) -> torch.nn.Module:
     if isinstance(path, (str, os.PathLike)):
         with open(path, "rb") as file:
             if not zipfile.is_zipfile(file):  # the end is what tells
-                raise ValueError(f"{path} was not written by weft.save(), or is "
-                                 "not whole")
+                raise ValueError(f"{path} was not written by weft.save(), or is not whole")
     try:
         kept = torch.load(path, weights_only=False)
     except (AttributeError, ModuleNotFoundError) as error:
         if "weft.backend" not in str(error):
             raise  # the module's own class is not there
-        raise ValueError(f"{path} was written by another version of weft: call "
-                         "weft.optimize and weft.save again") from None
+        raise ValueError(
+            f"{path} was written by another version of weft: call weft.optimize and weft.save again"
+        ) from None
     if not isinstance(kept, dict) or kept.get("weft") != FORMAT:
         raise ValueError(f"{path} was not written by weft.save()")
     return kept["module"]

@@ -44,11 +44,15 @@ class Status(Shown):
         if not self.graphs:
             return "no graph yet"
         if self.regions:
-            text = (f"{self.regions_generated} of {self.regions} "
-                    f"region{'s' * (self.regions != 1)} generated")
+            text = (
+                f"{self.regions_generated} of {self.regions} "
+                f"region{'s' * (self.regions != 1)} generated"
+            )
         else:
-            text = (f"{self.generated} of {self.graphs} "
-                    f"graph{'s' * (self.graphs != 1)} with generated kernels")
+            text = (
+                f"{self.generated} of {self.graphs} "
+                f"graph{'s' * (self.graphs != 1)} with generated kernels"
+            )
         if self.over_compile:
             text += f"; {self.over_compile:.2f}× over torch.compile for this call"
         if self.searching:
@@ -66,8 +70,7 @@ def status() -> Status:
         for kernels in list(graph.kernels.values()):
             found.graphs += 1
             found.calls_with_kernels += kernels.calls
-            found.searching += not kernels.settled.is_set() and (
-                kernels.state == "searching")
+            found.searching += not kernels.settled.is_set() and (kernels.state == "searching")
             found.awaiting_call += kernels.state in ("loaded", "forked")
             found.generated += kernels.state == "ready"
     programs = all_programs()
@@ -81,11 +84,13 @@ def status() -> Status:
         found.generated += program.has_kernels
         found.regions += len(program.candidates)
         found.regions_generated += sum(
-            candidate.state == "generated" for candidate in program.candidates)
+            candidate.state == "generated" for candidate in program.candidates
+        )
     timed = [one for one in programs if one.incumbent_s]
     if timed:
         found.over_compile = sum(one.incumbent_s for one in timed) / sum(
-            one.incumbent_s / one.speedup for one in timed)
+            one.incumbent_s / one.speedup for one in timed
+        )
     return found
 
 
@@ -114,7 +119,8 @@ class _Watch:
             self._callbacks.append(callback)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
-                    target=self._work, name="weft-progress", daemon=True)
+                    target=self._work, name="weft-progress", daemon=True
+                )
                 self._thread.start()
 
     def remove(self, callback: Callable[[Status], None]) -> None:
@@ -140,8 +146,7 @@ class _Watch:
         try:
             callback(found)
         except Exception as error:
-            log.warning("a progress callback failed and is not called again: %s",
-                        told(error))
+            log.warning("a progress callback failed and is not called again: %s", told(error))
             self.remove(callback)
 
 
@@ -150,8 +155,7 @@ _lines_lock = threading.Lock()
 _has_lines = False
 
 
-def on_progress(callback: Callable[[Status], None] | None = None
-                ) -> Callable[[], None]:
+def on_progress(callback: Callable[[Status], None] | None = None) -> Callable[[], None]:
     """Calls `callback` with the Status whenever its sentence changes, in another thread.
 
     Without a callback, writes a line to standard error. Returns the function that

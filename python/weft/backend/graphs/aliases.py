@@ -13,8 +13,7 @@ def is_result_written(program: Any) -> bool | None:
     decomposed yet, is what forward() writes to, or a view of it. None where its
     graph has other graphs in it, or is functional already, and does not tell."""
     graph, known = program.graph, {}
-    if any(spec.kind.name.endswith("_MUTATION")
-           for spec in program.graph_signature.output_specs):
+    if any(spec.kind.name.endswith("_MUTATION") for spec in program.graph_signature.output_specs):
         return None
     written, results = set(), []
     for node in graph.nodes:
@@ -42,8 +41,7 @@ def _shared(node: torch.fx.Node) -> Iterator[Any]:
     for i, argument in enumerate(schema.arguments if schema else ()):
         if argument.alias_info is None:
             continue
-        given = node.args[i] if i < len(node.args) else node.kwargs.get(
-            argument.name)
+        given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
         for one in given if isinstance(given, (list, tuple)) else [given]:
             if isinstance(one, torch.fx.Node):
                 yield argument, one
@@ -81,5 +79,6 @@ def overlap(one: Any, other: Any) -> Any:
 
 
 def _extent(tensor: torch.Tensor) -> Any:
-    return tensor.element_size() * (1 + sum(
-        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())))
+    return tensor.element_size() * (
+        1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    )

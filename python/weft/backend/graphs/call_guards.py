@@ -50,20 +50,26 @@ class CallGuards:
             if one.kind in places:
                 key = one.leaf if one.kind == "input" else (one.owner, one.name)
                 places[one.kind][key] = i
-        self._written = [places[kind][of] for kind, of in self.captured.results
-                         if kind in places and of in places[kind]]
+        self._written = [
+            places[kind][of]
+            for kind, of in self.captured.results
+            if kind in places and of in places[kind]
+        ]
 
     def modules_fit(self) -> bool:
         """True if modules, their modes and the default dtype are as they were."""
-        return (self._guards is not None and self._guards.modes_fit()
-                and self.captured.default_dtype == torch.get_default_dtype())
+        return (
+            self._guards is not None
+            and self._guards.modes_fit()
+            and self.captured.default_dtype == torch.get_default_dtype()
+        )
 
     def leaves_fit(self, leaves: list[Any]) -> bool:
         """True if what is no tensor has the same value, and the same tensors are one."""
         captured = self.captured
-        return (all(is_same_value(leaves[i], value)
-                    for i, value in captured.constants.items())
-                and (captured.tensors_max_one or same_as(leaves) == captured.same))
+        return all(is_same_value(leaves[i], value) for i, value in captured.constants.items()) and (
+            captured.tensors_max_one or same_as(leaves) == captured.same
+        )
 
     def arguments_of(self, leaves: list[Any]) -> tuple[list[Any] | None, bool]:
         """(the graph's arguments of that call, whether one of them wants a
@@ -74,8 +80,11 @@ class CallGuards:
         if state is None:
             return None, False
         found = [*state, *[leaves[leaf] for leaf in self._inputs]]
-        tensors = (found if self._are_tensors is None else
-                   list(itertools.compress(found, self._are_tensors)))
+        tensors = (
+            found
+            if self._are_tensors is None
+            else list(itertools.compress(found, self._are_tensors))
+        )
         guards, wants_gradient = self._known_tensors
         try:
             is_known = guards is not None and guards.check(*tensors)
@@ -92,8 +101,7 @@ class CallGuards:
 
     def written_tensor(self, kind: str, place: Any, leaves: list[Any]) -> torch.Tensor:
         """The tensor that a result of the graph, by Captured.results, is copied to."""
-        return leaves[place] if kind == "input" else self._tensor_at(
-            place[0], "_buffers", place[1])
+        return leaves[place] if kind == "input" else self._tensor_at(place[0], "_buffers", place[1])
 
     def _state(self) -> list[Any] | None:
         """The parameters, buffers and constants that the graph takes; None if the
@@ -101,16 +109,24 @@ class CallGuards:
         guards = self._guards
         assert guards is not None  # by arguments_of()
         now, known = guards.tensors(), self._known_state
-        if known is not None and len(now) == len(known[0]) and all(
-                map(operator.is_, now, known[0])):
+        if (
+            known is not None
+            and len(now) == len(known[0])
+            and all(map(operator.is_, now, known[0]))
+        ):
             return known[1]
         if not guards.tables_fit() or any(
-                self._tensor_at(*one) is not self._tensor_at(*other)
-                for one, other in self.captured.ties):
+            self._tensor_at(*one) is not self._tensor_at(*other)
+            for one, other in self.captured.ties
+        ):
             return None
-        found = [argument.value if argument.kind == "constant" else self._tensor_at(
-            argument.owner, _TABLES[argument.kind], argument.name)
-            for argument in self.captured.arguments if argument.kind != "input"]
+        found = [
+            argument.value
+            if argument.kind == "constant"
+            else self._tensor_at(argument.owner, _TABLES[argument.kind], argument.name)
+            for argument in self.captured.arguments
+            if argument.kind != "input"
+        ]
         self._known_state = now, found
         return found
 
@@ -119,13 +135,15 @@ class CallGuards:
 
     def _shares_what_is_written(self, found: list[Any]) -> bool:
         """True if forward() would write into another argument, too."""
-        tensors = [(i, one) for i, one in enumerate(found)
-                   if isinstance(one, torch.Tensor)]
+        tensors = [(i, one) for i, one in enumerate(found) if isinstance(one, torch.Tensor)]
         spans = sorted(aliases.span_of(one) for _, one in tensors)
         if all(a[1] <= b[0] for a, b in itertools.pairwise(spans)):
             return False  # each has memory of its own
-        return any(i != j and aliases.overlap(found[j], other)
-                   for j in self._written for i, other in tensors)
+        return any(
+            i != j and aliases.overlap(found[j], other)
+            for j in self._written
+            for i, other in tensors
+        )
 
     def _tensors_fit(self, found: list[Any]) -> bool:
         # Inputs come last, and differ most often.
@@ -144,7 +162,6 @@ def _guards_of(tensors: list[torch.Tensor]) -> Any:
     if kind is None or len({id(tensor) for tensor in tensors}) != len(tensors):
         return None
     try:
-        return kind(*tensors, dynamic_dims_sizes=None,
-                    dynamic_dims_strides=None)
+        return kind(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None)
     except Exception:  # made otherwise in another PyTorch: the slow look stays
         return None

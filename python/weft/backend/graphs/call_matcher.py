@@ -13,8 +13,7 @@ from weft.backend.graphs.call_structure import Structure, is_plain_object
 
 #: Appends the leaves and objects of a value; False if it has another structure.
 _Take = Callable[[Any, list[Any], list[Any]], bool]
-_LEAF_KINDS = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, str,
-                         type(None)})
+_LEAF_KINDS = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None)})
 
 
 class CallMatcher:
@@ -41,8 +40,7 @@ def _taker(structure: Structure) -> _Take:
     return _of_spec(structure.spec, positions, nodes)
 
 
-def _of_spec(spec: pytree.TreeSpec, positions: Iterator[int],
-             nodes: dict[int, Any]) -> _Take:
+def _of_spec(spec: pytree.TreeSpec, positions: Iterator[int], nodes: dict[int, Any]) -> _Take:
     if spec.is_leaf():
         node = nodes.get(next(positions))
         if node is None:
@@ -59,9 +57,11 @@ def _of_spec(spec: pytree.TreeSpec, positions: Iterator[int],
 
 def _take_leaf(value: Any, leaves: list[Any], _: list[Any]) -> bool:
     kind = type(value)
-    if kind not in _LEAF_KINDS and not isinstance(value, torch.Tensor) and (
-            kind in pytree.SUPPORTED_NODES or isinstance(value, tuple)
-            or is_plain_object(value)):
+    if (
+        kind not in _LEAF_KINDS
+        and not isinstance(value, torch.Tensor)
+        and (kind in pytree.SUPPORTED_NODES or isinstance(value, tuple) or is_plain_object(value))
+    ):
         return False
     leaves.append(value)
     return True
@@ -76,15 +76,21 @@ def _all(parts: list[_Take], values: Any, leaves: list[Any], objects: list[Any])
 
 def _sequence(kind: Any, parts: list[_Take]) -> _Take:
     def take(value: Any, leaves: list[Any], objects: list[Any]) -> bool:
-        return type(value) is kind and len(value) == len(parts) and _all(
-            parts, value, leaves, objects)
+        return (
+            type(value) is kind and len(value) == len(parts) and _all(parts, value, leaves, objects)
+        )
+
     return take
 
 
 def _dictionary(keys: list[Any], parts: list[_Take]) -> _Take:
     def take(value: Any, leaves: list[Any], objects: list[Any]) -> bool:
-        return type(value) is dict and list(value) == keys and _all(
-            parts, value.values(), leaves, objects)
+        return (
+            type(value) is dict
+            and list(value) == keys
+            and _all(parts, value.values(), leaves, objects)
+        )
+
     return take
 
 
@@ -98,8 +104,12 @@ def _registered(spec: pytree.TreeSpec, parts: list[_Take]) -> _Take:
         if type(value) is not kind:
             return False
         values, context = flatten(value)
-        return context == spec.context and len(values) == len(parts) and _all(
-            parts, values, leaves, objects)
+        return (
+            context == spec.context
+            and len(values) == len(parts)
+            and _all(parts, values, leaves, objects)
+        )
+
     return take
 
 
@@ -109,4 +119,5 @@ def _object(kind: type, attributes: _Take) -> _Take:
             return False
         objects.append(value)
         return attributes(vars(value), leaves, objects)
+
     return take

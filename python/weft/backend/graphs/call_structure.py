@@ -21,13 +21,35 @@ from torch.utils import _pytree as pytree
 from weft.backend.graphs.problem_source import Unsupported
 
 _NOT_PLAIN = (
-    torch.Tensor, torch.nn.Module, torch.Generator, type, enum.Enum, str, bytes,
-    int, float, complex, dict, list, tuple, set, frozenset, BaseException,
-    types.ModuleType, types.FunctionType, types.MethodType)
+    torch.Tensor,
+    torch.nn.Module,
+    torch.Generator,
+    type,
+    enum.Enum,
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    dict,
+    list,
+    tuple,
+    set,
+    frozenset,
+    BaseException,
+    types.ModuleType,
+    types.FunctionType,
+    types.MethodType,
+)
 #: Classes of the standard library whose objects hold what their user puts there.
-_OPEN_CLASSES = frozenset({
-    ("types", "SimpleNamespace"), ("argparse", "Namespace"),
-    ("collections", "UserDict"), ("collections", "UserList")})
+_OPEN_CLASSES = frozenset(
+    {
+        ("types", "SimpleNamespace"),
+        ("argparse", "Namespace"),
+        ("collections", "UserDict"),
+        ("collections", "UserList"),
+    }
+)
 _VALUES = (int, float, complex, str, bytes, torch.device, torch.Size, slice, range)
 
 
@@ -43,14 +65,16 @@ class ObjectNode:
 class Structure:
     """A pytree whose leaves may be plain objects. Immutable."""
 
-    def __init__(self, spec: pytree.TreeSpec,
-                 objects: tuple[tuple[int, ObjectNode], ...]) -> None:
+    def __init__(self, spec: pytree.TreeSpec, objects: tuple[tuple[int, ObjectNode], ...]) -> None:
         self.spec = spec
         self.objects = objects  #: (number of the pytree's leaf, the object there)
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, Structure) and self.spec == other.spec
-                and self.objects == other.objects)
+        return (
+            isinstance(other, Structure)
+            and self.spec == other.spec
+            and self.objects == other.objects
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -60,8 +84,7 @@ class Structure:
         return _structure_like, (example, self.objects)
 
 
-def _structure_like(example: Any,
-                    objects: tuple[tuple[int, ObjectNode], ...]) -> Structure:
+def _structure_like(example: Any, objects: tuple[tuple[int, ObjectNode], ...]) -> Structure:
     return Structure(pytree.tree_structure(example), objects)
 
 
@@ -91,30 +114,34 @@ def flatten(tree: Any, known: Sequence[Any] = ()) -> Flattened:
             elif id(leaf) in numbers:
                 nodes.append((position, ObjectNode(None, numbers[id(leaf)])))
             elif any(leaf is one for one in objects):
-                raise Unsupported(f"a {type(leaf).__name__} is at two places in its "
-                                  "arguments or results")
+                raise Unsupported(
+                    f"a {type(leaf).__name__} is at two places in its arguments or results"
+                )
             else:
                 objects.append(leaf)
-                nodes.append((position, ObjectNode(
-                    type(leaf), -1, structure_of(vars(leaf)))))
+                nodes.append((position, ObjectNode(type(leaf), -1, structure_of(vars(leaf)))))
         return Structure(spec, tuple(nodes))
 
     return Flattened(leaves, structure_of(tree), objects)
 
 
-def restore(structure: Structure, leaves: Iterable[Any], known: Sequence[Any] = (),
-            made: list[Any] | None = None) -> Any:
+def restore(
+    structure: Structure,
+    leaves: Iterable[Any],
+    known: Sequence[Any] = (),
+    made: list[Any] | None = None,
+) -> Any:
     """The tree. `known`: the objects that it refers to; `made` gets the new ones, in
     the order of flatten()."""
     return _restored(structure, iter(leaves), known, [] if made is None else made)
 
 
-def _restored(structure: Structure, leaves: Iterator[Any], known: Sequence[Any],
-              made: list[Any]) -> Any:
+def _restored(
+    structure: Structure, leaves: Iterator[Any], known: Sequence[Any], made: list[Any]
+) -> Any:
     if not structure.objects:
         count = structure.spec.num_leaves
-        return pytree.tree_unflatten([next(leaves) for _ in range(count)],
-                                     structure.spec)
+        return pytree.tree_unflatten([next(leaves) for _ in range(count)], structure.spec)
     nodes = dict(structure.objects)
     found = []
     for position in range(structure.spec.num_leaves):
@@ -144,14 +171,21 @@ def _is_plain_class(kind: type) -> bool:
     module = getattr(kind, "__module__", "").partition(".")[0]
     if (kind.__module__, kind.__name__) in _OPEN_CLASSES:
         return True
-    return not (issubclass(kind, _NOT_PLAIN) or kind in pytree.SUPPORTED_NODES
-                or module in sys.stdlib_module_names or module in ("torch", "numpy")
-                or kind.__dictoffset__ == 0
-                or any(vars(base).get("__slots__") for base in kind.__mro__))
+    return not (
+        issubclass(kind, _NOT_PLAIN)
+        or kind in pytree.SUPPORTED_NODES
+        or module in sys.stdlib_module_names
+        or module in ("torch", "numpy")
+        or kind.__dictoffset__ == 0
+        or any(vars(base).get("__slots__") for base in kind.__mro__)
+    )
 
 
 def is_same_value(value: Any, then: Any) -> bool:
     """True if a leaf that is no tensor is what it was. 0.0 is not -0.0."""
     return value is then or (
-        type(value) is type(then) and isinstance(value, _VALUES) and value == then
-        and (not isinstance(value, (float, complex)) or repr(value) == repr(then)))
+        type(value) is type(then)
+        and isinstance(value, _VALUES)
+        and value == then
+        and (not isinstance(value, (float, complex)) or repr(value) == repr(then))
+    )

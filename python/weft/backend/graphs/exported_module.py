@@ -39,18 +39,39 @@ from weft.problem import sentences
 #: Of the inputs at a batch that is captured besides the program's own.
 SAMPLE_BYTES_MAX = 1 << 30
 #: Where code lies that is no model's.
-_NOT_THE_USERS = tuple(os.path.dirname(os.path.abspath(one.__file__ or "")) + os.sep
-                       for one in (torch, weft, sympy)) + ("<",)
+_NOT_THE_USERS = tuple(
+    os.path.dirname(os.path.abspath(one.__file__ or "")) + os.sep for one in (torch, weft, sympy)
+) + ("<",)
 _PYTHON = sysconfig.get_path("stdlib") + os.sep
 _TABLES = ("_parameters", "_buffers")
 #: Of names of parameters and buffers, as torch.export has them.
 STATE_PREFIX = "module."
 #: Leaves of a result that a graph gives, and those that are the same at each call.
-_GRAPH_RESULTS = (torch.Tensor, int, float, bool, str, type(None), torch.SymInt,
-                  torch.SymFloat, torch.SymBool)
-_CONSTANT_RESULTS = (complex, bytes, torch.dtype, torch.device, torch.layout,
-                     torch.memory_format, torch.Size, slice, range, type, enum.Enum,
-                     types.FunctionType)
+_GRAPH_RESULTS = (
+    torch.Tensor,
+    int,
+    float,
+    bool,
+    str,
+    type(None),
+    torch.SymInt,
+    torch.SymFloat,
+    torch.SymBool,
+)
+_CONSTANT_RESULTS = (
+    complex,
+    bytes,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.Size,
+    slice,
+    range,
+    type,
+    enum.Enum,
+    types.FunctionType,
+)
 
 
 @dataclasses.dataclass
@@ -74,10 +95,12 @@ class Argument:
         if not self.grows or not look or look == self.look:
             return look == self.look
         shape, _, *rest = look
-        return (rest == list(self.look[2:]) and value.is_contiguous()
-                and len(shape) == len(self.look[0])
-                and all(n == m or i in self.grows for i, (n, m) in
-                        enumerate(zip(shape, self.look[0]))))
+        return (
+            rest == list(self.look[2:])
+            and value.is_contiguous()
+            and len(shape) == len(self.look[0])
+            and all(n == m or i in self.grows for i, (n, m) in enumerate(zip(shape, self.look[0])))
+        )
 
 
 @dataclasses.dataclass
@@ -112,20 +135,25 @@ class Captured:
     @functools.cached_property
     def is_one_result(self) -> bool:
         """True if forward() gives one value of the graph and nothing besides."""
-        return (self.result == call_structure.flatten((0, [])).structure
-                and not self.result_constants)
+        return (
+            self.result == call_structure.flatten((0, [])).structure and not self.result_constants
+        )
 
 
 def same_as(leaves: Any) -> Any:
     """Of each leaf the place of the first that is the very same tensor."""
     places: dict[Any, Any] = {}
-    return tuple(places.setdefault(id(leaf), i)
-                 if isinstance(leaf, torch.Tensor) else i
-                 for i, leaf in enumerate(leaves))
+    return tuple(
+        places.setdefault(id(leaf), i) if isinstance(leaf, torch.Tensor) else i
+        for i, leaf in enumerate(leaves)
+    )
 
 
-def capture(module: torch.nn.Module, call: Flattened, records: list[ModuleRecord],
-            ) -> tuple[Captured, torch.fx.GraphModule]:
+def capture(
+    module: torch.nn.Module,
+    call: Flattened,
+    records: list[ModuleRecord],
+) -> tuple[Captured, torch.fx.GraphModule]:
     """(Captured, the functional ATen graph) of the call of a module with these
     records. Unsupported says why not. Runs forward(), on tensors without data."""
     recorder = _FlatCall(module, call)
@@ -135,29 +163,35 @@ def capture(module: torch.nn.Module, call: Flattened, records: list[ModuleRecord
             is_written = aliases.is_result_written(program)
             program = program.run_decompositions({})
     except Exception as error:
-        raise Unsupported(recorder.noted.fault or (
-            f"torch.export cannot capture it: {_explained(error)}")) from None
+        raise Unsupported(
+            recorder.noted.fault or (f"torch.export cannot capture it: {_explained(error)}")
+        ) from None
     for warning in warned:
         if _assigned(str(warning.message)):
-            raise Unsupported("the call changes the module itself: "
-                              f"{sentences.first_sentence(warning.message)}")
+            raise Unsupported(
+                f"the call changes the module itself: {sentences.first_sentence(warning.message)}"
+            )
     leaves = call.leaves
     arguments = _arguments(program, leaves)
     assert recorder.noted.result is not None  # forward() was recorded
     return Captured(
         structure=call.structure,
-        is_flat=(not call.objects and all(type(one) is torch.Tensor for one in leaves)
-                 and call.structure == call_structure.flatten(
-                     (tuple(leaves), {})).structure),
+        is_flat=(
+            not call.objects
+            and all(type(one) is torch.Tensor for one in leaves)
+            and call.structure == call_structure.flatten((tuple(leaves), {})).structure
+        ),
         arguments=arguments,
-        constants={i: leaf for i, leaf in enumerate(leaves)
-                   if not isinstance(leaf, torch.Tensor)},
-        modules=records, result=recorder.noted.result,
+        constants={i: leaf for i, leaf in enumerate(leaves) if not isinstance(leaf, torch.Tensor)},
+        modules=records,
+        result=recorder.noted.result,
         results=_results(program, arguments, is_written),
         result_constants=recorder.noted.result_constants,
-        changed_objects=recorder.noted.changed_objects, same=same_as(leaves),
+        changed_objects=recorder.noted.changed_objects,
+        same=same_as(leaves),
         ties=_ties(module),
-        default_dtype=torch.get_default_dtype()), program.graph_module
+        default_dtype=torch.get_default_dtype(),
+    ), program.graph_module
 
 
 @dataclasses.dataclass
@@ -190,8 +224,9 @@ class _FlatCall(torch.nn.Module):
 
     def _run(self, tensors: tuple[torch.Tensor, ...]) -> tuple[Any, ...]:
         given = iter(tensors)
-        leaves = [next(given) if isinstance(one, torch.Tensor) else one
-                  for one in self._call.leaves]
+        leaves = [
+            next(given) if isinstance(one, torch.Tensor) else one for one in self._call.leaves
+        ]
         objects: list[Any] = []
         args, kwargs = call_structure.restore(self._call.structure, leaves, made=objects)
         trees = [(args, kwargs), *map(vars, objects)]
@@ -199,42 +234,54 @@ class _FlatCall(torch.nn.Module):
         tables = _tables_of(self.module)
         result = self.module.forward(*args, **kwargs)
         if _tables_of(self.module) != tables:
-            raise Unsupported("forward() sets a mode, or adds or removes parameters, "
-                              "buffers or parts of a module; a graph would not")
+            raise Unsupported(
+                "forward() sets a mode, or adds or removes parameters, "
+                "buffers or parts of a module; a graph would not"
+            )
         trees = [(args, kwargs), *map(vars, objects)]
         changed = [_is_changed(then, tree, objects) for then, tree in zip(before, trees)]
         if changed[0]:
-            raise Unsupported("forward() changes a list or dictionary that is its "
-                              "argument; a graph would not")
+            raise Unsupported(
+                "forward() changes a list or dictionary that is its argument; a graph would not"
+            )
         noted = self.noted
         noted.changed_objects = [i for i, is_so in enumerate(changed[1:]) if is_so]
         found = call_structure.flatten(
-            (result, [vars(objects[i]) for i in noted.changed_objects]), objects)
+            (result, [vars(objects[i]) for i in noted.changed_objects]), objects
+        )
         noted.result = found.structure
-        noted.result_constants = {i: leaf for i, leaf in enumerate(found.leaves)
-                                  if not isinstance(leaf, _GRAPH_RESULTS)}
+        noted.result_constants = {
+            i: leaf for i, leaf in enumerate(found.leaves) if not isinstance(leaf, _GRAPH_RESULTS)
+        }
         for leaf in noted.result_constants.values():
-            if not isinstance(leaf, _CONSTANT_RESULTS) and not any(
-                    leaf is one for one in leaves):
+            if not isinstance(leaf, _CONSTANT_RESULTS) and not any(leaf is one for one in leaves):
                 raise Unsupported(
                     f"forward() returns a {type(leaf).__name__}, whose tensors "
                     "cannot be found; return tensors in tuples, lists, dicts or "
-                    "plain objects")
+                    "plain objects"
+                )
         return tuple(leaf for leaf in found.leaves if isinstance(leaf, _GRAPH_RESULTS))
 
 
 def _tables_of(module: torch.nn.Module) -> list[tuple[Any, ...]]:
     """Of each part its mode, and the names in its tables with whether one is None."""
-    return [(path, part.training, *(
-        (name, value is None) for table in (*_TABLES, "_modules")
-        for name, value in vars(part)[table].items()))
-        for path, part in module.named_modules(remove_duplicate=False)]
+    return [
+        (
+            path,
+            part.training,
+            *(
+                (name, value is None)
+                for table in (*_TABLES, "_modules")
+                for name, value in vars(part)[table].items()
+            ),
+        )
+        for path, part in module.named_modules(remove_duplicate=False)
+    ]
 
 
 def _is_changed(then: Flattened, tree: Any, known: list[Any]) -> bool:
     now = call_structure.flatten(tree, known)
-    return now.structure != then.structure or not all(
-        map(is_same_value, now.leaves, then.leaves))
+    return now.structure != then.structure or not all(map(is_same_value, now.leaves, then.leaves))
 
 
 def _assigned(warning: Any) -> list[Any]:
@@ -242,8 +289,11 @@ def _assigned(warning: Any) -> list[Any]:
     mirror a recurrent layer's parameters, which it binds itself."""
     if "assigned during export" not in warning:
         return []
-    return [name for name in re.findall(r"self\.[\w.\[\]']+", warning)
-            if not re.search(r"\b_flat_weights\[\d+\]$", name)]
+    return [
+        name
+        for name in re.findall(r"self\.[\w.\[\]']+", warning)
+        if not re.search(r"\b_flat_weights\[\d+\]$", name)
+    ]
 
 
 def _ties(module: Any) -> Any:
@@ -261,9 +311,7 @@ def _ties(module: Any) -> Any:
     return tuple(ties)
 
 
-def capture_sizes(
-        module: Any, call: Any, captured: Any,
-        places: Any) -> Any:
+def capture_sizes(module: Any, call: Any, captured: Any, places: Any) -> Any:
     """(sizes, what symbolic_graph.source_for_any() takes) of a module captured so: for
     each place (position, dim) the size is that of this dimension of the leaf with
     that position (None: its first tensor), and of each leaf that has as many
@@ -289,43 +337,54 @@ def capture_sizes(
         raise Unsupported(
             f"its inputs at a size of {max(samples[-1])} would take "
             f"{sized >> 20} MiB of the program's memory, and may take "
-            f"{SAMPLE_BYTES_MAX >> 20}")
+            f"{SAMPLE_BYTES_MAX >> 20}"
+        )
     graphs = {}
     for sizes in dict.fromkeys((*samples, old)):
         at: list[Any] = []
         for i, first in enumerate(captured.same):  # one stays one
-            at.append(at[first] if first < i else resized(
-                leaves[i], owners[i], sizes))
-        one, graph = capture(module, dataclasses.replace(call, leaves=at),
-                             captured.modules)
+            at.append(at[first] if first < i else resized(leaves[i], owners[i], sizes))
+        one, graph = capture(module, dataclasses.replace(call, leaves=at), captured.modules)
         if (one.results, one.result, one.changed_objects) != (
-                captured.results, captured.result, captured.changed_objects):
+            captured.results,
+            captured.result,
+            captured.changed_objects,
+        ):
             raise Unsupported("it is another graph at another size")
-        graphs[sizes] = graph, {
-            i: symbolic_graph.Look(tuple(argument.look[0]), argument.look[1])
-            for i, argument in enumerate(one.arguments) if argument.look}
+        graphs[sizes] = (
+            graph,
+            {
+                i: symbolic_graph.Look(tuple(argument.look[0]), argument.look[1])
+                for i, argument in enumerate(one.arguments)
+                if argument.look
+            },
+        )
     for i, argument in enumerate(captured.arguments):
         if argument.look:  # of the last sample all sizes are others
             a, b = (graphs[at][1][i] for at in (samples[0], samples[-1]))
-            argument.grows = tuple(d for d, (n, m) in enumerate(
-                zip(a.shape, b.shape)) if n != m)
+            argument.grows = tuple(d for d, (n, m) in enumerate(zip(a.shape, b.shape)) if n != m)
     return old, graphs
 
 
 def _bytes_at(sizes: Any, old: Any, leaves: list[Any], owners: Any) -> Any:
     """Of the leaves that grow, at these sizes."""
+
     def share(owned: Any, of: Any) -> Any:
         return math.prod(of[symbol] for symbol in owned.values())
 
-    return sum(leaf.nbytes // share(owned, old) * share(owned, sizes)
-               for leaf, owned in zip(leaves, owners) if owned)
+    return sum(
+        leaf.nbytes // share(owned, old) * share(owned, sizes)
+        for leaf, owned in zip(leaves, owners)
+        if owned
+    )
 
 
 def _place(leaves: list[Any], position: int, dim: Any) -> tuple[Any, Any]:
     """(leaf, dimension from 0 on) that is meant."""
     if position is None:
-        position = next((i for i, leaf in enumerate(leaves)
-                         if isinstance(leaf, torch.Tensor) and leaf.dim()), 0)
+        position = next(
+            (i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.dim()), 0
+        )
     named = leaves[position]
     rank = named.dim() if isinstance(named, torch.Tensor) else 0
     at = dim + rank if dim < 0 else dim
@@ -337,8 +396,9 @@ def _place(leaves: list[Any], position: int, dim: Any) -> tuple[Any, Any]:
 def _owners(leaves: Any, places: Any) -> Any:
     """Of each leaf {dimension: which place's size it has}."""
     if len(places) > symbolic_graph.SYMBOLS_MAX:
-        raise Unsupported(f"{len(places)} sizes are symbols, and "
-                          f"{symbolic_graph.SYMBOLS_MAX} can be")
+        raise Unsupported(
+            f"{len(places)} sizes are symbols, and {symbolic_graph.SYMBOLS_MAX} can be"
+        )
     if len(set(places)) != len(places):
         raise Unsupported("one dimension is there twice")
     owners: list[dict[int, int]] = [{} for _ in leaves]
@@ -346,8 +406,11 @@ def _owners(leaves: Any, places: Any) -> Any:
         owners[i][dim] = symbol
     for symbol, (named, dim) in enumerate(places):
         for i, leaf in enumerate(leaves):
-            if (isinstance(leaf, torch.Tensor) and leaf.dim() > dim
-                    and leaf.shape[dim] == leaves[named].shape[dim]):
+            if (
+                isinstance(leaf, torch.Tensor)
+                and leaf.dim() > dim
+                and leaf.shape[dim] == leaves[named].shape[dim]
+            ):
                 owners[i].setdefault(dim, symbol)
     return owners
 
@@ -364,19 +427,27 @@ def _check_any_size(module: torch.nn.Module, call: Flattened, owners: Any) -> No
     try:
         with _exporting():
             torch.export.export(
-                recorder, recorder.tensors, strict=False,
-                dynamic_shapes=shapes.dynamic_shapes(recorder, recorder.tensors))
+                recorder,
+                recorder.tensors,
+                strict=False,
+                dynamic_shapes=shapes.dynamic_shapes(recorder, recorder.tensors),
+            )
     except Exception as error:
-        raise Unsupported("torch.export cannot give it a size that is a symbol: "
-                          f"{type(error).__name__}: "
-                          f"{sentences.first_sentence(error)}") from None
+        raise Unsupported(
+            "torch.export cannot give it a size that is a symbol: "
+            f"{type(error).__name__}: "
+            f"{sentences.first_sentence(error)}"
+        ) from None
 
 
 def _explained(error: BaseException) -> Any:
     """What the exporter raised, what to do about it, and the line of the model
     that it came to."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if _is_the_users(frame.filename)]
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if _is_the_users(frame.filename)
+    ]
     where = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     told = f"{type(error).__name__}: {sentences.first_sentence(error)}"
     _, advice = export.advice_on(error)
@@ -396,8 +467,12 @@ def _is_the_users(filename: str) -> bool:
 def _exporting() -> Iterator[Any]:
     """Within it the exporter runs; gives the list of its warnings. Checks of values
     stay: no eager run came before."""
-    with torch.no_grad(), _quietly() as warned, export.state_named_once(), \
-            value_checks.CausalHints():
+    with (
+        torch.no_grad(),
+        _quietly() as warned,
+        export.state_named_once(),
+        value_checks.CausalHints(),
+    ):
         yield warned
 
 
@@ -407,8 +482,10 @@ def _quietly() -> Iterator[Any]:
     errors; what matters is raised, or stands in the warnings that there were."""
     logger = logging.getLogger("torch")
     level = logger.level
-    with warnings.catch_warnings(record=True) as warned, mock.patch.object(
-            torch.export._trace, "print", lambda *_, **__: None, create=True):
+    with (
+        warnings.catch_warnings(record=True) as warned,
+        mock.patch.object(torch.export._trace, "print", lambda *_, **__: None, create=True),
+    ):
         warnings.simplefilter("always")
         logger.setLevel(logging.CRITICAL)
         try:
@@ -420,8 +497,11 @@ def _quietly() -> Iterator[Any]:
 def in_order(function: Any, kwargs: Any) -> dict[Any, Any]:
     """The keyword arguments as torch.export takes them: in the order in which the
     function names them, and then others as they come."""
-    named = {name: kwargs[name] for name in
-             _names(getattr(function, "__func__", function)) if name in kwargs}
+    named = {
+        name: kwargs[name]
+        for name in _names(getattr(function, "__func__", function))
+        if name in kwargs
+    }
     return {**named, **kwargs}
 
 
@@ -434,8 +514,7 @@ def _names(function: Any) -> Any:
 
 
 def _arguments(program: Any, leaves: list[Any]) -> Any:
-    arguments, inputs = [], [i for i, one in enumerate(leaves)
-                             if isinstance(one, torch.Tensor)]
+    arguments, inputs = [], [i for i, one in enumerate(leaves) if isinstance(one, torch.Tensor)]
     left = iter(inputs)
     for spec in program.graph_signature.input_specs:
         kind = spec.kind.name
@@ -444,20 +523,21 @@ def _arguments(program: Any, leaves: list[Any]) -> Any:
             arguments.append(Argument("input", leaf=leaf, look=look_of(leaves[leaf])))
         elif kind in ("PARAMETER", "BUFFER"):
             owner, name = _place_of(spec.target)
-            value = (program.state_dict.get(spec.target)
-                     if spec.target in program.state_dict
-                     else program.constants[spec.target])
-            arguments.append(Argument(kind.lower(), owner, name,
-                                      look=look_of(value)))
+            value = (
+                program.state_dict.get(spec.target)
+                if spec.target in program.state_dict
+                else program.constants[spec.target]
+            )
+            arguments.append(Argument(kind.lower(), owner, name, look=look_of(value)))
         elif kind == "CONSTANT_TENSOR":
             value = program.constants[spec.target]
-            arguments.append(Argument("constant", value=value,
-                                      look=look_of(value)))
+            arguments.append(Argument("constant", value=value, look=look_of(value)))
         else:
-            raise Unsupported(f"forward() uses an object that is no tensor "
-                              f"({kind.lower().replace('_', ' ')})")
+            raise Unsupported(
+                f"forward() uses an object that is no tensor ({kind.lower().replace('_', ' ')})"
+            )
     kinds = [argument.kind for argument in arguments]
-    if "input" in kinds[:len(kinds) - len(inputs)]:
+    if "input" in kinds[: len(kinds) - len(inputs)]:
         raise Unsupported("torch.export does not give the inputs last")
     return arguments
 
@@ -472,8 +552,7 @@ def _results(program: Any, arguments: Any, is_written: Any) -> Any:
     """is_written: whether a result is what forward() writes to; None: not known."""
     results: list[tuple[str, Any]] = []
     leaves = {}
-    names = [node.name for node in
-             program.graph.find_nodes(op="placeholder")]
+    names = [node.name for node in program.graph.find_nodes(op="placeholder")]
     for name, argument in zip(names, arguments):
         leaves[name] = argument.leaf
     for spec in program.graph_signature.output_specs:
@@ -490,12 +569,12 @@ def _results(program: Any, arguments: Any, is_written: Any) -> Any:
     if is_written is None:
         nodes = {node.name: node for node in program.graph.nodes}
         specs = program.graph_signature.output_specs
-        written = {nodes[spec.arg.name] for spec in specs
-                   if spec.kind.name.endswith("_MUTATION")}
+        written = {nodes[spec.arg.name] for spec in specs if spec.kind.name.endswith("_MUTATION")}
         is_written = any(
-            spec.kind.name == "USER_OUTPUT" and aliases.is_view_of(
-                nodes.get(getattr(spec.arg, "name", None)), written)
-            for spec in specs)
+            spec.kind.name == "USER_OUTPUT"
+            and aliases.is_view_of(nodes.get(getattr(spec.arg, "name", None)), written)
+            for spec in specs
+        )
     if is_written:
         raise Unsupported("a result is what forward() writes to, or a view of it")
     return results

@@ -20,8 +20,10 @@ class _WeftSize:
         return f"_WeftSize({self.terms!r})"
 
     def of(self, given):
-        return sum(factor * math.prod(given[i].shape[dim] for i, dim in places)
-                   for factor, places in self.terms)
+        return sum(
+            factor * math.prod(given[i].shape[dim] for i, dim in places)
+            for factor, places in self.terms
+        )
 
 
 class _WeftGraphCall:
@@ -33,8 +35,7 @@ class _WeftGraphCall:
     `outputs` say how each result is had (backend/graphs/problem_source.py, Source).
     `reference`, if given, is called where the module's own guards decline."""
 
-    def __init__(self, kind, inputs, state, parameters, outputs,
-                 reference=None):
+    def __init__(self, kind, inputs, state, parameters, outputs, reference=None):
         self._kind, self._inputs, self._reference = kind, inputs, reference
         self._state = [(i, name, i in parameters) for i, name in state.items()]
         self._outputs = [_weft_resolved(output) for output in outputs]
@@ -80,8 +81,7 @@ def _weft_resolved(output):
         for part in name.split("."):
             function = getattr(function, part)
         steps.append((function, args, kwargs))
-    is_sized = any(isinstance(leaf, _WeftSize)
-                   for leaf in _weft_pytree.tree_leaves(steps))
+    is_sized = any(isinstance(leaf, _WeftSize) for leaf in _weft_pytree.tree_leaves(steps))
     return ("sized view" if is_sized else "view", output[1], steps)
 
 
@@ -97,8 +97,7 @@ def _weft_result(one, computed, given):
         return what.of(given)
     result, steps = given[what], one[2]
     if kind == "sized view":
-        steps = _weft_pytree.tree_map_only(
-            _WeftSize, lambda size: size.of(given), steps)
+        steps = _weft_pytree.tree_map_only(_WeftSize, lambda size: size.of(given), steps)
     for function, args, kwargs in steps:
         result = function(result, *args, **kwargs)
     return result

@@ -19,8 +19,12 @@ from weft.backend.graphs.problem_source import Unsupported
 _LIBRARY_HOOKS = ("torch.nn.utils.", "transformers.")
 _BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 _FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
-_HOOKS_OF_ALL = ("_global_forward_hooks", "_global_forward_pre_hooks",
-                 "_global_backward_hooks", "_global_backward_pre_hooks")
+_HOOKS_OF_ALL = (
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+    "_global_backward_hooks",
+    "_global_backward_pre_hooks",
+)
 _TABLES = ("_parameters", "_buffers")
 _flat = itertools.chain.from_iterable
 _training_of = operator.itemgetter("training")
@@ -46,10 +50,18 @@ def records_of(module: torch.nn.Module, kind: type) -> list[ModuleRecord]:
         if path and (hook := next(_hooks_of(part), None)) is not None:
             raise Unsupported(
                 f"its part {path} has a hook ({_name_of(hook)}), which kernels would "
-                "not call; remove the hook before weft.optimize")
-        records.append(ModuleRecord(
-            path, type(part) if path else kind, part.training, tuple(part._modules),
-            _present(part._parameters), _present(part._buffers)))
+                "not call; remove the hook before weft.optimize"
+            )
+        records.append(
+            ModuleRecord(
+                path,
+                type(part) if path else kind,
+                part.training,
+                tuple(part._modules),
+                _present(part._parameters),
+                _present(part._buffers),
+            )
+        )
     return records
 
 
@@ -57,8 +69,9 @@ def _present(table: dict[str, Any]) -> dict[str, bool]:
     return {name: value is not None for name, value in table.items()}
 
 
-def _hooks_of(part: torch.nn.Module, tables: tuple[str, ...] = (
-        *_FORWARD_HOOKS, *_BACKWARD_HOOKS)) -> Iterator[Any]:
+def _hooks_of(
+    part: torch.nn.Module, tables: tuple[str, ...] = (*_FORWARD_HOOKS, *_BACKWARD_HOOKS)
+) -> Iterator[Any]:
     """The hooks that a call of the module has to call."""
     for table in tables:
         for hook in vars(part)[table].values():
@@ -78,8 +91,11 @@ def has_global_hooks() -> bool:
 
 def is_counted(value: Any) -> bool:
     """True if PyTorch counts how often the value is written to."""
-    return (isinstance(value, torch.Tensor) and not value.is_inference()
-            and not torch.nn.parameter.is_lazy(value))
+    return (
+        isinstance(value, torch.Tensor)
+        and not value.is_inference()
+        and not torch.nn.parameter.is_lazy(value)
+    )
 
 
 class ModuleGuards:
@@ -88,45 +104,47 @@ class ModuleGuards:
 
     Each call pays for this, so it is a comparison of flat lists in C loops."""
 
-    def __init__(self, records: list[ModuleRecord],
-                 modules: dict[str, torch.nn.Module]) -> None:
+    def __init__(self, records: list[ModuleRecord], modules: dict[str, torch.nn.Module]) -> None:
         """KeyError if these are other modules."""
         self._records = records
         self._modules = [modules[record.path] for record in records]
         self.is_of_one_kind = modules.keys() == {record.path for record in records} and all(
-            type(modules[record.path]) is record.kind for record in records if record.path)
+            type(modules[record.path]) is record.kind for record in records if record.path
+        )
         owners = [vars(module) for module in self._modules]
         # Each module once: a part may have two paths.
         self._owners = list({id(owner): owner for owner in owners}.values())
-        self._trainings = [one.training for one in {
-            id(own): one for own, one in zip(owners, records)}.values()]
-        self._child_tables = [own["_modules"] for own in self._owners
-                              if own["_modules"]]
+        self._trainings = [
+            one.training for one in {id(own): one for own, one in zip(owners, records)}.values()
+        ]
+        self._child_tables = [own["_modules"] for own in self._owners if own["_modules"]]
         self._children = list(_flat(map(dict.values, self._child_tables)))
         self._names_fit = all(
-            tuple(own["_modules"]) == one.children
-            for own, one in zip(owners, records))
-        self._tensor_tables = [own[table] for own in self._owners
-                               for table in _TABLES if own[table]]
+            tuple(own["_modules"]) == one.children for own, one in zip(owners, records)
+        )
+        self._tensor_tables = [
+            own[table] for own in self._owners for table in _TABLES if own[table]
+        ]
         self._hooks_seen = -1
 
     def modes_fit(self) -> bool:
         """True if modes and children are what they were."""
-        return (list(map(_training_of, self._owners)) == self._trainings
-                and self._children == list(
-                    _flat(map(dict.values, self._child_tables)))
-                and self._names_fit
-                and (RemovableHandle.next_id == self._hooks_seen
-                     or self._has_no_hooks()))
+        return (
+            list(map(_training_of, self._owners)) == self._trainings
+            and self._children == list(_flat(map(dict.values, self._child_tables)))
+            and self._names_fit
+            and (RemovableHandle.next_id == self._hooks_seen or self._has_no_hooks())
+        )
 
     def _has_no_hooks(self) -> bool:
         """A full look. PyTorch numbers all hooks that are registered: while the next
         number is the same, no hook was added."""
         number = RemovableHandle.next_id
         if has_global_hooks() or any(
-                next(_hooks_of(part, _BACKWARD_HOOKS + _FORWARD_HOOKS * bool(one.path)),
-                     None) is not None
-                for one, part in zip(self._records, self._modules)):
+            next(_hooks_of(part, _BACKWARD_HOOKS + _FORWARD_HOOKS * bool(one.path)), None)
+            is not None
+            for one, part in zip(self._records, self._modules)
+        ):
             return False
         self._hooks_seen = number
         return True
@@ -137,6 +155,7 @@ class ModuleGuards:
 
     def tables_fit(self) -> bool:
         """True if modules have those parameters and buffers that they had."""
-        return all(_present(part._parameters) == one.parameters
-                   and _present(part._buffers) == one.buffers
-                   for one, part in zip(self._records, self._modules))
+        return all(
+            _present(part._parameters) == one.parameters and _present(part._buffers) == one.buffers
+            for one, part in zip(self._records, self._modules)
+        )

@@ -26,9 +26,18 @@ SAMPLE_ELEMENTS = 65_536
 #: drawn from just these.
 DISTINCT_MAX = 16
 STATE_HINTS = ("running_mean", "running_var", "num_batches_tracked")
-DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16,
-          torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
-          torch.bool)
+DTYPES = (
+    torch.float64,
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
+)
 
 _HEAD = '''"""A graph of {count} operators that was captured from a person's program.
 
@@ -71,12 +80,16 @@ class Unsupported(Exception):
 
 
 def user_line(node: torch.fx.Node) -> Any:
-    """"model.py:23" of the user's line that made that node; "" if unknown."""
-    frames = re.findall(r'File "([^"\n]+)", line (\d+)',
-                        node.meta.get("stack_trace") or "")
-    return next((f"{os.path.basename(file)}:{line}"
-                 for file, line in reversed(frames)
-                 if not file.startswith((_TORCH, "<"))), "")
+    """ "model.py:23" of the user's line that made that node; "" if unknown."""
+    frames = re.findall(r'File "([^"\n]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    return next(
+        (
+            f"{os.path.basename(file)}:{line}"
+            for file, line in reversed(frames)
+            if not file.startswith((_TORCH, "<"))
+        ),
+        "",
+    )
 
 
 def at_user_lines(reason: str, text: str) -> Any:
@@ -134,8 +147,8 @@ class Source:
 
 
 def source_of(
-        graph_module: torch.fx.GraphModule, arguments: Sequence[Any], state: Any,
-        looks: Any = None) -> Any:
+    graph_module: torch.fx.GraphModule, arguments: Sequence[Any], state: Any, looks: Any = None
+) -> Any:
     """The Source of an ATen graph; `state` gives for positions of arguments
     "parameter", or a buffer's name. `looks`: shapes and strides of arguments in
     the graph, where they are others than these tensors'. Unsupported says why
@@ -144,9 +157,7 @@ def source_of(
 
 
 class _Writer:
-    def __init__(
-            self, graph_module: Any, arguments: Any,
-            state: Any, looks: Any) -> None:
+    def __init__(self, graph_module: Any, arguments: Any, state: Any, looks: Any) -> None:
         self.looks = looks
         self.module = graph_module
         self.nodes = list(graph_module.graph.nodes)
@@ -160,33 +171,40 @@ class _Writer:
         outputs, computed = self.read_outputs()
         used = self.used_arguments()
         if not computed or not any(not is_view(node) for node in calls):
-            raise Unsupported("it computes nothing: only views and copies of "
-                              "its inputs")
+            raise Unsupported("it computes nothing: only views and copies of its inputs")
         inputs = [i for i in used if i not in self.kinds]
-        names = {i: _attribute(i, self.kinds[i])
-                 for i in used if i in self.kinds}
+        names = {i: _attribute(i, self.kinds[i]) for i in used if i in self.kinds}
         for i in used:
             _check_tensor(self.arguments[i], f"argument {i}")
         if not inputs:
             raise Unsupported("it takes no input but the model's own state")
         commented = self.forward(inputs, names, calls, computed)
         body = re.sub(_USER_LINE + ".*", "", commented)
-        draws = {i: draw_of(self.arguments[i], self.looks.get(i))
-                 for i in used}
-        text = (_HEAD.format(count=len(calls)) + "class Model(nn.Module):\n"
-                + self.constructor(names, draws) + commented
-                + "\n\ndef get_inputs():\n    return [\n"
-                + "".join(f"        _tensor({draws[i]}),\n" for i in inputs)
-                + "    ]\n\n\ndef get_init_inputs():\n    return []\n")
-        return Source(text, self.key(body, inputs, names), len(calls), inputs,
-                      names, {i for i in names if self.kinds[i] == "parameter"},
-                      self.constants, outputs,
-                      self.shape(body, inputs, names, calls))
+        draws = {i: draw_of(self.arguments[i], self.looks.get(i)) for i in used}
+        text = (
+            _HEAD.format(count=len(calls))
+            + "class Model(nn.Module):\n"
+            + self.constructor(names, draws)
+            + commented
+            + "\n\ndef get_inputs():\n    return [\n"
+            + "".join(f"        _tensor({draws[i]}),\n" for i in inputs)
+            + "    ]\n\n\ndef get_init_inputs():\n    return []\n"
+        )
+        return Source(
+            text,
+            self.key(body, inputs, names),
+            len(calls),
+            inputs,
+            names,
+            {i for i in names if self.kinds[i] == "parameter"},
+            self.constants,
+            outputs,
+            self.shape(body, inputs, names, calls),
+        )
 
     def read_nodes(self) -> Any:
         if len(self.nodes) > NODES_MAX:
-            raise Unsupported(f"it has {len(self.nodes)} nodes, and weft takes "
-                              f"{NODES_MAX}")
+            raise Unsupported(f"it has {len(self.nodes)} nodes, and weft takes {NODES_MAX}")
         calls, given = [], 0
         for node in self.nodes:
             if node.op == "placeholder":
@@ -198,8 +216,7 @@ class _Writer:
             elif node.op == "get_attr":
                 self.constant(node)
             elif node.op != "output":
-                raise Unsupported(f"it has a node of the kind {node.op} "
-                                  f"({node.name})")
+                raise Unsupported(f"it has a node of the kind {node.op} ({node.name})")
         return calls
 
     def constant(self, node: Any) -> None:
@@ -209,7 +226,8 @@ class _Writer:
         if not isinstance(value, torch.Tensor):
             raise Unsupported(
                 "it has an inner graph (a branch, a loop or an operator of "
-                f"higher order: {node.target})")
+                f"higher order: {node.target})"
+            )
         position = len(self.arguments)
         self.positions[node] = position
         self.arguments.append(value)
@@ -241,9 +259,12 @@ class _Writer:
 
     def used_arguments(self) -> list[Any]:
         """Those that something is computed of, in order."""
-        return [i for node, i in self.positions.items()
-                if any(user.op != "output" for user in node.users)
-                and isinstance(self.arguments[i], torch.Tensor)]
+        return [
+            i
+            for node, i in self.positions.items()
+            if any(user.op != "output" for user in node.users)
+            and isinstance(self.arguments[i], torch.Tensor)
+        ]
 
     def constructor(self, names: Any, draws: Any) -> str:
         if not names:
@@ -252,11 +273,9 @@ class _Writer:
         for i, name in names.items():
             if self.kinds[i] == "parameter":
                 gradient = "True" if _is_floating(self.arguments[i]) else "False"
-                lines.append(f"        self.{name} = nn.Parameter("
-                             f"_tensor({draws[i]}), {gradient})")
+                lines.append(f"        self.{name} = nn.Parameter(_tensor({draws[i]}), {gradient})")
             else:
-                lines.append(f"        self.register_buffer(\"{name}\", "
-                             f"_tensor({draws[i]}))")
+                lines.append(f'        self.register_buffer("{name}", _tensor({draws[i]}))')
         return "\n".join(lines) + "\n\n"
 
     def forward(self, inputs: Any, names: Any, calls: Any, computed: Any) -> str:
@@ -268,8 +287,10 @@ class _Writer:
             lines.append(f"        {spelled[at[i]]} = self.{name}")
         for node in calls:
             line = user_line(node)
-            lines.append(f"        {spelled[node]} = {_call_text(node)}"
-                         + (_USER_LINE + line if line else ""))
+            lines.append(
+                f"        {spelled[node]} = {_call_text(node)}"
+                + (_USER_LINE + line if line else "")
+            )
         results = ", ".join(spelled[node] for node in computed)
         lines.append(f"        return ({results},)")
         return "\n".join(lines) + "\n"
@@ -280,16 +301,19 @@ class _Writer:
         order = [*(at[i] for i in [*inputs, *names]), *calls]
         known = {node.name: f"n{i}" for i, node in enumerate(order)}
         known |= {name: f"s{i}" for i, name in enumerate(names.values())}
-        text = re.sub(r"(?<![\w.])[A-Za-z_]\w*|(?<=self\.)\w+",
-                      lambda one: known.get(one[0], one[0]), body)
-        return text + repr([_layout(self.arguments[i], self.looks.get(i))
-                            for i in [*inputs, *names]])
+        text = re.sub(
+            r"(?<![\w.])[A-Za-z_]\w*|(?<=self\.)\w+", lambda one: known.get(one[0], one[0]), body
+        )
+        return text + repr(
+            [_layout(self.arguments[i], self.looks.get(i)) for i in [*inputs, *names]]
+        )
 
     def key(self, body: Any, inputs: Any, names: Any) -> Any:
         """What the kernels depend on: not the values of any tensor."""
-        looks = [(i, names.get(i),
-                  _layout(self.arguments[i], self.looks.get(i)))
-                 for i in [*inputs, *names]]
+        looks = [
+            (i, names.get(i), _layout(self.arguments[i], self.looks.get(i)))
+            for i in [*inputs, *names]
+        ]
         text = json.dumps([body, looks, torch.__version__])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -300,8 +324,7 @@ def refuse_nested(graph_module: torch.fx.GraphModule) -> None:
     for node in graph_module.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt) and value.node.is_nested_int():
-            raise Unsupported("it has nested tensors, and weft compiles dense tensors "
-                              "only")
+            raise Unsupported("it has nested tensors, and weft compiles dense tensors only")
 
 
 def view_chain(node: Any, positions: Any) -> Any:
@@ -310,9 +333,10 @@ def view_chain(node: Any, positions: Any) -> Any:
     steps = []
     while node not in positions:
         if not is_view(node) or any(
-                input_node is not node.args[0] and not isinstance(
-                    input_node.meta.get("val"), (int, torch.SymInt))
-                for input_node in node.all_input_nodes):
+            input_node is not node.args[0]
+            and not isinstance(input_node.meta.get("val"), (int, torch.SymInt))
+            for input_node in node.all_input_nodes
+        ):
             return None
         steps.append((str(node.target), node.args[1:], dict(node.kwargs)))
         node = node.args[0]
@@ -328,9 +352,13 @@ def is_view(node: torch.fx.Node) -> Any:
     if schema is None or not node.args or not schema.returns:
         return False
     info = schema.returns[0].alias_info
-    return (isinstance(node.args[0], torch.fx.Node) and info is not None
-            and not info.is_write and len(schema.returns) == 1
-            and isinstance(node.meta.get("val"), torch.Tensor))
+    return (
+        isinstance(node.args[0], torch.fx.Node)
+        and info is not None
+        and not info.is_write
+        and len(schema.returns) == 1
+        and isinstance(node.meta.get("val"), torch.Tensor)
+    )
 
 
 def check_call(node: torch.fx.Node) -> None:
@@ -344,8 +372,9 @@ def check_call(node: torch.fx.Node) -> None:
         if target.namespace in NAMESPACES:
             return
         raise Unsupported(f"the operator {target} is not PyTorch's own{where}")
-    raise Unsupported(f"it calls {getattr(target, '__name__', target)}, which "
-                      f"is no operator on tensors{where}")
+    raise Unsupported(
+        f"it calls {getattr(target, '__name__', target)}, which is no operator on tensors{where}"
+    )
 
 
 def draw_of(tensor: torch.Tensor, look: Any = None) -> str:
@@ -354,18 +383,18 @@ def draw_of(tensor: torch.Tensor, look: Any = None) -> str:
     layout = f"{tuple(shape)}, {tuple(stride)}, {dtype}, {device!r}"
     sample = _sample(tensor)
     if sample.numel() == 0:
-        return layout + ", \"among\", [0], [1.0]"
+        return layout + ', "among", [0], [1.0]'
     values, counts = sample.unique(return_counts=True)
     if values.numel() <= DISTINCT_MAX:
         shares = (counts / counts.sum()).tolist()
-        return layout + f", \"among\", {_spelled(values.tolist())}, {shares}"
+        return layout + f', "among", {_spelled(values.tolist())}, {shares}'
     if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
         low, high = int(tensor.min()), int(tensor.max())
-        return layout + f", \"integers\", {low}, {high}"
+        return layout + f', "integers", {low}, {high}'
     finite = sample.double().nan_to_num(0.0, 0.0, 0.0)
     mean, spread = float(finite.mean()), float(finite.std(correction=0))
     kind = "positive" if float(finite.min()) >= 0 else "normal"
-    return layout + f", \"{kind}\", {mean!r}, {spread or 1.0!r}"
+    return layout + f', "{kind}", {mean!r}, {spread or 1.0!r}'
 
 
 @torch.no_grad()
@@ -374,10 +403,8 @@ def _sample(tensor: torch.Tensor) -> Any:
     tensor = tensor.detach()
     if tensor.numel() == 0:
         return torch.empty(0)
-    extent = 1 + sum((n - 1) * s for n, s in
-                     zip(tensor.shape, tensor.stride()))
-    flat = tensor.as_strided((min(extent, SAMPLE_ELEMENTS),), (1,),
-                             tensor.storage_offset())
+    extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
+    flat = tensor.as_strided((min(extent, SAMPLE_ELEMENTS),), (1,), tensor.storage_offset())
     flat = flat.cpu()
     if flat.dtype in (torch.float16, torch.bfloat16):
         flat = flat.float()
@@ -388,12 +415,9 @@ def _check_tensor(tensor: torch.Tensor, what: Any) -> None:
     if not isinstance(tensor, torch.Tensor):
         raise Unsupported(f"its {what} is no tensor")
     if kind := tensor_kinds.special_kind(tensor):
-        raise Unsupported(f"its {what} is {kind}, and weft compiles dense tensors "
-                          "only")
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter,
-                            torch.nn.Buffer):
-        raise Unsupported(f"its {what} is a {type(tensor).__name__}, a tensor "
-                          "of another class")
+        raise Unsupported(f"its {what} is {kind}, and weft compiles dense tensors only")
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        raise Unsupported(f"its {what} is a {type(tensor).__name__}, a tensor of another class")
     if tensor.dtype not in DTYPES:
         raise Unsupported(f"its {what} is of the dtype {tensor.dtype}")
     if tensor.device.type not in ("cpu", "cuda"):
@@ -437,10 +461,14 @@ def _spelled(arg: Any) -> Any:
         return f"torch.device({str(arg)!r})"
     if isinstance(arg, float) and not math.isfinite(arg):
         return f"float('{arg}')"
-    if arg is None or isinstance(arg, (bool, int, float, str, torch.dtype,
-                                       torch.layout, torch.memory_format)):
-        return str(arg) if isinstance(arg, (
-            torch.dtype, torch.layout, torch.memory_format)) else repr(arg)
+    if arg is None or isinstance(
+        arg, (bool, int, float, str, torch.dtype, torch.layout, torch.memory_format)
+    ):
+        return (
+            str(arg)
+            if isinstance(arg, (torch.dtype, torch.layout, torch.memory_format))
+            else repr(arg)
+        )
     if isinstance(arg, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         raise Unsupported("a size in it is not known")
     raise Unsupported(f"an argument of the class {type(arg).__name__}")

@@ -14,10 +14,12 @@ States = tuple[torch.Tensor, list[tuple[torch.device, torch.Tensor]]]
 
 def random_states(arguments: Sequence[Any]) -> States:
     """Of the generators that a graph on these tensors may draw from."""
-    devices = {argument.device for argument in arguments
-               if isinstance(argument, torch.Tensor) and argument.device.type == "cuda"}
-    return torch.get_rng_state(), [
-        (device, torch.cuda.get_rng_state(device)) for device in devices]
+    devices = {
+        argument.device
+        for argument in arguments
+        if isinstance(argument, torch.Tensor) and argument.device.type == "cuda"
+    }
+    return torch.get_rng_state(), [(device, torch.cuda.get_rng_state(device)) for device in devices]
 
 
 def set_random_states(states: States) -> None:
@@ -43,11 +45,12 @@ def uses_rng(graph_module: torch.fx.GraphModule) -> bool:
     """Whether the graph draws random numbers, or may: a higher-order operator calls
     another graph, which is not inspected."""
     return any(
-        torch.Tag.nondeterministic_seeded in node.target.tags
-        and not _drops_nothing(node)
+        torch.Tag.nondeterministic_seeded in node.target.tags and not _drops_nothing(node)
         if isinstance(node.target, torch._ops.OpOverload)
         else isinstance(node.target, torch._ops.HigherOrderOperator)
-        for node in graph_module.graph.nodes if node.op == "call_function")
+        for node in graph_module.graph.nodes
+        if node.op == "call_function"
+    )
 
 
 def _drops_nothing(node: torch.fx.Node) -> bool:
@@ -55,7 +58,10 @@ def _drops_nothing(node: torch.fx.Node) -> bool:
     target: Any = node.target
     for i, argument in enumerate(target._schema.arguments):
         if argument.name == "dropout_p":
-            given = node.args[i] if i < len(node.args) else node.kwargs.get(
-                "dropout_p", argument.default_value)
+            given = (
+                node.args[i]
+                if i < len(node.args)
+                else node.kwargs.get("dropout_p", argument.default_value)
+            )
             return bool(given == 0)
     return False

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 #: Around the call of the root, whatever computes it.
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
-          "_backward_pre_hooks")
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _TABLES = ("_parameters", "_buffers", "_modules")
 
 
@@ -25,14 +24,19 @@ def shallow_copy(module: torch.nn.Module, kind: type) -> torch.nn.Module:
     return made
 
 
-def _copied(module: torch.nn.Module, kind: type, made: dict[int, torch.nn.Module],
-            containers: dict[int, Any]) -> torch.nn.Module:
+def _copied(
+    module: torch.nn.Module,
+    kind: type,
+    made: dict[int, torch.nn.Module],
+    containers: dict[int, Any],
+) -> torch.nn.Module:
     if id(module) in made:
         return made[id(module)]
     copy: torch.nn.Module = object.__new__(kind)
     made[id(module)] = copy
-    copy.__dict__.update((name, _copied_container(value, containers))
-                         for name, value in vars(module).items())
+    copy.__dict__.update(
+        (name, _copied_container(value, containers)) for name, value in vars(module).items()
+    )
     for table in _TABLES:
         copy.__dict__[table] = dict(module.__dict__[table])
     for name, part in module._modules.items():

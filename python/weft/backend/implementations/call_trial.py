@@ -33,8 +33,10 @@ ELEMENTS_MAX = 1 << 20
 #: One timing takes at least this long, by repeated calls.
 TIMING_S = 1e-3
 REPEATS_MAX = 50
-STATEFUL = ("forward() gives another result at its second call with the same inputs: "
-            "it depends on state that a graph freezes")
+STATEFUL = (
+    "forward() gives another result at its second call with the same inputs: "
+    "it depends on state that a graph freezes"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +53,14 @@ class Trial:
 
     Tensors that a call writes to are afterwards what they were."""
 
-    def __init__(self, own: Callable[..., Any], optimised: Callable[..., Any],
-                 call: Flattened, written: list[torch.Tensor], draws: bool) -> None:
+    def __init__(
+        self,
+        own: Callable[..., Any],
+        optimised: Callable[..., Any],
+        call: Flattened,
+        written: list[torch.Tensor],
+        draws: bool,
+    ) -> None:
         self._own, self._optimised, self._call = own, optimised, call
         self._written = written
         self._tensors = [leaf for leaf in call.leaves if isinstance(leaf, torch.Tensor)]
@@ -61,7 +69,8 @@ class Trial:
     def difference(self) -> str:
         """Why the optimised call is not the module's, or ""."""
         first, second, optimised = (
-            self._results(one) for one in (self._own, self._own, self._optimised))
+            self._results(one) for one in (self._own, self._own, self._optimised)
+        )
         if not _are_alike(first, second, SECOND_CALL_MAX):
             return STATEFUL
         if not _are_alike(first, optimised, GRAPH_MAX):
@@ -73,13 +82,13 @@ class Trial:
         begin = time.perf_counter()
         with self._kept():
             self._called(self._optimised)
-            repeats = min(REPEATS_MAX, max(1, math.ceil(
-                TIMING_S / (time.perf_counter() - begin))))
+            repeats = min(REPEATS_MAX, max(1, math.ceil(TIMING_S / (time.perf_counter() - begin))))
 
             def repeated(function: Callable[..., Any]) -> Callable[[list[Any]], None]:
                 def run(_: list[Any]) -> None:
                     for _round in range(repeats):
                         self._called(function)
+
                 return run
 
             own, optimised = repeated(self._own), repeated(self._optimised)
@@ -88,17 +97,21 @@ class Trial:
         if not choice.times:
             return CallSpeed(0.0, True)  # no time: the search's timing stands
         ratio = statistics.median(
-            slow / max(fast, 1e-9) for slow, fast in zip(
-                choice.times[own], choice.times[optimised]))
+            slow / max(fast, 1e-9) for slow, fast in zip(choice.times[own], choice.times[optimised])
+        )
         return CallSpeed(ratio, choice.function is optimised)
 
     def _results(self, function: Callable[..., Any]) -> Flattened:
         with self._kept():
             found = call_structure.flatten(self._called(function))
             # A result may be memory that the call wrote to.
-            return dataclasses.replace(found, leaves=[
-                leaf.clone() if isinstance(leaf, torch.Tensor) and self._written else leaf
-                for leaf in found.leaves])
+            return dataclasses.replace(
+                found,
+                leaves=[
+                    leaf.clone() if isinstance(leaf, torch.Tensor) and self._written else leaf
+                    for leaf in found.leaves
+                ],
+            )
 
     def _called(self, function: Callable[..., Any]) -> Any:
         """A call's containers and objects are its own: forward() may change them."""
@@ -119,7 +132,8 @@ class Trial:
 def _are_alike(one: Flattened, other: Flattened, limit: float) -> bool:
     """True if two results differ by rounding only."""
     return one.structure == other.structure and all(
-        _is_alike(a, b, limit) for a, b in zip(one.leaves, other.leaves))
+        _is_alike(a, b, limit) for a, b in zip(one.leaves, other.leaves)
+    )
 
 
 def _is_alike(one: Any, other: Any, limit: float) -> bool:
@@ -162,5 +176,7 @@ def refusal(of: Trial, seconds: float) -> tuple[str, CallSpeed]:
     speed = of.speed(seconds) if seconds > 0 else CallSpeed(0.0, True)
     if speed.is_faster:
         return "", speed
-    return (f"not worth compiling: with guards and wrappers the optimised call has "
-            f"{speed.ratio:.2f} times the speed of the module's own"), speed
+    return (
+        f"not worth compiling: with guards and wrappers the optimised call has "
+        f"{speed.ratio:.2f} times the speed of the module's own"
+    ), speed

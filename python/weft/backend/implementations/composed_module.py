@@ -51,8 +51,7 @@ class ComposedModule:
         """Builds its kernels, which takes a compiler's time. Raises what the
         file does."""
         self.source = source
-        given_back = {
-            output[1] for output in source.outputs if output[0] in ("argument", "view")}
+        given_back = {output[1] for output in source.outputs if output[0] in ("argument", "view")}
         self._constants = Constants(source.constants, given_back)
         self._of_sizes = SizeTensors(source.numbers)
         self._numbers = Numbers([i for i in source.inputs if i not in given_back])
@@ -62,15 +61,19 @@ class ComposedModule:
         self.raise_if_revoked()
         # The user's own code is a better reference than the graph in it.
         self._call = _WeftGraphCall(
-            loaded(path).ModelNew, source.inputs, source.state,
-            source.parameters, source.outputs, reference=_decline)
+            loaded(path).ModelNew,
+            source.inputs,
+            source.state,
+            source.parameters,
+            source.outputs,
+            reference=_decline,
+        )
         self._call.instance()
 
     def __call__(self, arguments: Any) -> Any:
         """The graph's results for its arguments, a list."""
         self.raise_if_revoked()
-        given = [*self._numbers.on_device(arguments),
-                 *self._of_sizes.of(arguments)]
+        given = [*self._numbers.on_device(arguments), *self._of_sizes.of(arguments)]
         return self._call([*given, *self._constants.beside(given)])
 
     def raise_if_revoked(self) -> None:
@@ -86,8 +89,7 @@ class Constants:
 
     def __init__(self, given: Any, given_back: Any = ()) -> None:
         self._given, self._given_back = given, given_back
-        self._numbers = [one for one in given
-                         if one.dim() == 0 and one.device.type == "cpu"]
+        self._numbers = [one for one in given if one.dim() == 0 and one.device.type == "cpu"]
         #: (their versions, all tensors): of one call or another.
         self._there: tuple[list[int | None] | None, Any] = (None, given)
 
@@ -95,8 +97,7 @@ class Constants:
         """As they are now, numbers where the graph's arguments are."""
         if not self._numbers:
             return self._given
-        versions = [None if number.is_inference() else number._version
-                    for number in self._numbers]
+        versions = [None if number.is_inference() else number._version for number in self._numbers]
         known = self._there
         if known[0] != versions:
             known = self._there = versions, self._at(arguments)
@@ -108,9 +109,12 @@ class Constants:
         if device is None:
             self._numbers = []  # nothing is ever moved
             return self._given
-        return [one.to(device) if any(one is it for it in self._numbers)
-                and len(arguments) + i not in self._given_back else one
-                for i, one in enumerate(self._given)]
+        return [
+            one.to(device)
+            if any(one is it for it in self._numbers) and len(arguments) + i not in self._given_back
+            else one
+            for i, one in enumerate(self._given)
+        ]
 
 
 class Numbers:
@@ -138,9 +142,13 @@ class Numbers:
     def _found(self, arguments: list[object]) -> list[int]:
         if _device_of(arguments) is None:
             return []
-        return [i for i in self._positions
-                if isinstance(one := arguments[i], torch.Tensor)
-                and one.dim() == 0 and one.device.type == "cpu"]
+        return [
+            i
+            for i in self._positions
+            if isinstance(one := arguments[i], torch.Tensor)
+            and one.dim() == 0
+            and one.device.type == "cpu"
+        ]
 
 
 class SizeTensors:
@@ -158,11 +166,9 @@ class SizeTensors:
         if not self._made:
             return []
         device = _device_of(arguments) or torch.device("cpu")
-        return [self._tensor(size.of(arguments), dtype, device)
-                for size, dtype in self._made]
+        return [self._tensor(size.of(arguments), dtype, device) for size, dtype in self._made]
 
-    def _tensor(self, value: int, dtype: torch.dtype,
-                device: torch.device) -> torch.Tensor:
+    def _tensor(self, value: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         key = value, dtype, device
         if key not in self._known:
             if len(self._known) >= self.KNOWN_MAX:
@@ -173,26 +179,29 @@ class SizeTensors:
 
 def _device_of(arguments: list[object]) -> torch.device | None:
     """The first device of the arguments that is not the host; None: no such."""
-    return next((argument.device for argument in arguments if isinstance(argument, torch.Tensor)
-                 and argument.device.type != "cpu"), None)
+    return next(
+        (
+            argument.device
+            for argument in arguments
+            if isinstance(argument, torch.Tensor) and argument.device.type != "cpu"
+        ),
+        None,
+    )
 
 
 def _decline(*_: Any, **__: Any) -> None:
-    raise GuardFailed("the guards of the composed module do not know these "
-                      "arguments")
+    raise GuardFailed("the guards of the composed module do not know these arguments")
 
 
 def text_of(path: str) -> Any:
-    with open(os.path.join(path, "model_new.py"), encoding="utf-8",
-              newline="") as file:
+    with open(os.path.join(path, "model_new.py"), encoding="utf-8", newline="") as file:
         return file.read()
 
 
 def loaded(path: Any) -> Any:
     """The Python module of an entry, executed anew."""
     name = f"weft_composed_{next(_count)}"
-    spec = importlib.util.spec_from_file_location(
-        name, os.path.join(path, "model_new.py"))
+    spec = importlib.util.spec_from_file_location(name, os.path.join(path, "model_new.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

@@ -34,8 +34,8 @@ class Unrecorded(Exception):
 
 
 def recorded(
-        function: Any, arguments: Sequence[Any], still: Any, constants: Any,
-        bytes_max: Any) -> Any:
+    function: Any, arguments: Sequence[Any], still: Any, constants: Any, bytes_max: Any
+) -> Any:
     """(a Replayed for calls with such arguments, "") or (None, why not); never
     raises. `still`: positions of arguments that lie in the same place in most
     calls; `constants`: other tensors that the function reads."""
@@ -52,8 +52,14 @@ class Replayed:
     """Called with the list of its arguments, as the function is."""
 
     def __init__(
-            self, function: Any, arguments: Sequence[Any], still: Any, constants: Any,
-            bytes_max: Any, record: Any = None) -> None:
+        self,
+        function: Any,
+        arguments: Sequence[Any],
+        still: Any,
+        constants: Any,
+        bytes_max: Any,
+        record: Any = None,
+    ) -> None:
         self.function = function
         #: Of a composed module, for what is told of it.
         self.identity = getattr(function, "identity", None)
@@ -62,10 +68,12 @@ class Replayed:
         self._bytes_max = bytes_max
         self._constants = list(constants)
         self._lock = threading.Lock()
-        self._still = [i for i, one in enumerate(arguments)
-                       if isinstance(one, torch.Tensor) and i in still]
-        self.moving = [i for i, one in enumerate(arguments)
-                       if isinstance(one, torch.Tensor) and i not in still]
+        self._still = [
+            i for i, one in enumerate(arguments) if isinstance(one, torch.Tensor) and i in still
+        ]
+        self.moving = [
+            i for i, one in enumerate(arguments) if isinstance(one, torch.Tensor) and i not in still
+        ]
         self._count = 0
         self._missed: Any = None  # places of the last call that did not fit
         self._begin(arguments)
@@ -84,20 +92,20 @@ class Replayed:
         if not self._is_watched():
             with self._lock:
                 if self._places(arguments) == self._at or self._again(arguments):
-                    return self._recording.replay(
-                        [arguments[i] for i in self.moving])
+                    return self._recording.replay([arguments[i] for i in self.moving])
         return self.function(arguments)
 
     def _is_watched(self) -> Any:
         """Whether somebody looks at the operators, or records them himself."""
-        return (torch._C._len_torch_dispatch_stack() > 0
-                or self._record.is_within_another())
+        return torch._C._len_torch_dispatch_stack() > 0 or self._record.is_within_another()
 
     def _places(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any], Any]:
         """What has to be as it was when the graph was recorded."""
-        return ([arguments[i].data_ptr() for i in self._still],
-                [0 if constant.is_inference() else constant._version
-                 for constant in self._constants], _settings())
+        return (
+            [arguments[i].data_ptr() for i in self._still],
+            [0 if constant.is_inference() else constant._version for constant in self._constants],
+            _settings(),
+        )
 
     def _again(self, arguments: Any) -> bool:
         """Whether it was recorded anew: for a call that finds all as the one
@@ -123,7 +131,8 @@ class Replayed:
         if recording.nbytes > self._bytes_max:
             raise Unrecorded(
                 f"a CUDA graph would keep {recording.nbytes >> 20} MiB, and may "
-                f"keep {self._bytes_max >> 20}")
+                f"keep {self._bytes_max >> 20}"
+            )
         self._recording, self._at = recording, self._places(arguments)
 
 
@@ -131,10 +140,10 @@ class Recording:
     """One CUDA graph of one function."""
 
     def __init__(self, function: Any, arguments: Sequence[Any], moving: Any) -> None:
-        device = next(argument.device for argument in arguments
-                      if isinstance(argument, torch.Tensor))
-        with (torch.inference_mode(False), torch.no_grad(),
-              torch.cuda.device(device)):
+        device = next(
+            argument.device for argument in arguments if isinstance(argument, torch.Tensor)
+        )
+        with torch.inference_mode(False), torch.no_grad(), torch.cuda.device(device):
             self._place = place = _place_of(torch.cuda.current_device())
             given = list(arguments)
             self._taken = place.copies([given[i] for i in moving])
@@ -142,8 +151,7 @@ class Recording:
                 given[i] = one
             for _ in range(WARM_UPS):
                 function(list(given))
-            self._graph, found, taken = place.captured(
-                lambda: function(list(given)))
+            self._graph, found, taken = place.captured(lambda: function(list(given)))
             self.nbytes = taken + sum(one.nbytes for one in self._taken)
         place.count(self.nbytes)
         weakref.finalize(self, place.count, -self.nbytes)
@@ -164,8 +172,10 @@ class Recording:
             if moved:
                 torch._foreach_copy_(self._taken, moved)
             self._graph.replay()
-            return [result.clone() if isinstance(result, torch.Tensor) else result
-                    for result in self._results]
+            return [
+                result.clone() if isinstance(result, torch.Tensor) else result
+                for result in self._results
+            ]
 
 
 class _Place:
@@ -228,8 +238,7 @@ class _Place:
                 self._stream.synchronize()
                 self._keep_room()
                 before = torch.cuda.memory_reserved()
-                graph, found = _captured(
-                    function, torch.cuda.graph_pool_handle())
+                graph, found = _captured(function, torch.cuda.graph_pool_handle())
                 taken = torch.cuda.memory_reserved() - before
             current.wait_stream(self._stream)
         return graph, found, max(0, taken)
@@ -305,7 +314,8 @@ def _leave_no_capture(graph: Any, pool: Any) -> None:
         return  # and then the graph lets go of all that
     device = torch.cuda.current_device()
     end = getattr(torch._C, "_cuda_endAllocateToPool", None) or getattr(
-        torch._C, "_cuda_endAllocateCurrentStreamToPool")  # before torch 2.8
+        torch._C, "_cuda_endAllocateCurrentStreamToPool"
+    )  # before torch 2.8
     with contextlib.suppress(Exception):  # it had come to that itself
         end(device, pool)
     version: Any = torch.__version__  # which compares with tuples
@@ -330,24 +340,33 @@ def _setting(get: Any) -> Any:
         return str(error)
 
 
-_SETTINGS = [getattr(torch._C, name) for name in (
-    "_get_cublas_allow_tf32", "_get_cudnn_allow_tf32", "_get_cudnn_enabled",
-    "_get_cudnn_benchmark", "_get_cudnn_deterministic",
-    "_get_deterministic_algorithms",
-    "_get_cublas_allow_fp16_reduced_precision_reduction",
-    "_get_cublas_allow_bf16_reduced_precision_reduction")
-    if hasattr(torch._C, name)]
+_SETTINGS = [
+    getattr(torch._C, name)
+    for name in (
+        "_get_cublas_allow_tf32",
+        "_get_cudnn_allow_tf32",
+        "_get_cudnn_enabled",
+        "_get_cudnn_benchmark",
+        "_get_cudnn_deterministic",
+        "_get_deterministic_algorithms",
+        "_get_cublas_allow_fp16_reduced_precision_reduction",
+        "_get_cublas_allow_bf16_reduced_precision_reduction",
+    )
+    if hasattr(torch._C, name)
+]
 if hasattr(torch._C, "_get_fp32_precision_getter"):
-    _SETTINGS += [functools.partial(
-        torch._C._get_fp32_precision_getter, "cuda", operation)
-        for operation in ("matmul", "conv", "rnn")]
+    _SETTINGS += [
+        functools.partial(torch._C._get_fp32_precision_getter, "cuda", operation)
+        for operation in ("matmul", "conv", "rnn")
+    ]
 
 
 def _check_arguments(arguments: Sequence[Any], moving: Any) -> None:
     """Unrecorded, where a graph would not read what the function does."""
     tensors = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
     if len({tensor.device for tensor in tensors}) != 1 or not all(
-            isinstance(argument, torch.Tensor) for argument in arguments):
+        isinstance(argument, torch.Tensor) for argument in arguments
+    ):
         raise Unrecorded("a CUDA graph reads tensors of one GPU alone")
     if not all(map(_lies_as_a_copy, (arguments[i] for i in moving))):
         raise Unrecorded("an argument does not lie in memory as a copy does")
@@ -365,8 +384,7 @@ def _check_results(results: Any, given: Any) -> None:
             continue
         place = result.untyped_storage().data_ptr()
         if place in seen:
-            raise Unrecorded("a result is memory of an argument's, or of "
-                             "another result's")
+            raise Unrecorded("a result is memory of an argument's, or of another result's")
         seen.add(place)
         if not _lies_as_a_copy(result):
             raise Unrecorded("a result does not lie in memory as a copy does")

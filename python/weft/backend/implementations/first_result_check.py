@@ -40,26 +40,34 @@ SECONDS_MAX = 20.0
 MEMORY_SHARE = 0.5
 
 
-def difference(expected: Sequence[Any], got: Sequence[Any],
-               precision: str = "") -> str:
-    """"" if the results differ by rounding only, else what differs. The slack of the
+def difference(expected: Sequence[Any], got: Sequence[Any], precision: str = "") -> str:
+    """ "" if the results differ by rounding only, else what differs. The slack of the
     tolerance table is allowed, and no more. Both are lists of tensors, numbers and
     None. `precision`: "tf32" if PyTorch's products of float32 are."""
     with torch.no_grad():
-        return _form(expected, got) or next((
-            f"result {i}: {why}" for i, a, b in _tensors(expected, got)
-            if (why := _beyond_slack(a, b, summed_terms.UNTOLD, precision, False))),
-            "")
+        return _form(expected, got) or next(
+            (
+                f"result {i}: {why}"
+                for i, a, b in _tensors(expected, got)
+                if (why := _beyond_slack(a, b, summed_terms.UNTOLD, precision, False))
+            ),
+            "",
+        )
 
 
 def distance(expected: Sequence[Any], got: Sequence[Any]) -> str:
-    """"" if two compilers' results are the same but for rounding, which may be much
+    """ "" if two compilers' results are the same but for rounding, which may be much
     in a deep net of halves, else how far they are from each other. This needs no
     reference; it finds results of which a good part is wrong."""
     with torch.no_grad():
-        return next((
-            f"result {i}: {why}" for i, a, b in _tensors(expected, got)
-            if a.dtype.is_floating_point and (why := _far(a, b))), "")
+        return next(
+            (
+                f"result {i}: {why}"
+                for i, a, b in _tensors(expected, got)
+                if a.dtype.is_floating_point and (why := _far(a, b))
+            ),
+            "",
+        )
 
 
 def _far(a: torch.Tensor, b: torch.Tensor) -> str:
@@ -92,7 +100,7 @@ class Check:
     seconds_max: float = SECONDS_MAX
 
     def why_not(self, eager: Sequence[Any], got: Sequence[Any]) -> str:
-        """"" if `got` is right, else what differs. `eager`: eager's results on the
+        """ "" if `got` is right, else what differs. `eager`: eager's results on the
         same arguments. Leaves the generators as they are."""
         with torch.no_grad():
             # Inductor lays out some results otherwise than eager.
@@ -109,7 +117,8 @@ class Check:
         self._length = summed_terms.length_of_graph(self.graph_module)
         return not any(
             _beyond_slack(a, b, self._length, self.precision, True)
-            for _, a, b in _tensors(eager, got))
+            for _, a, b in _tensors(eager, got)
+        )
 
     def _against_reference(self, eager: Sequence[Any], got: Sequence[Any]) -> str:
         made, lacking = self._expectations(eager, self.arguments)
@@ -125,74 +134,81 @@ class Check:
             b = _ordered(a, b)
             with error_sums.limited(ELEMENTS_MAX):
                 found = held.compare(b, expected)
-                if (found.beyond and self.precision == "tf32"
-                        and a.dtype == torch.float32):
+                if found.beyond and self.precision == "tf32" and a.dtype == torch.float32:
                     self._allow_tf32(made)
                     found = compare.compare(b, expected)
                 if self._is_refused(found, b, expected):
                     return _described(i, b, expected, found.reason, lacking)
         return ""
 
-    def _is_refused(self, found: compare.Finding, got: torch.Tensor,
-                    expected: compare.Expected) -> bool:
+    def _is_refused(
+        self, found: compare.Finding, got: torch.Tensor, expected: compare.Expected
+    ) -> bool:
         if not found.reason:
             # Nothing but zeros is expected: then nothing else may be there.
-            return (_is_zero(expected.framework, expected.wide)
-                    and not _is_zero(got))
+            return _is_zero(expected.framework, expected.wide) and not _is_zero(got)
         return not found.beyond or found.beyond > self.factor
 
-    def _expectations(self, eager: Sequence[Any], arguments: Sequence[Any]
-                      ) -> tuple[list[compare.Expected], str]:
+    def _expectations(
+        self, eager: Sequence[Any], arguments: Sequence[Any]
+    ) -> tuple[list[compare.Expected], str]:
         """(what is expected of each tensor, why there is no reference)."""
         rounding = reference_run.rounding_of(self.graph_module)
         try:
-            made = self._held_against(eager, rounding, self._reference(
-                rounding.wide, arguments))
+            made = self._held_against(eager, rounding, self._reference(rounding.wide, arguments))
         except reference_run.NoReference as error:
             return self._held_against(eager, rounding, [None] * len(eager)), (
-                str(error).splitlines()[0])
+                str(error).splitlines()[0]
+            )
         if not any(map(compare.is_lost, made)):
             return made, ""
         # Such a result may be what a cast of the graph's own leaves.
         try:
-            rounded = self._held_against(eager, rounding, self._reference(
-                rounding.wide, arguments, rounds=True))
+            rounded = self._held_against(
+                eager, rounding, self._reference(rounding.wide, arguments, rounds=True)
+            )
         except reference_run.NoReference:
             return made, ""
         return list(map(compare.with_casts, made, rounded)), ""
 
-    def _held_against(self, eager: Sequence[Any], rounding: reference_run.Rounding,
-                      wide: Sequence[Any]) -> list[compare.Expected]:
+    def _held_against(
+        self, eager: Sequence[Any], rounding: reference_run.Rounding, wide: Sequence[Any]
+    ) -> list[compare.Expected]:
         made = []
         for i, a, truth in _tensors(eager, wide):
             half = rounding.halves[i] if a.dtype == torch.float32 else None
             if truth is not None and truth.dtype == a.dtype and half is not None:
                 truth = truth.double()  # compare.py takes no other for a reference
-            is_wider = (truth is not None
-                        and truth.dtype.itemsize > a.dtype.itemsize)
+            is_wider = truth is not None and truth.dtype.itemsize > a.dtype.itemsize
             with error_sums.limited(ELEMENTS_MAX):
-                made.append(compare.expect(
-                    str(i), _ordered(a, a),
-                    None if truth is None else _ordered(a, truth),
-                    self._length if is_wider else summed_terms.UNTOLD, half))
+                made.append(
+                    compare.expect(
+                        str(i),
+                        _ordered(a, a),
+                        None if truth is None else _ordered(a, truth),
+                        self._length if is_wider else summed_terms.UNTOLD,
+                        half,
+                    )
+                )
         return made
 
-    def _reference(self, dtype: torch.dtype, arguments: Sequence[Any],
-                   rounds: bool = False) -> list[Any]:
+    def _reference(
+        self, dtype: torch.dtype, arguments: Sequence[Any], rounds: bool = False
+    ) -> list[Any]:
         room = min(map(free_bytes, _devices(arguments)), default=0)
         limits = reference_run.Limits(int(MEMORY_SHARE * room), self._until)
         limits.check(0)
         with self._draws(arguments):
-            return reference_run.run(self.graph_module, arguments, dtype, limits,
-                                     rounds)
+            return reference_run.run(self.graph_module, arguments, dtype, limits, rounds)
 
     def _draws(self, arguments: Sequence[Any]) -> Any:
         """A context that draws what eager draws."""
         if self.random is None:
             return contextlib.nullcontext()
         drawn: list[Any] = []
-        device = next((one for one in _devices(arguments) if one.type == "cuda"),
-                      torch.device("cpu"))
+        device = next(
+            (one for one in _devices(arguments) if one.type == "cuda"), torch.device("cpu")
+        )
         try:
             with Take(drawn, device):
                 self._eager(arguments)
@@ -208,11 +224,15 @@ class Check:
     def _redrawn(self, factor: float) -> list[compare.Expected]:
         """The expectations for nearby arguments: another draw of eager's rounding."""
         scaled = perturbed_runs.scaled
-        floating = {i for i, one in enumerate(self.arguments)
-                    if isinstance(one, torch.Tensor) and one.is_floating_point()}
+        floating = {
+            i
+            for i, one in enumerate(self.arguments)
+            if isinstance(one, torch.Tensor) and one.is_floating_point()
+        }
         chosen = floating.difference(self.state) or floating
-        nearby = [scaled([one], factor)[0] if i in chosen else one
-                  for i, one in enumerate(self.arguments)]
+        nearby = [
+            scaled([one], factor)[0] if i in chosen else one for i, one in enumerate(self.arguments)
+        ]
         made, lacking = self._expectations(self._eager(nearby), nearby)
         if lacking:
             raise reference_run.NoReference(lacking)
@@ -227,9 +247,8 @@ class Check:
                 compare.allow(expected, _ordered(a, b))
 
 
-def _form(expected: Sequence[Any], got: Sequence[Any],
-          has_strides: bool = True) -> str:
-    """"" if the results are of the same number and kind, else what differs."""
+def _form(expected: Sequence[Any], got: Sequence[Any], has_strides: bool = True) -> str:
+    """ "" if the results are of the same number and kind, else what differs."""
     if len(expected) != len(got):
         return f"{len(got)} results instead of {len(expected)}"
     for i, (a, b) in enumerate(zip(expected, got)):
@@ -254,11 +273,13 @@ def _form_of(a: Any, b: Any, has_strides: bool) -> str:
 
 def _same_strides(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.numel() == 0 or all(
-        n <= 1 or x == y for n, x, y in zip(a.shape, a.stride(), b.stride()))
+        n <= 1 or x == y for n, x, y in zip(a.shape, a.stride(), b.stride())
+    )
 
 
-def _tensors(expected: Sequence[Any], got: Sequence[Any]
-             ) -> Iterator[tuple[int, torch.Tensor, Any]]:
+def _tensors(
+    expected: Sequence[Any], got: Sequence[Any]
+) -> Iterator[tuple[int, torch.Tensor, Any]]:
     """(number, the one, the other) of each result that is a tensor."""
     for i, (a, b) in enumerate(zip(expected, got, strict=True)):
         if isinstance(a, torch.Tensor):
@@ -280,9 +301,10 @@ def _is_zero(*tensors: torch.Tensor | None) -> bool:
     return not any(tensor is not None and bool(tensor.any()) for tensor in tensors)
 
 
-def _beyond_slack(a: torch.Tensor, b: torch.Tensor, length: int, precision: str,
-                  is_half_allowed: bool) -> str:
-    """"" if a and b differ by rounding only, else what differs. The slack of the
+def _beyond_slack(
+    a: torch.Tensor, b: torch.Tensor, length: int, precision: str, is_half_allowed: bool
+) -> str:
+    """ "" if a and b differ by rounding only, else what differs. The slack of the
     table is allowed, or half of it."""
     if a is b:
         return ""
@@ -292,12 +314,19 @@ def _beyond_slack(a: torch.Tensor, b: torch.Tensor, length: int, precision: str,
         return "" if _is_zero(b) else "an error of numbers where eager has zeros"
     floor = tolerance.roundoff_floor(a.dtype, length)
     like = compare.Expected(
-        "", a, None, tolerance=floor,
+        "",
+        a,
+        None,
+        tolerance=floor,
         rms_tolerance=tolerance.rms_floor(a.dtype, length),
-        slice_tolerance=max(slices.TOLERANCE_MIN, slices.FLOOR_TIMES * floor))
+        slice_tolerance=max(slices.TOLERANCE_MIN, slices.FLOOR_TIMES * floor),
+    )
     if precision == "tf32" and a.dtype == torch.float32:
         like.tf32_rms, like.tolerance, like.rms_tolerance = (
-            0.0, tolerance.TF32_NEAR_MAX, tolerance.TF32_NEAR_MAX)
+            0.0,
+            tolerance.TF32_NEAR_MAX,
+            tolerance.TF32_NEAR_MAX,
+        )
     with error_sums.limited(ELEMENTS_MAX):
         made = compare.near(_ordered(a, a), like)
         if not is_half_allowed:
@@ -309,18 +338,23 @@ def _beyond_slack(a: torch.Tensor, b: torch.Tensor, length: int, precision: str,
     return f"an error of {found.error:.2g}" if found.beyond else found.reason
 
 
-def _described(number: int, got: torch.Tensor, expected: compare.Expected,
-               reason: str, lacking: str) -> str:
+def _described(
+    number: int, got: torch.Tensor, expected: compare.Expected, reason: str, lacking: str
+) -> str:
     """A refused result for people: both errors, and the tolerance."""
     if lacking:
-        return (f"result {number}: an error of "
-                f"{compare.errors_of(got, expected)[0]:.2g} against eager; there "
-                f"is no reference in a wider type: {lacking}")
+        return (
+            f"result {number}: an error of "
+            f"{compare.errors_of(got, expected)[0]:.2g} against eager; there "
+            f"is no reference in a wider type: {lacking}"
+        )
     if not got.dtype.is_floating_point:
         return f"result {number}: {reason}"
     peak, rms = compare.errors_of(got, expected)
-    return (f"result {number}: an error of {peak:.2g} at most and {rms:.2g} RMS; "
-            f"eager's are {expected.framework_error:.2g} and "
-            f"{expected.framework_rms:.2g} against a reference in a wider type, "
-            f"which allow {expected.tolerance:.2g} and "
-            f"{expected.rms_tolerance:.2g} ({reason})")
+    return (
+        f"result {number}: an error of {peak:.2g} at most and {rms:.2g} RMS; "
+        f"eager's are {expected.framework_error:.2g} and "
+        f"{expected.framework_rms:.2g} against a reference in a wider type, "
+        f"which allow {expected.tolerance:.2g} and "
+        f"{expected.rms_tolerance:.2g} ({reason})"
+    )

@@ -51,17 +51,16 @@ class Request:
         nodes = list(self.module.graph.find_nodes(op="placeholder"))
         if self.role == "backward":
             # Inductor may reuse the memory of what the forward graph saved.
-            return frozenset(i for i, node in enumerate(nodes)
-                             if isinstance(node.meta.get("val"), torch.Tensor))
-        return frozenset(i for i, node in enumerate(nodes)
-                         if any(map(_may_write, node.users)))
+            return frozenset(
+                i for i, node in enumerate(nodes) if isinstance(node.meta.get("val"), torch.Tensor)
+            )
+        return frozenset(i for i, node in enumerate(nodes) if any(map(_may_write, node.users)))
 
     def uses_cuda_graphs(self) -> bool:
         """Whether Inductor replays calls as CUDA graphs; known once it compiled."""
         return bool(self.keywords.get("cudagraphs"))
 
-    def compiled(self, module: fx.GraphModule | None = None,
-                 cuda_graphs: bool = False) -> Compiled:
+    def compiled(self, module: fx.GraphModule | None = None, cuda_graphs: bool = False) -> Compiled:
         """Inductor's code for the graph, or for a variant of it (which is consumed):
         launched, or with PyTorch's CUDA graphs. Blocks while anything else is compiled;
         raises what Inductor does."""
@@ -75,8 +74,7 @@ class Request:
         if not cuda_graphs:
             settings["triton.cudagraphs"] = False
         _shorten_operator_texts()
-        with (tracing, config.patch(settings), _labelled(),
-              _tracing_in(self.fakes), torch.no_grad()):
+        with tracing, config.patch(settings), _labelled(), _tracing_in(self.fakes), torch.no_grad():
             return compile_fx_inner(made, list(self.fakes), **keywords)
 
 
@@ -91,14 +89,18 @@ def _shorten_operator_texts() -> None:
         from torch._inductor import exc
 
         exc.OperatorIssue.operator_str = staticmethod(  # type: ignore[method-assign]
-            operator_text)
+            operator_text
+        )
 
 
 def operator_text(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
     """A call of an operator that Inductor does not know, in a few lines."""
-    return "\n".join([f"target: {target}", *(
-        f"{name}: {type(one).__name__}"
-        for name, one in [*enumerate(args), *kwargs.items()])])
+    return "\n".join(
+        [
+            f"target: {target}",
+            *(f"{name}: {type(one).__name__}" for name, one in [*enumerate(args), *kwargs.items()]),
+        ]
+    )
 
 
 def _may_write(node: fx.Node) -> bool:
@@ -106,9 +108,12 @@ def _may_write(node: fx.Node) -> bool:
     return schema is None or schema.is_mutable
 
 
-def compile_graph(graph_module: fx.GraphModule, example_inputs: Sequence[Any],
-                  options: Options,
-                  adopt: Callable[[Request, Any, Options], Compiled]) -> Any:
+def compile_graph(
+    graph_module: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    adopt: Callable[[Request, Any, Options], Compiled],
+) -> Any:
     """The function that torch.compile makes of Dynamo's graph. `adopt` takes each ATen
     graph that Inductor compiles, with the code, and gives what computes its calls."""
     from torch._functorch import config as functorch_config
@@ -117,8 +122,13 @@ def compile_graph(graph_module: fx.GraphModule, example_inputs: Sequence[Any],
     def hook(module: fx.GraphModule, fakes: Sequence[Any], **keywords: Any) -> Any:
         labels.label(module)
         kept = insertion.copied(module)[0]
-        role = ("backward" if keywords.get("is_backward") else
-                "inference" if keywords.get("is_inference") else "forward")
+        role = (
+            "backward"
+            if keywords.get("is_backward")
+            else "inference"
+            if keywords.get("is_inference")
+            else "forward"
+        )
         request = Request(kept, list(fakes), dict(keywords), _settings(), role)
         begin = time.monotonic()
         with _labelled():
@@ -136,8 +146,9 @@ def compile_graph(graph_module: fx.GraphModule, example_inputs: Sequence[Any],
     # On a hit in its cache AOTAutograd would not call the hook, and the cache's key
     # does not contain it.
     with functorch_config.patch(enable_autograd_cache=False):
-        return compile_fx(graph_module, list(example_inputs), inner_compile=hook,
-                          config_patches=dict(patches))
+        return compile_fx(
+            graph_module, list(example_inputs), inner_compile=hook, config_patches=dict(patches)
+        )
 
 
 def _settings() -> dict[str, Any]:
@@ -185,12 +196,13 @@ def _tracing_in(fakes: Sequence[Any]) -> Iterator[None]:
 
 
 def why_not(graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> str:
-    """"" if Inductor's entry point is used for this Dynamo graph; else why its pieces
+    """ "" if Inductor's entry point is used for this Dynamo graph; else why its pieces
     are compiled one by one: kernels for any size are searched there."""
     for example in example_inputs:
         if isinstance(example, (int, torch.SymInt)):
             return "a size is a symbol"
         if isinstance(example, torch.Tensor) and any(
-                isinstance(size, torch.SymInt) for size in example.shape):
+            isinstance(size, torch.SymInt) for size in example.shape
+        ):
             return "a size is a symbol"
     return ""

@@ -61,23 +61,32 @@ class InductorFallback:
         gradients many are 0 but for rounding, so nothing is said of them."""
         self._is_seen = True
         graph = self._graph()
-        if (self._compiled is self._eager or graph is None or graph.draws
-                or graph.role == "backward"
-                or select_implementation.is_recording(arguments)):
+        if (
+            self._compiled is self._eager
+            or graph is None
+            or graph.draws
+            or graph.role == "backward"
+            or select_implementation.is_recording(arguments)
+        ):
             return results
         try:
             expected = list(self._eager(arguments))
             why = first_result_check.Check(
-                graph.graph_module, arguments, "tf32", graph.state,
+                graph.graph_module,
+                arguments,
+                "tf32",
+                graph.state,
                 factor=tolerance.INDUCTOR_FACTOR,
-                seconds_max=SECONDS_MAX).why_not(expected, list(results))
+                seconds_max=SECONDS_MAX,
+            ).why_not(expected, list(results))
         except Exception as error:  # no room for both, say
             log.info("Inductor's results were not compared: %s", told(error))
             return results
         if not why:
             return results
-        self._give_up("Inductor's code comes to something else than eager, which "
-                      f"computes instead: {why}")
+        self._give_up(
+            f"Inductor's code comes to something else than eager, which computes instead: {why}"
+        )
         return expected
 
     def _by_torch_compile(self, arguments: Any) -> Any:
@@ -85,9 +94,11 @@ class InductorFallback:
         assert graph is not None  # it is being called
         module, mode = graph.graph_module, graph.options.mode
         compiled = torch.compile(
-            lambda *arguments: module(*arguments), backend="inductor",
+            lambda *arguments: module(*arguments),
+            backend="inductor",
             dynamic=None if _has_sizes(arguments) else False,
-            mode=None if mode == "default" else mode)
+            mode=None if mode == "default" else mode,
+        )
         return lambda arguments: compiled(*arguments)
 
 

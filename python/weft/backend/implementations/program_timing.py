@@ -27,32 +27,37 @@ class Arguments:
     def __init__(self, request: Request, given: Sequence[Any]) -> None:
         self._given = list(given)
         self._written = request.written_inputs()
-        self.static = request.static_inputs if request.role != "backward" \
-            else frozenset[int]()
+        self.static = request.static_inputs if request.role != "backward" else frozenset[int]()
 
     def fresh(self) -> list[Any]:
         """A list that a call may empty, with what it may write to copied."""
-        return [copied(one) if i in self._written and isinstance(one, torch.Tensor)
-                else one for i, one in enumerate(self._given)]
+        return [
+            copied(one) if i in self._written and isinstance(one, torch.Tensor) else one
+            for i, one in enumerate(self._given)
+        ]
 
     def moved(self) -> list[Any]:
         """The same, with copies of all that moves from call to call."""
-        return [one if i in self.static or not isinstance(one, torch.Tensor)
-                else copied(one) for i, one in enumerate(self._given)]
+        return [
+            one if i in self.static or not isinstance(one, torch.Tensor) else copied(one)
+            for i, one in enumerate(self._given)
+        ]
 
     def device(self) -> torch.device:
         """On which the program computes."""
         found = [one.device for one in self._given if isinstance(one, torch.Tensor)]
-        return next((one for one in found if one.type == "cuda"),
-                    found[0] if found else torch.device("cpu"))
+        return next(
+            (one for one in found if one.type == "cuda"), found[0] if found else torch.device("cpu")
+        )
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
     """A copy with the same strides, where elements do not share memory."""
     if any(n > 1 and s == 0 for n, s in zip(tensor.shape, tensor.stride())):
         return tensor.clone()
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype,
-                               device=tensor.device).copy_(tensor)
+    return torch.empty_strided(
+        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+    ).copy_(tensor)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,16 +76,19 @@ class Comparison:
     def is_faster(self, fast: int, slow: int) -> bool:
         """Whether it is faster beyond noise."""
         ratios = sorted(self._ratios(slow, fast))
-        return (len(ratios) >= ROUNDS_MIN and statistics.median(ratios) > FASTER
-                and ratios[len(ratios) // CHANCE] > 1)
+        return (
+            len(ratios) >= ROUNDS_MIN
+            and statistics.median(ratios) > FASTER
+            and ratios[len(ratios) // CHANCE] > 1
+        )
 
     def _ratios(self, slow: int, fast: int) -> list[float]:
-        return [a / max(b, 1e-12) for a, b in zip(
-            self.seconds[slow], self.seconds[fast])]
+        return [a / max(b, 1e-12) for a, b in zip(self.seconds[slow], self.seconds[fast])]
 
 
-def compared(functions: Sequence[Compiled], arguments: Arguments, seconds: float,
-             cuda_graphs: bool) -> Comparison:
+def compared(
+    functions: Sequence[Compiled], arguments: Arguments, seconds: float, cuda_graphs: bool
+) -> Comparison:
     """Times the functions for at most about `seconds`; raises what a call does."""
     device = arguments.device()
     calls: list[Callable[[], object]]
@@ -90,15 +98,17 @@ def compared(functions: Sequence[Compiled], arguments: Arguments, seconds: float
             return timed(calls, seconds, lambda: torch.cuda.synchronize(device))
         except Exception as error:  # no memory for copies, say
             log.info("calls are timed launched, not as CUDA graphs: %s", told(error))
-    settle = (lambda: torch.cuda.synchronize(device)) if device.type == "cuda" \
-        else (lambda: None)
-    return timed([_launched(function, arguments, settle) for function in functions], seconds,
-                 lambda: None)
+    settle = (lambda: torch.cuda.synchronize(device)) if device.type == "cuda" else (lambda: None)
+    return timed(
+        [_launched(function, arguments, settle) for function in functions], seconds, lambda: None
+    )
 
 
-def _launched(function: Compiled, arguments: Arguments,
-              settle: Callable[[], object]) -> Callable[[], float]:
+def _launched(
+    function: Compiled, arguments: Arguments, settle: Callable[[], object]
+) -> Callable[[], float]:
     """A call that says what it took, copies of its arguments not counted."""
+
     def call() -> float:
         given = arguments.fresh()
         settle()
@@ -112,8 +122,9 @@ def _launched(function: Compiled, arguments: Arguments,
     return call
 
 
-def timed(calls: Sequence[Callable[[], object]], seconds: float,
-          settle: Callable[[], object]) -> Comparison:
+def timed(
+    calls: Sequence[Callable[[], object]], seconds: float, settle: Callable[[], object]
+) -> Comparison:
     """Rounds of all calls in turn, in an order that changes from round to round. A
     call may give the seconds that count; else the clock decides."""
     until = time.monotonic() + seconds
@@ -141,8 +152,9 @@ def _alternating(order: list[int], number: int) -> Iterable[int]:
     return order[::-1] if number % 2 else order
 
 
-def recorded(function: Compiled, arguments: Arguments,
-             device: torch.device) -> Callable[[], object]:
+def recorded(
+    function: Compiled, arguments: Arguments, device: torch.device
+) -> Callable[[], object]:
     """A replay of the function's calls, on copies of what moves."""
     index = device.index if device.index is not None else torch.cuda.current_device()
     with torch.cuda.device(index), torch.no_grad():

@@ -23,8 +23,7 @@ def _named(*names: str) -> set[Any]:
 
 
 _FLASH = _named("_scaled_dot_product_flash_attention")
-_OTHERS = _named("_scaled_dot_product_efficient_attention",
-                 "_scaled_dot_product_cudnn_attention")
+_OTHERS = _named("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention")
 _FLASH_BACKWARD = _named("_scaled_dot_product_flash_attention_backward")
 _CUDNN_BACKWARD = _named("_scaled_dot_product_cudnn_attention_backward")
 _EFFICIENT_BACKWARD = _named("_scaled_dot_product_efficient_attention_backward")
@@ -36,12 +35,10 @@ class Unsupported(Exception):
 
 def takes(target: Any) -> bool:
     """Whether `compute` is for that operator."""
-    return target in (_FLASH | _OTHERS | _FLASH_BACKWARD | _CUDNN_BACKWARD
-                      | _EFFICIENT_BACKWARD)
+    return target in (_FLASH | _OTHERS | _FLASH_BACKWARD | _CUDNN_BACKWARD | _EFFICIENT_BACKWARD)
 
 
-def compute(target: Any, args: Any, kwargs: Any, wide_args: Any,
-            wide_kwargs: Any) -> Any:
+def compute(target: Any, args: Any, kwargs: Any, wide_args: Any, wide_kwargs: Any) -> Any:
     """The results of that call on the operands as the graph has them (`args`), with
     those that count computed from `wide_args`. Unsupported, if it drops numbers."""
     named = _by_name(target, wide_args, wide_kwargs)
@@ -67,8 +64,7 @@ def _by_name(target: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """Every argument of a call, defaults included."""
     found = {}
     for i, one in enumerate(target._schema.arguments):
-        found[one.name] = (args[i] if i < len(args)
-                           else kwargs.get(one.name, one.default_value))
+        found[one.name] = args[i] if i < len(args) else kwargs.get(one.name, one.default_value)
     return found
 
 
@@ -78,22 +74,23 @@ def _with_rows(result: torch.Tensor, logsumexp: torch.Tensor) -> torch.Tensor:
         return result
     found = result.to(logsumexp.dtype)
     rows = found.squeeze(-1) if found.dim() == 4 else found
-    rows[..., :logsumexp.shape[-1]] = logsumexp
+    rows[..., : logsumexp.shape[-1]] = logsumexp
     return found
 
 
 def _like(result: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    laid = torch.empty_strided(result.shape, result.stride(), dtype=values.dtype,
-                               device=result.device)
+    laid = torch.empty_strided(
+        result.shape, result.stride(), dtype=values.dtype, device=result.device
+    )
     return laid.copy_(values)
 
 
 def _forward(named: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
     query = named["query"]
-    output = torch.empty(*query.shape[:-1], named["value"].shape[-1],
-                         dtype=query.dtype, device=query.device)
-    logsumexp = torch.empty(query.shape[:-1], dtype=query.dtype,
-                            device=query.device)
+    output = torch.empty(
+        *query.shape[:-1], named["value"].shape[-1], dtype=query.dtype, device=query.device
+    )
+    logsumexp = torch.empty(query.shape[:-1], dtype=query.dtype, device=query.device)
     for batch, head, attend, operands in _heads(named):
         output[batch, head], logsumexp[batch, head] = attend(*operands)
     return output, logsumexp
@@ -109,8 +106,7 @@ def _backward(named: dict[str, Any]) -> list[torch.Tensor]:
     outer: Any = named.get("grad_out", named.get("grad_out_"))
     share = inputs[0].shape[1] // inputs[1].shape[1]
     for batch, head, attend, operands in _heads(named):
-        leaves = [operand.detach().requires_grad_() for operand in operands
-                  if operand is not None]
+        leaves = [operand.detach().requires_grad_() for operand in operands if operand is not None]
         with torch.enable_grad():
             output, _ = attend(*leaves)
             found = torch.autograd.grad(output, leaves, outer[batch, head])
@@ -118,8 +114,9 @@ def _backward(named: dict[str, Any]) -> list[torch.Tensor]:
         grads[1][batch, head // share] += found[1]
         grads[2][batch, head // share] += found[2]
         if bias is not None:
-            grads[3].expand(inputs[0].shape[0], inputs[0].shape[1],
-                            *bias.shape[2:])[batch, head] += found[3]
+            grads[3].expand(inputs[0].shape[0], inputs[0].shape[1], *bias.shape[2:])[
+                batch, head
+            ] += found[3]
     return grads
 
 
@@ -130,16 +127,22 @@ def _heads(named: dict[str, Any]) -> Any:
         raise Unsupported("its scores take too much room")
     bias = named.get("attn_bias")
     if bias is not None:
-        bias = bias.expand(query.shape[0], query.shape[1], query.shape[2],
-                           key.shape[2])
+        bias = bias.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
     attend = _attention(named)
     share = query.shape[1] // key.shape[1]
     for batch in range(query.shape[0]):
         for head in range(query.shape[1]):
-            yield batch, head, attend, (
-                query[batch, head], key[batch, head // share],
-                value[batch, head // share],
-                None if bias is None else bias[batch, head])
+            yield (
+                batch,
+                head,
+                attend,
+                (
+                    query[batch, head],
+                    key[batch, head // share],
+                    value[batch, head // share],
+                    None if bias is None else bias[batch, head],
+                ),
+            )
 
 
 def _attention(named: dict[str, Any]) -> Callable[..., Any]:
@@ -147,16 +150,18 @@ def _attention(named: dict[str, Any]) -> Callable[..., Any]:
     if scale is None:
         scale = 1 / math.sqrt(named["query"].shape[-1])
 
-    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-               bias: torch.Tensor | None = None) -> Any:
+    def attend(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        bias: torch.Tensor | None = None,
+    ) -> Any:
         scores = query @ key.transpose(-1, -2) * scale
         if bias is not None:
             scores = scores + bias
         if named.get("is_causal"):
-            seen = torch.ones(scores.shape, dtype=torch.bool,
-                              device=scores.device).tril()
+            seen = torch.ones(scores.shape, dtype=torch.bool, device=scores.device).tril()
             scores = scores.masked_fill(~seen, -math.inf)
-        return (torch.softmax(scores, -1) @ value,
-                torch.logsumexp(scores, -1))
+        return (torch.softmax(scores, -1) @ value, torch.logsumexp(scores, -1))
 
     return attend

@@ -23,10 +23,8 @@ from weft.problem.widen import FLOATING, NARROW
 _aten = torch.ops.aten
 #: Take the half type of their operand as given.
 _HALF_TO_FLOAT = (_aten._softmax.default, _aten._log_softmax.default)
-_CASTS = (_aten._to_copy.default,
-          torch.ops.prims.convert_element_type.default)
-_SHAPE_FUNCTIONS = ("_operator", "math", "builtins",
-                    "torch.utils._sympy.functions")
+_CASTS = (_aten._to_copy.default, torch.ops.prims.convert_element_type.default)
+_SHAPE_FUNCTIONS = ("_operator", "math", "builtins", "torch.utils._sympy.functions")
 
 
 class NoReference(Exception):
@@ -67,8 +65,11 @@ def rounding_of(graph_module: torch.fx.GraphModule) -> Rounding:
     argument, counts as one of halves: it needs no wider type."""
     half: dict[torch.fx.Node, torch.dtype | None] = {}
     for node in graph_module.graph.nodes:
-        own = [one.dtype for one in tree_leaves(node.meta.get("val"))
-               if isinstance(one, torch.Tensor) and _is_half(one.dtype)]
+        own = [
+            one.dtype
+            for one in tree_leaves(node.meta.get("val"))
+            if isinstance(one, torch.Tensor) and _is_half(one.dtype)
+        ]
         before = [found for input_node in node.all_input_nodes if (found := half[input_node])]
         if node.op != "call_function":
             half[node] = None
@@ -77,8 +78,11 @@ def rounding_of(graph_module: torch.fx.GraphModule) -> Rounding:
     halves: list[torch.dtype | None] = []
     for leaf in _results(graph_module):
         value = leaf.meta.get("val") if isinstance(leaf, torch.fx.Node) else None
-        is_computed = (isinstance(value, torch.Tensor) and leaf.op == "call_function"
-                       and value.dtype in FLOATING)
+        is_computed = (
+            isinstance(value, torch.Tensor)
+            and leaf.op == "call_function"
+            and value.dtype in FLOATING
+        )
         halves.append(half[leaf] if is_computed else torch.float16)
     return Rounding(halves)
 
@@ -92,8 +96,13 @@ def _results(graph_module: torch.fx.GraphModule) -> list[Any]:
     return list(result) if isinstance(result, (list, tuple)) else [result]
 
 
-def run(graph_module: torch.fx.GraphModule, arguments: Sequence[Any],
-        dtype: torch.dtype, limits: Limits, rounds: bool = False) -> list[Any]:
+def run(
+    graph_module: torch.fx.GraphModule,
+    arguments: Sequence[Any],
+    dtype: torch.dtype,
+    limits: Limits,
+    rounds: bool = False,
+) -> list[Any]:
     """The graph's results in that dtype; a result that is an argument is as it is.
     `rounds`: what the graph casts to a narrower type is rounded to it all the same.
     NoReference, also for whatever an operator raises."""
@@ -124,8 +133,9 @@ def _exact_products(dtype: torch.dtype, arguments: Sequence[Any]) -> Iterator[No
 class _Wide(torch.fx.Interpreter):
     """Runs each call of a graph on widened operands."""
 
-    def __init__(self, graph_module: torch.fx.GraphModule, dtype: torch.dtype,
-                 limits: Limits, rounds: bool) -> None:
+    def __init__(
+        self, graph_module: torch.fx.GraphModule, dtype: torch.dtype, limits: Limits, rounds: bool
+    ) -> None:
         super().__init__(graph_module)
         self.extra_traceback = False
         self._dtype, self._limits, self._rounds = dtype, limits, rounds
@@ -164,7 +174,8 @@ class _Wide(torch.fx.Interpreter):
         if reference_attention.takes(target):
             narrow = tree_map(self._narrow, [*args]), kwargs
             return reference_attention.compute(
-                target, *narrow, *tree_map(self._widened, (args, kwargs)))
+                target, *narrow, *tree_map(self._widened, (args, kwargs))
+            )
         return self._computed(target, args, kwargs)
 
     def _computed(self, target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -181,8 +192,11 @@ class _Wide(torch.fx.Interpreter):
         """To which narrower type a call of the graph casts, if that counts."""
         if not self._rounds or target not in _CASTS:
             return None
-        dtypes = [leaf for leaf in tree_leaves((args, kwargs))
-                  if isinstance(leaf, torch.dtype) and leaf in NARROW]
+        dtypes = [
+            leaf
+            for leaf in tree_leaves((args, kwargs))
+            if isinstance(leaf, torch.dtype) and leaf in NARROW
+        ]
         return dtypes[0] if dtypes else None
 
     def _widened(self, value: Any) -> Any:
@@ -207,35 +221,36 @@ class _Wide(torch.fx.Interpreter):
         """The result with the strides that the graph has: views go by them."""
         assert self._node is not None
         declared = self._node.meta.get("val")
-        if not (isinstance(result, torch.Tensor)
-                and isinstance(declared, torch.Tensor)):
+        if not (isinstance(result, torch.Tensor) and isinstance(declared, torch.Tensor)):
             return result
         shape, strides = tuple(declared.shape), declared.stride()
-        if (not all(type(one) is int for one in (*shape, *strides))
-                or result.stride() == strides or tuple(result.shape) != shape):
+        if (
+            not all(type(one) is int for one in (*shape, *strides))
+            or result.stride() == strides
+            or tuple(result.shape) != shape
+        ):
             return result
-        laid = torch.empty_strided(shape, strides, dtype=result.dtype,
-                                   device=result.device)
+        laid = torch.empty_strided(shape, strides, dtype=result.dtype, device=result.device)
         return laid.copy_(result)
 
     def _check(self, node: torch.fx.Node, result: Any) -> None:
         """NoReference, where what is alive is beyond the limits."""
-        self._alive = {one: sizes for one, sizes in self._alive.items()
-                       if one in self.env}
-        self._alive[node] = {_storage(tensor): tensor.untyped_storage().nbytes()
-                             for tensor in _tensors(result)}
+        self._alive = {one: sizes for one, sizes in self._alive.items() if one in self.env}
+        self._alive[node] = {
+            _storage(tensor): tensor.untyped_storage().nbytes() for tensor in _tensors(result)
+        }
         alive: dict[int, int] = {}
         for sizes in self._alive.values():
             alive.update(sizes)
-        self._limits.check(sum(size for storage, size in alive.items()
-                               if storage not in self._given))
+        self._limits.check(
+            sum(size for storage, size in alive.items() if storage not in self._given)
+        )
 
 
 def _is_plain_cast(args: Any, kwargs: Any) -> bool:
     """Whether all that a cast does is to change one floating type to another."""
     dtypes = [leaf for leaf in tree_leaves((args[1:], kwargs)) if leaf is not None]
-    return (len(dtypes) == 1 and dtypes[0] in FLOATING
-            and args[0].dtype in FLOATING)
+    return len(dtypes) == 1 and dtypes[0] in FLOATING and args[0].dtype in FLOATING
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -244,4 +259,3 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
-

@@ -20,9 +20,7 @@ from weft.backend.options import told
 HOST_SHARE = 0.7
 
 
-def select(
-        compiled_graph: Any, kernels: Any, composed: Any,
-        arguments: Any) -> Any:
+def select(compiled_graph: Any, kernels: Any, composed: Any, arguments: Any) -> Any:
     """(the selected function, the kernels' time divided by its time if kernels are not
     selected). `composed`: the kernels' function, or None if there is none. Writes to
     `kernels` what explain() says about CUDA graphs."""
@@ -33,8 +31,7 @@ def select(
     may_replay = not obstacle and bytes_max > 0
 
     def record(function: Any) -> Any:
-        made, refused[function] = _recorded(
-            compiled_graph, kernels, function, arguments)
+        made, refused[function] = _recorded(compiled_graph, kernels, function, arguments)
         replayed[made] = function
         return made
 
@@ -43,9 +40,12 @@ def select(
     # takes up to twice as long.
     with _disable_current_modes():
         chosen, factor, times = timing_rounds.select_fastest(
-            compiled_graph.framework, composed, arguments,
+            compiled_graph.framework,
+            composed,
+            arguments,
             compiled_graph.options.trial_s,
-            record if may_replay else None)
+            record if may_replay else None,
+        )
     function = replayed.get(chosen)
     if function is None and may_replay:
         refused[chosen] = _why_launched(chosen, refused, replayed, times)
@@ -54,11 +54,11 @@ def select(
     if function is not None and chosen.kept() > bytes_max:
         refused[function] = (
             f"CUDA graphs would keep {chosen.kept() >> 20} MiB, this one "
-            f"{chosen.nbytes >> 20}, and may keep {bytes_max >> 20}")
+            f"{chosen.nbytes >> 20}, and may keep {bytes_max >> 20}"
+        )
         chosen = function
     if isinstance(chosen, cuda_graph.Replayed):
-        kernels.replay = ("replayed as a CUDA graph, which keeps "
-                          f"{max(1, chosen.nbytes >> 20)} MiB")
+        kernels.replay = f"replayed as a CUDA graph, which keeps {max(1, chosen.nbytes >> 20)} MiB"
     elif refused.get(chosen):
         kernels.replay = "not replayed: " + refused[chosen]
     elif not obstacle and bytes_max == 0:
@@ -71,17 +71,14 @@ def select(
 
 def _why_launched(function: Any, refused: Any, replayed: Any, times: Any) -> Any:
     """Why its calls are not replayed."""
-    made = next((one for one, its in replayed.items()
-                 if its is function and one is not None), None)
+    made = next((one for one, its in replayed.items() if its is function and one is not None), None)
     untried = "there was no time to try it (trial_s)"
     if made is None:
         return refused.get(function, untried)
     if made not in times:
         return untried
-    graph, launched = (statistics.median(times[one]) * 1e3
-                       for one in (made, function))
-    return (f"as a CUDA graph a call takes {graph:.3g} ms, launched {launched:.3g}: "
-            "no clear gain")
+    graph, launched = (statistics.median(times[one]) * 1e3 for one in (made, function))
+    return f"as a CUDA graph a call takes {graph:.3g} ms, launched {launched:.3g}: no clear gain"
 
 
 def why_no_replay(compiled_graph: Any, arguments: Sequence[Any]) -> Any:
@@ -98,8 +95,9 @@ def why_no_replay(compiled_graph: Any, arguments: Sequence[Any]) -> Any:
         return "it draws random numbers"
     if not compiled_graph.is_for_one_size():
         return "it is for more than one size"
-    return next((why for node in compiled_graph.graph_module.graph.nodes
-                 if (why := _obstacle(node))), "")
+    return next(
+        (why for node in compiled_graph.graph_module.graph.nodes if (why := _obstacle(node))), ""
+    )
 
 
 def _tell_of_host(kernels: Any, function: Any, arguments: Sequence[Any]) -> None:
@@ -109,7 +107,8 @@ def _tell_of_host(kernels: Any, function: Any, arguments: Sequence[Any]) -> None
     if launched >= HOST_SHARE * ended:
         kernels.replay = (
             f"the host takes {launched * 1e3:.3g} of a call's {ended * 1e3:.3g} ms "
-            "to launch it: as a CUDA graph (replay_mb) it may be faster")
+            "to launch it: as a CUDA graph (replay_mb) it may be faster"
+        )
 
 
 def _call_times(function: Any, arguments: Sequence[Any]) -> tuple[Any, Any]:
@@ -123,8 +122,10 @@ def _call_times(function: Any, arguments: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def is_on_gpu(arguments: Sequence[Any]) -> bool:
-    return any(isinstance(argument, torch.Tensor) and argument.device.type == "cuda"
-               for argument in arguments)
+    return any(
+        isinstance(argument, torch.Tensor) and argument.device.type == "cuda"
+        for argument in arguments
+    )
 
 
 def is_recording(arguments: Sequence[Any]) -> Any:
@@ -148,13 +149,18 @@ def _obstacle(node: torch.fx.Node) -> str:
 def _is_within(node: Any) -> Any:
     """Whether as_strided's result lies between the first element of its argument
     and the last: as where it gives a mean the strides of channels last."""
-    if (node.target != torch.ops.aten.as_strided.default or node.kwargs
-            or node.args[3:]):  # where its memory begins, which a copy's does not
+    if (
+        node.target != torch.ops.aten.as_strided.default or node.kwargs or node.args[3:]
+    ):  # where its memory begins, which a copy's does not
         return False
     given, made = node.args[0].meta.get("val"), node.meta.get("val")
-    return (given is not None and made is not None
-            and _has_numbers(given) and _has_numbers(made)
-            and _span(made) <= _span(given))
+    return (
+        given is not None
+        and made is not None
+        and _has_numbers(given)
+        and _has_numbers(made)
+        and _span(made) <= _span(given)
+    )
 
 
 def _has_numbers(tensor: torch.Tensor) -> bool:
@@ -166,24 +172,24 @@ def _span(tensor: torch.Tensor) -> Any:
     """Elements from the first to the last that it may have in memory."""
     if tensor.numel() == 0:
         return 0
-    return 1 + sum((size - 1) * stride
-                   for size, stride in zip(tensor.shape, tensor.stride()))
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
 
 
-def _recorded(
-        compiled_graph: Any, kernels: Any, function: Any,
-        arguments: Sequence[Any]) -> Any:
+def _recorded(compiled_graph: Any, kernels: Any, function: Any, arguments: Sequence[Any]) -> Any:
     """(the function's replay or None, why there is none)"""
     if function is compiled_graph.framework and (
-            compiled_graph.has_own_graphs() or compiled_graph.role == "optimize"):
+        compiled_graph.has_own_graphs() or compiled_graph.role == "optimize"
+    ):
         return None, ""  # PyTorch's own; optimize() has the module's forward()
     module = compiled_graph.graph_module
-    constants = [var for var in vars(module).values()
-                 if isinstance(var, torch.Tensor)]
+    constants = [var for var in vars(module).values() if isinstance(var, torch.Tensor)]
     made, why = cuda_graph.recorded(
-        getattr(function, "compiled", function), arguments, set(compiled_graph.state),
+        getattr(function, "compiled", function),
+        arguments,
+        set(compiled_graph.state),
         [*constants, *module.buffers(), *module.parameters()],
-        compiled_graph.options.graph_bytes())
+        compiled_graph.options.graph_bytes(),
+    )
     if made is None:
         return None, why
     try:

@@ -45,8 +45,8 @@ class Choice(typing.NamedTuple):
 
 
 def select_fastest(
-        framework: Any, kernels: Any, arguments: Sequence[Any], seconds: float,
-        record: Any = None) -> Choice:
+    framework: Any, kernels: Any, arguments: Sequence[Any], seconds: float, record: Any = None
+) -> Choice:
     """The Choice of two functions.
 
     Both are functions of lists of arguments, and are called a few times in turn;
@@ -65,10 +65,11 @@ def select_fastest(
     if times is None:
         return Choice(kernels or framework)
     if record is not None and time.monotonic() < until:
-        replays = Side(framework, record(framework)), Side(
-            kernels, record(kernels) if kernels else None)
-        sides = [one for side in replays
-                 for one in (side.plain, side.replayed) if one is not None]
+        replays = (
+            Side(framework, record(framework)),
+            Side(kernels, record(kernels) if kernels else None),
+        )
+        sides = [one for side in replays for one in (side.plain, side.replayed) if one is not None]
         found = _times(sides, arguments, until)
         if found is not None:
             times, (theirs, ours) = found, replays
@@ -87,16 +88,18 @@ def _faster_form(side: Any, times: Any) -> Any:
 
 def _slowdown(one: Any, other: Any, times: Any) -> Any:
     """How many times as long the other takes, if it is slower; else 0."""
-    ratios = sorted(slow / max(fast, 1e-9)
-                    for fast, slow in zip(times[one], times[other]))
+    ratios = sorted(slow / max(fast, 1e-9) for fast, slow in zip(times[one], times[other]))
     middle, low = statistics.median(ratios), ratios[len(ratios) // CHANCE]
     return middle if low > 1 and middle > SLOWER else 0.0
 
 
 def _times(sides: Any, arguments: Any, until: Any) -> Any:
     """{side: seconds in each round}; None where there was time for too few."""
-    devices = {argument.device for argument in arguments
-               if isinstance(argument, torch.Tensor) and argument.device.type == "cuda"}
+    devices = {
+        argument.device
+        for argument in arguments
+        if isinstance(argument, torch.Tensor) and argument.device.type == "cuda"
+    }
     times: dict[Any, list[float]] = {side: [] for side in sides}
     last = 0.0
     enough = time.monotonic() + SHARE * (until - time.monotonic())

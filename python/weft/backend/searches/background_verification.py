@@ -42,9 +42,10 @@ REFUSED = ("wrong", "crashed", "cheated")
 TRIES_MAX = 3
 #: Kernels for any sizes are judged at these besides, by the number of symbols, and
 #: at larger ones, as the search judges them (docs/how-to/dynamic-shapes.md).
-SIZES = {1: ("1", "13", "({0} // 12 + 1) * 24"),
-         2: ("1, 1", "1, 17", "13, 1", "13, 8",
-             "({0} // 12 + 1) * 24, ({1} // 12 + 2) * 24")}
+SIZES = {
+    1: ("1", "13", "({0} // 12 + 1) * 24"),
+    2: ("1, 1", "1, 17", "13, 1", "13, 8", "({0} // 12 + 1) * 24, ({1} // 12 + 2) * 24"),
+}
 
 WAITS = "its full verdict is under way"
 RIGHT = "right by a full verdict"
@@ -77,8 +78,7 @@ class Rechecks:
             self._told[composed.identity] = WAITS
             self.queue.put(_Task(kernels, composed, options))
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._work, name="weft-recheck", daemon=True)
+                self._thread = threading.Thread(target=self._work, name="weft-recheck", daemon=True)
                 self._thread.start()
 
     def told(self, composed: Any) -> Any:
@@ -153,12 +153,10 @@ class _Found:
     def needs_another(self) -> Any:
         """Whether it counts only where a second one, by another seed, says so
         too: the machine may have lacked room, and near a bound a draw decides."""
-        return self.kind == "crashed" or (
-            self.kind == "wrong" and 0 < self.beyond < NEAR)
+        return self.kind == "crashed" or (self.kind == "wrong" and 0 < self.beyond < NEAR)
 
     def confirms(self, before: Any) -> Any:
-        return self.kind == before.kind or (
-            self.kind != "" and not self.needs_another)
+        return self.kind == before.kind or (self.kind != "" and not self.needs_another)
 
 
 class _Task:
@@ -190,8 +188,13 @@ class _Task:
             except Exception as error:
                 if not turns.is_ending():
                     module_store.remember_verdict(
-                        self.path, self.digest, facts, accepted=False,
-                        tries=tries + 1, reason=str(error))
+                        self.path,
+                        self.digest,
+                        facts,
+                        accepted=False,
+                        tries=tries + 1,
+                        reason=str(error),
+                    )
                 raise
             if reason:
                 return self._withdraw(reason)
@@ -199,8 +202,7 @@ class _Task:
             return RIGHT
 
     def _withdraw(self, reason: str) -> Any:
-        told = ("kernels that an earlier process found were withdrawn by a full "
-                f"verdict: {reason}")
+        told = f"kernels that an earlier process found were withdrawn by a full verdict: {reason}"
         composed_module.revoke(self.digest, told)
         kernels = self._kernels()
         if kernels is not None:
@@ -210,7 +212,7 @@ class _Task:
         return told
 
     def _judged(self, turns: Any) -> Any:
-        """"" of right kernels, else why not; _NotJudged."""
+        """ "" of right kernels, else why not; _NotJudged."""
         with work_folders.made("verdict-") as folder:
             candidate = os.path.join(folder, "model_new.py")
             _write(candidate, constructed_as(self.text, self.source.text))
@@ -224,35 +226,38 @@ class _Task:
                     again = self._verdict(turns, problem, candidate, left_s)
                     left_s = max(0, left_s - again.seconds)
                     if not again.confirms(found):
-                        raise _NotJudged(
-                            f"{found.reason}; not so a second time")
+                        raise _NotJudged(f"{found.reason}; not so a second time")
                 if found.kind:
                     return found.reason
         return ""
 
-    def _verdict(
-            self, turns: Any, problem: Any, candidate: Any, limit_s: float) -> _Found:
+    def _verdict(self, turns: Any, problem: Any, candidate: Any, limit_s: float) -> _Found:
         """The _Found of one draw; _NotJudged."""
-        words = ["eval", problem, candidate, "--target", self.options.target,
-                 "--json", "--no-timing"]
+        words = [
+            "eval",
+            problem,
+            candidate,
+            "--target",
+            self.options.target,
+            "--json",
+            "--no-timing",
+        ]
         with tempfile.TemporaryFile("w+", encoding="utf-8") as answer:
-            code, said, seconds = turns.run(words, limit_s, answer,
-                                            os.path.dirname(candidate))
+            code, said, seconds = turns.run(words, limit_s, answer, os.path.dirname(candidate))
             answer.seek(0)
             lines = answer.read().splitlines()
         log.info("full verdict of %.1f s ended with %s %s", seconds, code, said)
         if code is None:
-            raise _NotJudged("it was stopped when its time was over: its "
-                             f"budget_s was {self.options.budget_s:g}")
+            raise _NotJudged(
+                f"it was stopped when its time was over: its budget_s was {self.options.budget_s:g}"
+            )
         try:
             found = json.loads(lines[-1])
             verdict = found["verdict"]
-            kind, reason = (terminal_line(str(verdict[name]))
-                            for name in ("kind", "reason"))
+            kind, reason = (terminal_line(str(verdict[name])) for name in ("kind", "reason"))
             beyond = float(verdict.get("beyond", 0))
         except (ValueError, LookupError, TypeError):
-            raise _NotJudged(said or f"weft eval ended with the code {code}"
-                             ) from None
+            raise _NotJudged(said or f"weft eval ended with the code {code}") from None
         if found.get("accepted") is True:
             return _Found(seconds)
         if kind not in REFUSED:
@@ -265,22 +270,27 @@ def constructed_as(text: str, problem: Any) -> Any:
     has: both draw weights that look like those of the program that they were
     written by, and this one's may be others (trained further, say). Calls run
     no constructor (composed_module.py)."""
-    ours, theirs = (_constructor(one, name) for one, name in (
-        (text, "ModelNew"), (problem, "Model")))
+    ours, theirs = (
+        _constructor(one, name) for one, name in ((text, "ModelNew"), (problem, "Model"))
+    )
     if ours is None or theirs is None:
         return text
     lines, other = text.splitlines(), problem.splitlines()
-    return "\n".join([*lines[:ours.lineno - 1],
-                      *other[theirs.lineno - 1:theirs.end_lineno],
-                      *lines[ours.end_lineno:], ""])
+    return "\n".join(
+        [
+            *lines[: ours.lineno - 1],
+            *other[theirs.lineno - 1 : theirs.end_lineno],
+            *lines[ours.end_lineno :],
+            "",
+        ]
+    )
 
 
 def _constructor(text: str, name: str) -> Any:
     for one in ast.parse(text).body:
         if isinstance(one, ast.ClassDef) and one.name == name:
             for member in one.body:
-                if isinstance(member, ast.FunctionDef) \
-                        and member.name == "__init__":
+                if isinstance(member, ast.FunctionDef) and member.name == "__init__":
                     return member
     return None
 
@@ -291,8 +301,7 @@ def _problems(source: Any) -> Iterator[Any]:
     if source.any_size:
         for one in SIZES[len(source.sizes)]:
             sizes = one.format(*source.sizes)
-            yield (f"{source.text}\n\ndef get_inputs():\n"
-                   f"    return get_inputs_at({sizes})\n")
+            yield (f"{source.text}\n\ndef get_inputs():\n    return get_inputs_at({sizes})\n")
 
 
 def facts_of(source: Any) -> dict[Any, Any]:
@@ -301,12 +310,14 @@ def facts_of(source: Any) -> dict[Any, Any]:
 
     return {
         "weft": [__version__, *_file_facts(weft_process.find())],
-        "python": sys.version, "torch": torch.__version__,
-        "triton": _triton_version(), "machine": platform.machine(),
-        "processor": search.processor(), "devices": search.devices(source),
+        "python": sys.version,
+        "torch": torch.__version__,
+        "triton": _triton_version(),
+        "machine": platform.machine(),
+        "processor": search.processor(),
+        "devices": search.devices(source),
         "driver": _driver(),
-        "compiler": _file_facts(
-            shutil.which(os.environ.get("CXX") or "g++") or ""),
+        "compiler": _file_facts(shutil.which(os.environ.get("CXX") or "g++") or ""),
     }
 
 

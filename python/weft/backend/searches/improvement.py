@@ -55,8 +55,7 @@ class _SearchTurns:
     """Limits the searches at once in this process, and pauses full verdicts."""
 
     def __init__(self) -> None:
-        self.at_once = max(1, min(
-            SEARCHES_MAX, len(os.sched_getaffinity(0)) // CORES_PER_SEARCH))
+        self.at_once = max(1, min(SEARCHES_MAX, len(os.sched_getaffinity(0)) // CORES_PER_SEARCH))
         self._free = threading.Semaphore(self.at_once)
         self._lock = threading.Lock()
         self._count = 0
@@ -84,14 +83,14 @@ _turns = _SearchTurns()
 def adopt(request: Request, compiled: Any, options: Options) -> Compiled:
     """The function that computes the calls of a graph that Inductor compiled."""
     kernels = labels.nodes_of_kernels(compiled)
-    return WholeProgram(request, compiled.current_callable, options,
-                        lambda program: _begin(program, kernels))
+    return WholeProgram(
+        request, compiled.current_callable, options, lambda program: _begin(program, kernels)
+    )
 
 
 def _begin(program: WholeProgram, kernels: dict[str, list[int]]) -> threading.Event:
     improvement = Improvement(program, kernels)
-    threading.Thread(target=improvement.run, name="weft-improvement",
-                     daemon=True).start()
+    threading.Thread(target=improvement.run, name="weft-improvement", daemon=True).start()
     return improvement.ended
 
 
@@ -176,13 +175,16 @@ class Improvement:
         with self._same_numbers(given):
             profiles = self._profiles(arguments)
         weights = attribution.kernel_weights(self._kernels, nodes)
-        times = attribution.node_times(self._kernels, attribution.kernel_times(
-            profiles, self._kernels, weights), nodes)
+        times = attribution.node_times(
+            self._kernels, attribution.kernel_times(profiles, self._kernels, weights), nodes
+        )
         if profiles:
-            program.incumbent_s = sorted(
-                profile.seconds for profile in profiles)[len(profiles) // 2]
+            program.incumbent_s = sorted(profile.seconds for profile in profiles)[
+                len(profiles) // 2
+            ]
         candidates = region_search.chosen(
-            attribution.region_times(groups, times, roofline_s), sum(times.values()))
+            attribution.region_times(groups, times, roofline_s), sum(times.values())
+        )
         with self._same_numbers(given):
             self._write_sources(candidates, arguments)
         program.candidates = candidates
@@ -190,8 +192,7 @@ class Improvement:
     def _profiles(self, arguments: Arguments) -> list[attribution.Profile]:
         self._raw(arguments.fresh())
         try:
-            found = attribution.profiled(arguments.fresh, self._raw,
-                                         arguments.device())
+            found = attribution.profiled(arguments.fresh, self._raw, arguments.device())
             if any(one.seconds for one in found):
                 return found
         except Exception as error:  # the program has a profiler running, say
@@ -200,28 +201,33 @@ class Improvement:
         whole = compared([self._raw], arguments, 0.0, False)
         return [attribution.Profile((), whole.median_s(0))]
 
-    def _write_sources(self, candidates: list[Candidate],
-                       arguments: Arguments) -> None:
+    def _write_sources(self, candidates: list[Candidate], arguments: Arguments) -> None:
         wanted = {node for candidate in candidates for node in candidate.extracted[0].inputs}
         values = _Values(self._request.module, wanted)
         expected = values.run(*arguments.fresh())
         self._check_incumbent(expected, arguments)
-        given = {id(candidate): [values.kept[node] for node in candidate.extracted[0].inputs]
-                 for candidate in candidates}
+        given = {
+            id(candidate): [values.kept[node] for node in candidate.extracted[0].inputs]
+            for candidate in candidates
+        }
         for candidate in candidates:
             region_search.write_source(candidate, given[id(candidate)], arguments.static)
         self._together = region_search.searched_together(
             [candidate for candidate in candidates if candidate.source is not None],
-            self._search_s(), self._kind)
+            self._search_s(),
+            self._kind,
+        )
         if len(self._together) > 1:
             self._combined = region_search.combined_of(
-                self._together, [given[id(one)] for one in self._together])
+                self._together, [given[id(one)] for one in self._together]
+            )
 
     def _trials_s(self) -> float:
         """Seconds of the budget for trials in the program."""
         wanted_s = TRIALS * (self._request.compile_s + self._options.trial_s)
-        return min(max(wanted_s, TRIALS_SHARE_MIN * self._budget_s),
-                   TRIALS_SHARE_MAX * self._budget_s)
+        return min(
+            max(wanted_s, TRIALS_SHARE_MIN * self._budget_s), TRIALS_SHARE_MAX * self._budget_s
+        )
 
     def _search_s(self) -> float:
         """Seconds of the budget for the search."""
@@ -233,16 +239,15 @@ class Improvement:
         and what a backward graph expects of a forward graph is Inductor's alone."""
         if self._draws or self._request.role != "inference":
             return
-        why = self._against_eager(
-            arguments, list(expected), list(self._raw(arguments.fresh())))
+        why = self._against_eager(arguments, list(expected), list(self._raw(arguments.fresh())))
         if why:
             module = self._request.module
             self._live().use(lambda given: module(*given))
-            raise RuntimeError("Inductor's code comes to something else than eager, "
-                               f"which computes instead: {why}")
+            raise RuntimeError(
+                f"Inductor's code comes to something else than eager, which computes instead: {why}"
+            )
 
-    def _try(self, variant: Compiled, candidates: Sequence[Candidate],
-             given: list[Any]) -> Trial:
+    def _try(self, variant: Compiled, candidates: Sequence[Candidate], given: list[Any]) -> Trial:
         """Compares its results and time with those of the incumbent and of the current
         implementation."""
         arguments = Arguments(self._request, given)
@@ -259,36 +264,47 @@ class Improvement:
         if self._options.trial_s <= 0:
             return Trial()
         with self._same_numbers(given):
-            return Trial("", compared(
-                [self._raw, self._current, variant], arguments,
-                self._options.trial_s,
-                self._uses_graphs()))
+            return Trial(
+                "",
+                compared(
+                    [self._raw, self._current, variant],
+                    arguments,
+                    self._options.trial_s,
+                    self._uses_graphs(),
+                ),
+            )
 
     def _uses_graphs(self) -> bool:
         """Whether calls are replayed, as far as timing goes."""
-        return not self._draws and (
-            self._request.uses_cuda_graphs() or self._may_replay())
+        return not self._draws and (self._request.uses_cuda_graphs() or self._may_replay())
 
-    def _difference(self, arguments: Arguments, expected: list[Any],
-                    got: list[Any]) -> str:
-        """"" if the program is the same around the regions, each of which has been
+    def _difference(self, arguments: Arguments, expected: list[Any], got: list[Any]) -> str:
+        """ "" if the program is the same around the regions, each of which has been
         compared with its own operators."""
         why: str = first_result_check.difference(expected, got)
         if not why:
             return ""
         if self._draws:  # Inductor draws other numbers than eager
-            return first_result_check.distance(expected, got) if any(
-                isinstance(one, torch.Tensor) and one.itemsize == 2
-                and one.is_floating_point() for one in expected) else why
+            return (
+                first_result_check.distance(expected, got)
+                if any(
+                    isinstance(one, torch.Tensor) and one.itemsize == 2 and one.is_floating_point()
+                    for one in expected
+                )
+                else why
+            )
         eager = list(self._request.module(*arguments.fresh()))
         return self._against_eager(arguments, eager, got)
 
-    def _against_eager(self, arguments: Arguments, eager: list[Any],
-                       got: list[Any]) -> str:
-        """"" if a program that Inductor compiled is right, else what differs."""
+    def _against_eager(self, arguments: Arguments, eager: list[Any], got: list[Any]) -> str:
+        """ "" if a program that Inductor compiled is right, else what differs."""
         return first_result_check.Check(
-            self._request.module, arguments.fresh(), "tf32", arguments.static,
-            factor=tolerance.INDUCTOR_FACTOR).why_not(eager, got)
+            self._request.module,
+            arguments.fresh(),
+            "tf32",
+            arguments.static,
+            factor=tolerance.INDUCTOR_FACTOR,
+        ).why_not(eager, got)
 
     @contextlib.contextmanager
     def _same_numbers(self, given: list[Any]) -> Iterator[None]:
@@ -335,12 +351,10 @@ class Improvement:
         """A search of `budget_s`. The budget does not pay for the time until it is this
         search's turn; trials follow it."""
         with _turns.turn():
-            self._until = max(self._until,
-                              time.monotonic() + budget_s + self._trials_s())
+            self._until = max(self._until, time.monotonic() + budget_s + self._trials_s())
             yield
 
-    def _search_together(self, problem: Combined,
-                         candidates: list[Candidate]) -> list[Candidate]:
+    def _search_together(self, problem: Combined, candidates: list[Candidate]) -> list[Candidate]:
         """Those that are still without an answer."""
         budget_s = self._search_s()
         with self._turn(budget_s):
@@ -349,8 +363,8 @@ class Improvement:
                 one.state = "searching"
             try:
                 found = region_search.search_together(
-                    candidates, problem, self._options, budget_s, _ends,
-                    self._on_failure)
+                    candidates, problem, self._options, budget_s, _ends, self._on_failure
+                )
             except Exception as error:
                 log.info("the search of all regions failed: %s", told(error))
                 return candidates
@@ -366,8 +380,10 @@ class Improvement:
         budgets = region_search.budgets_s(
             len(candidates),
             max(0.0, self._until - self._trials_s() - time.monotonic()),
-            _turns.at_once, region_search.BUDGET_MIN_S[self._kind])
-        for one in candidates[len(budgets):]:
+            _turns.at_once,
+            region_search.BUDGET_MIN_S[self._kind],
+        )
+        for one in candidates[len(budgets) :]:
             one.state, one.reason = "none", "there is no time for it (budget_s)"
         waiting = queue.SimpleQueue[tuple[Candidate, float]]()
         done = queue.SimpleQueue[Candidate]()
@@ -402,9 +418,14 @@ class Improvement:
             candidate.state = "searching"
             begin = time.monotonic()
             found = region_search.search_one(
-                candidate, self._options, budget_s, _ends, self._on_failure)
-            log.info("region %s: %.1f s, %s", candidate.group.first.operators(),
-                     time.monotonic() - begin, found.reason or found.summary)
+                candidate, self._options, budget_s, _ends, self._on_failure
+            )
+            log.info(
+                "region %s: %.1f s, %s",
+                candidate.group.first.operators(),
+                time.monotonic() - begin,
+                found.reason or found.summary,
+            )
         candidate.found, candidate.reason = found, found.reason
         candidate.state = "none" if found.reason else "verified"
 
@@ -421,8 +442,10 @@ class Improvement:
             why = one.why_not_tried() if self._kind == "cuda" else ""
             if why:
                 one.state, one.reason = "slower", why
-        verified = sorted((one for one in verified if one.state == "verified"),
-                          key=lambda one: -one.expected_gain_s())
+        verified = sorted(
+            (one for one in verified if one.state == "verified"),
+            key=lambda one: -one.expected_gain_s(),
+        )
         self._insert([one for one in verified if one.expected_gain_s() > 0])
         self._insert([one for one in verified if one.expected_gain_s() <= 0])
 
@@ -432,12 +455,13 @@ class Improvement:
         free: list[Candidate] = []
         later: list[Candidate] = []
         for candidate in candidates:
-            other = next((other for other in self._accepted if _overlap(candidate, other)),
-                         None)
+            other = next((other for other in self._accepted if _overlap(candidate, other)), None)
             if other is not None:
                 candidate.state = "slower"
-                candidate.reason = ("another region with some of its operators is in use: "
-                                    + other.group.first.operators())
+                candidate.reason = (
+                    "another region with some of its operators is in use: "
+                    + other.group.first.operators()
+                )
             elif any(_overlap(candidate, other) for other in free):
                 later.append(candidate)
             else:
@@ -457,18 +481,24 @@ class Improvement:
             if trial.comparison:
                 free[0].gain = trial.comparison.ratio(1, 2)
         else:
-            self._insert(free[:len(free) // 2])
-            self._insert(free[len(free) // 2:])
+            self._insert(free[: len(free) // 2])
+            self._insert(free[len(free) // 2 :])
         self._insert(later)
 
     def _is_faster(self, trial: Trial) -> bool:
         return trial.comparison is None or (
-            trial.comparison.is_faster(2, 1) and trial.comparison.is_faster(2, 0))
+            trial.comparison.is_faster(2, 1) and trial.comparison.is_faster(2, 0)
+        )
 
     def _variant(self, candidates: list[Candidate]) -> fx.GraphModule:
-        return insertion.with_inserted(self._request.module, [
-            operator for candidate in [*self._accepted, *candidates]
-            for operator in candidate.operators()])
+        return insertion.with_inserted(
+            self._request.module,
+            [
+                operator
+                for candidate in [*self._accepted, *candidates]
+                for operator in candidate.operators()
+            ],
+        )
 
     def _trial_of(self, candidates: list[Candidate]) -> Trial:
         found: list[Trial] = []
@@ -476,10 +506,15 @@ class Improvement:
         try:
             self._made = self._request.compiled(self._variant(candidates))
             compiled = time.monotonic()
-            self._on_call(lambda arguments: found.append(
-                self._try(self._made, candidates, arguments)))
-            log.info("%d regions: compiled in %.1f s, tried in %.1f s",
-                     len(candidates), compiled - begin, time.monotonic() - compiled)
+            self._on_call(
+                lambda arguments: found.append(self._try(self._made, candidates, arguments))
+            )
+            log.info(
+                "%d regions: compiled in %.1f s, tried in %.1f s",
+                len(candidates),
+                compiled - begin,
+                time.monotonic() - compiled,
+            )
         except Stopped:
             raise
         except Exception as error:
@@ -506,10 +541,13 @@ class Improvement:
 
     def _may_replay(self) -> bool:
         """Whether the program allows CUDA graphs, of which Inductor makes none."""
-        return (self._options.graph_bytes() > 0 and not self._draws
-                and self._request.role == "inference"
-                and not self._request.uses_cuda_graphs()
-                and not self._request.written_inputs())
+        return (
+            self._options.graph_bytes() > 0
+            and not self._draws
+            and self._request.role == "inference"
+            and not self._request.uses_cuda_graphs()
+            and not self._request.written_inputs()
+        )
 
     def _use_current(self, given: list[Any]) -> None:
         """Uses the current variant, replayed as a CUDA graph if that is faster."""
@@ -519,17 +557,21 @@ class Improvement:
             return
         module = self._request.module
         made, why = cuda_graph.recorded(
-            current, given, set(self._request.static_inputs),
-            [*module.buffers(), *module.parameters()], self._options.graph_bytes())
+            current,
+            given,
+            set(self._request.static_inputs),
+            [*module.buffers(), *module.parameters()],
+            self._options.graph_bytes(),
+        )
         if made is None:
             program.replay = "not replayed: " + why
             return
         arguments = Arguments(self._request, given)
-        if compared([current, made], arguments, self._options.trial_s,
-                    False).is_faster(1, 0):
+        if compared([current, made], arguments, self._options.trial_s, False).is_faster(1, 0):
             program.use(made, bool(self._accepted))
-            program.replay = ("replayed as a CUDA graph, which keeps "
-                              f"{max(1, made.nbytes >> 20)} MiB")
+            program.replay = (
+                f"replayed as a CUDA graph, which keeps {max(1, made.nbytes >> 20)} MiB"
+            )
         else:
             program.replay = "not replayed: no clear gain"
 
@@ -543,11 +585,14 @@ class Improvement:
             reasons = [candidate.reason for candidate in program.candidates if candidate.reason]
             reason = "Inductor's code is the fastest" + (
                 f"; {program.candidates[0].group.first.operators()}: {reasons[0]}"
-                if reasons else "")
+                if reasons
+                else ""
+            )
         program.reason = reason
         program.summary = (
             f"{count} of {len(program.candidates)} regions generated; "
-            f"{program.speedup:.2f}× over torch.compile for this call")
+            f"{program.speedup:.2f}× over torch.compile for this call"
+        )
 
 
 class _Values(fx.Interpreter):  # type: ignore[misc]
@@ -570,8 +615,11 @@ def _checked(candidates: Sequence[Candidate]) -> Iterator[list[str]]:
     """While it lasts, each call of these regions' kernels is compared with the
     regions' own operators; gives the list of what differs."""
     failures: list[str] = []
-    kernels = [candidate.found.kernel for candidate in candidates
-               if candidate.found and candidate.found.kernel]
+    kernels = [
+        candidate.found.kernel
+        for candidate in candidates
+        if candidate.found and candidate.found.kernel
+    ]
     for kernel in kernels:
         kernel.check = failures
     try:
@@ -591,8 +639,11 @@ def _overlap(one: Candidate, other: Candidate) -> bool:
 
 def _is_closed(module: fx.GraphModule) -> bool:
     """Whether the graph has no graphs within it, of which copies would share."""
-    return not any(isinstance(node.target, torch._ops.HigherOrderOperator)
-                   for node in module.graph.nodes if node.op == "call_function")
+    return not any(
+        isinstance(node.target, torch._ops.HigherOrderOperator)
+        for node in module.graph.nodes
+        if node.op == "call_function"
+    )
 
 
 atexit.register(_ends.set)

@@ -29,14 +29,14 @@ def begin(example_inputs: Sequence[Any], options: Options) -> None:
     this machine was not measured with this PyTorch."""
     global _done
     if not search_ownership.may_search(options) or not any(
-            isinstance(one, torch.Tensor) and one.is_cuda for one in example_inputs):
+        isinstance(one, torch.Tensor) and one.is_cuda for one in example_inputs
+    ):
         return
     with _lock:
         if _done is not None or _is_known():
             return
         _done = threading.Event()
-        threading.Thread(target=_measure, args=(_done,), name="weft-machine",
-                         daemon=True).start()
+        threading.Thread(target=_measure, args=(_done,), name="weft-machine", daemon=True).start()
 
 
 def wait(limit_s: float) -> None:
@@ -61,9 +61,14 @@ def _measure(done: threading.Event) -> None:
 
 def _is_known() -> bool:
     """Whether a weft has measured a GPU here with this PyTorch."""
-    return bool(glob.glob(os.path.join(
-        glob.escape(module_store.user_cache()),
-        f"gpu-*-torch{torch.__version__}-probe{PROBE}.json")))
+    return bool(
+        glob.glob(
+            os.path.join(
+                glob.escape(module_store.user_cache()),
+                f"gpu-*-torch{torch.__version__}-probe{PROBE}.json",
+            )
+        )
+    )
 
 
 def _forget() -> None:

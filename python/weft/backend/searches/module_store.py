@@ -43,8 +43,7 @@ def folder() -> str:
 
 def user_cache() -> str:
     """The program's folder below the user's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(
-        os.path.expanduser("~"), ".cache")
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "weft")
 
 
@@ -55,8 +54,7 @@ def find(key: str) -> tuple[Any, Any] | None:
     try:
         for name in ("", *os.listdir(path)):
             about = os.stat(os.path.join(path, name))
-            if about.st_uid != os.getuid() or about.st_mode & (
-                    stat.S_IWGRP | stat.S_IWOTH):
+            if about.st_uid != os.getuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 return None
         with open(os.path.join(path, "about.json"), encoding="utf-8") as file:
             about = json.load(file)
@@ -81,13 +79,11 @@ def keep(key: str, run: Any, about: Any) -> str:
         if os.path.exists(os.path.join(made, "model_new.py")):
             with open(os.path.join(made, "model_new.py"), encoding="utf-8") as file:
                 packages.hand_on(run, file.read(), os.path.join(made, "build"))
-        with open(os.path.join(made, "about.json"), "w",
-                  encoding="utf-8") as file:
+        with open(os.path.join(made, "about.json"), "w", encoding="utf-8") as file:
             json.dump({"format": FORMAT, **about}, file)
         for parent, folders, files in os.walk(made):
             for name in folders + files:  # whatever the process's umask is
-                os.chmod(os.path.join(parent, name),
-                         0o700 if name in folders else 0o600)
+                os.chmod(os.path.join(parent, name), 0o700 if name in folders else 0o600)
         path = os.path.join(folder(), key)
         remove(key)
         os.rename(made, path)
@@ -123,10 +119,8 @@ def failure_of(key: str) -> dict[str, Any] | None:
             found = json.load(file)
     except (OSError, ValueError):
         return None
-    is_own = about.st_uid == os.getuid() and not about.st_mode & (
-        stat.S_IWGRP | stat.S_IWOTH)
-    return found if is_own and isinstance(found, dict) and (
-        found.get("format") == FORMAT) else None
+    is_own = about.st_uid == os.getuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return found if is_own and isinstance(found, dict) and (found.get("format") == FORMAT) else None
 
 
 def _failure(key: str) -> str:
@@ -136,10 +130,17 @@ def _failure(key: str) -> str:
 def texts_of(path: str) -> dict[str, str]:
     """{name: text} of an entry's files, for keep_files()."""
     texts = {}
-    for name in (*FILES, *(os.path.relpath(one, path) for one in sorted(
-            glob.glob(os.path.join(path, "build", "*.json"))))):
-        with contextlib.suppress(FileNotFoundError), open(
-                os.path.join(path, name), encoding="utf-8") as file:
+    for name in (
+        *FILES,
+        *(
+            os.path.relpath(one, path)
+            for one in sorted(glob.glob(os.path.join(path, "build", "*.json")))
+        ),
+    ):
+        with (
+            contextlib.suppress(FileNotFoundError),
+            open(os.path.join(path, name), encoding="utf-8") as file,
+        ):
             texts[name] = file.read()
     return texts
 
@@ -157,8 +158,7 @@ def keep_files(files: Any) -> Any:
             os.makedirs(os.path.join(run, part))
         for name, content in files.items():
             part = "composed" if name == "model_new.py" else ""
-            with open(os.path.join(run, part, name), "w",
-                      encoding="utf-8") as file:
+            with open(os.path.join(run, part, name), "w", encoding="utf-8") as file:
                 file.write(content)
         return keep(key, run, {"has_kernels": True})
 
@@ -168,8 +168,7 @@ def claimed(path: str, is_ending: Any) -> Iterator[None]:
     """While no other process has the entry judged: waits for that, but not when
     is_ending()."""
     try:
-        claim = os.open(os.path.join(path, "judging"),
-                        os.O_WRONLY | os.O_CREAT, 0o600)
+        claim = os.open(os.path.join(path, "judging"), os.O_WRONLY | os.O_CREAT, 0o600)
     except OSError:  # the entry is gone, or cannot be written
         yield
         return
@@ -193,14 +192,15 @@ def verdict_of(path: str, digest: str, facts: Any) -> Any:
     """What remember_verdict() kept of a module with that text; {} if that was
     another, or by other facts."""
     try:
-        with open(os.path.join(path, "verdict.json"),
-                  encoding="utf-8") as file:
+        with open(os.path.join(path, "verdict.json"), encoding="utf-8") as file:
             kept = json.load(file)
     except (OSError, ValueError):
         return {}
     is_this = isinstance(kept, dict) and (
-        kept.get("format"), kept.get("module"), kept.get("facts")) == (
-            FORMAT, digest, facts)
+        kept.get("format"),
+        kept.get("module"),
+        kept.get("facts"),
+    ) == (FORMAT, digest, facts)
     return kept if is_this else {}
 
 
@@ -213,8 +213,16 @@ def remember_verdict(path: str, digest: str, facts: Any, **verdict: Any) -> None
         # Not in the entry, whose files find() looks at.
         made, name = tempfile.mkstemp(prefix=".verdict-", dir=folder())
         with os.fdopen(made, "w", encoding="utf-8") as file:
-            json.dump({"format": FORMAT, "module": digest, "facts": facts,
-                       "seconds": int(time.time()), **verdict}, file)
+            json.dump(
+                {
+                    "format": FORMAT,
+                    "module": digest,
+                    "facts": facts,
+                    "seconds": int(time.time()),
+                    **verdict,
+                },
+                file,
+            )
         try:
             os.rename(name, os.path.join(path, "verdict.json"))
         except OSError:  # the entry is gone
@@ -242,15 +250,17 @@ def remove(key: str) -> None:
 def entries() -> list[Any]:
     """Paths of all entries, the least recently used first."""
     try:
-        found = [entry for entry in os.scandir(folder())
-                 if entry.is_dir() and not entry.name.startswith(".")]
-        return [entry.path for entry in sorted(
-            found, key=lambda entry: entry.stat().st_mtime)]
+        found = [
+            entry
+            for entry in os.scandir(folder())
+            if entry.is_dir() and not entry.name.startswith(".")
+        ]
+        return [entry.path for entry in sorted(found, key=lambda entry: entry.stat().st_mtime)]
     except OSError:
         return []
 
 
 def trim() -> None:
     paths = entries()
-    for path in paths[:max(0, len(paths) - ENTRIES_MAX)]:
+    for path in paths[: max(0, len(paths) - ENTRIES_MAX)]:
         shutil.rmtree(path, ignore_errors=True)

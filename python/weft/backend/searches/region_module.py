@@ -36,8 +36,7 @@ class Combined:
     results: tuple[tuple[int, ...], ...]
 
 
-def combined(modules: Sequence[fx.GraphModule],
-             values: Sequence[Sequence[Any]]) -> Combined:
+def combined(modules: Sequence[fx.GraphModule], values: Sequence[Sequence[Any]]) -> Combined:
     """The problem file that computes all of these graphs of tensors. `values`: of each
     graph's arguments. Unsupported says why there is none."""
     graph, names, results = fx.Graph(), [], []
@@ -59,13 +58,14 @@ def combined(modules: Sequence[fx.GraphModule],
         names.append(tuple(own))
     graph.output(tuple(results))
     _sort_placeholders(graph)
-    source = source_of(fx.GraphModule(torch.nn.Module(), graph),
-                       [one for given in values for one in given], {})
+    source = source_of(
+        fx.GraphModule(torch.nn.Module(), graph), [one for given in values for one in given], {}
+    )
     if any(kind != "computed" for kind, *_ in source.outputs):
         raise Unsupported("a region's result is not computed in it")
     places, begin = [], 0
     for count in counts:
-        places.append(tuple(output[1] for output in source.outputs[begin:begin + count]))
+        places.append(tuple(output[1] for output in source.outputs[begin : begin + count]))
         begin += count
     return Combined(source, tuple(names), tuple(places))
 
@@ -84,8 +84,9 @@ class RegionModule:
     `identity` and `text` are the whole module's; `subgraphs` are those that kernels
     compute."""
 
-    def __init__(self, path: str, loaded: Any, text: str, arguments: Sequence[str],
-                 results: Sequence[int]) -> None:
+    def __init__(
+        self, path: str, loaded: Any, text: str, arguments: Sequence[str], results: Sequence[int]
+    ) -> None:
         self.text = text
         self._digest = digest_of(text)
         self.identity = path, self._digest
@@ -106,9 +107,9 @@ class RegionModule:
             raise Revoked(why)
 
 
-def sliced(names: dict[str, Any], text: str, arguments: Sequence[str],
-           results: Sequence[int]
-           ) -> tuple[Callable[..., Sequence[torch.Tensor]], frozenset[str]]:
+def sliced(
+    names: dict[str, Any], text: str, arguments: Sequence[str], results: Sequence[int]
+) -> tuple[Callable[..., Sequence[torch.Tensor]], frozenset[str]]:
     """(a function of these arguments of ModelNew.forward() that gives these results, in
     the namespace of the loaded module; the subgraphs that kernels compute in it).
     NotSliced if forward() is not a sequence of assignments; NoKernel if the region has
@@ -127,13 +128,14 @@ def sliced(names: dict[str, Any], text: str, arguments: Sequence[str],
             kept.append(statement)
             needed |= _loaded(statement)
     subgraphs = frozenset(
-        name.removeprefix(KERNEL_PREFIX) for name in needed
-        if name.startswith(KERNEL_PREFIX + SUBGRAPH_PREFIX))
+        name.removeprefix(KERNEL_PREFIX)
+        for name in needed
+        if name.startswith(KERNEL_PREFIX + SUBGRAPH_PREFIX)
+    )
     if not subgraphs:
         raise NoKernel("no generated kernel is faster in it than its operators")
     bound = set().union(*map(_stored, kept), arguments)
-    unknown = {name for name in needed - bound - names.keys()
-               if not hasattr(builtins, name)}
+    unknown = {name for name in needed - bound - names.keys() if not hasattr(builtins, name)}
     if unknown:
         raise NotSliced(f"it reads {', '.join(sorted(unknown))}")
     function = ast.parse(f"def _weft_region({', '.join(arguments)}):\n    pass")
@@ -172,8 +174,7 @@ def _computing(body: list[ast.stmt], passed: tuple[type, ...]) -> list[ast.stmt]
             found += _computing(statement.body, (ast.Expr, ast.Delete))
         elif isinstance(statement, (ast.Assign, ast.Return)):
             found.append(statement)
-        elif isinstance(statement, ast.Expr) and not isinstance(
-                statement.value, ast.Constant):
+        elif isinstance(statement, ast.Expr) and not isinstance(statement.value, ast.Constant):
             raise NotSliced("forward() has a statement that stores nothing")
         elif not isinstance(statement, passed):
             raise NotSliced(f"forward() has a {type(statement).__name__}")
@@ -182,11 +183,16 @@ def _computing(body: list[ast.stmt], passed: tuple[type, ...]) -> list[ast.stmt]
 
 def _stored(statement: ast.stmt) -> set[str]:
     """Names that it assigns, and those that its lambdas take."""
-    return {one.id for one in ast.walk(statement)
-            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)} | {
-                one.arg for one in ast.walk(statement) if isinstance(one, ast.arg)}
+    return {
+        one.id
+        for one in ast.walk(statement)
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+    } | {one.arg for one in ast.walk(statement) if isinstance(one, ast.arg)}
 
 
 def _loaded(statement: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(statement)
-            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
+    return {
+        one.id
+        for one in ast.walk(statement)
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)
+    }

@@ -73,9 +73,13 @@ class RegionKernel:
     """A region's generated module as a function of the region's inputs. If a call of
     the module fails, the region's own operators compute from then on."""
 
-    def __init__(self, source: Source, composed: ComposedModule | RegionModule,
-                 reference: fx.GraphModule,
-                 on_failure: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        composed: ComposedModule | RegionModule,
+        reference: fx.GraphModule,
+        on_failure: Callable[[str], None],
+    ) -> None:
         self.source = source
         self.composed = composed
         self.failure = ""
@@ -97,18 +101,17 @@ class RegionKernel:
         results: Sequence[torch.Tensor] = self._reference(*arguments)
         return results
 
-    def _compare(self, made: Sequence[torch.Tensor], arguments: list[torch.Tensor],
-                 found: list[str]) -> None:
+    def _compare(
+        self, made: Sequence[torch.Tensor], arguments: list[torch.Tensor], found: list[str]
+    ) -> None:
         memory = {argument.untyped_storage().data_ptr() for argument in arguments}
         if any(one.untyped_storage().data_ptr() in memory for one in made):
             found.append("a result is memory of an argument's")
             return
         expected = list(self._reference(*arguments))
-        why = first_result_check.Check(self._reference, arguments).why_not(
-            expected, list(made))
+        why = first_result_check.Check(self._reference, arguments).why_not(expected, list(made))
         if why:
-            found.append("on the program's own data the kernels came to something "
-                         f"else: {why}")
+            found.append(f"on the program's own data the kernels came to something else: {why}")
 
     def settle(self, _: str, reason: str = "") -> None:
         """Gives the module up, as a full verdict that finds it wrong does
@@ -149,46 +152,53 @@ class Candidate:
         return max(0.0, self.found.seconds - LAUNCH_S)
 
     def why_not_tried(self) -> str:
-        """"" unless the kernels alone take much longer than the incumbent's code."""
+        """ "" unless the kernels alone take much longer than the incumbent's code."""
         incumbent_s = self.time.seconds / len(self.group.regions)
         if self.kernel_s() <= TRIED_MAX * incumbent_s:
             return ""
-        return (f"its kernels take {self.kernel_s() * 1e6:.1f} µs, where Inductor's "
-                f"code takes {incumbent_s * 1e6:.1f} µs in the program")
+        return (
+            f"its kernels take {self.kernel_s() * 1e6:.1f} µs, where Inductor's "
+            f"code takes {incumbent_s * 1e6:.1f} µs in the program"
+        )
 
     def operators(self) -> list[tuple[Region, Extracted, torch._ops.OpOverload]]:
         """The argument of with_inserted() for all regions of the group."""
         assert self.found and self.found.kernel and self.source
         target = insertion.operator_for(
-            self.group.key, self.found.kernel.composed.text, self.found.kernel,
-            insertion.layouts_of(self.extracted[0]), len(self.extracted[0].inputs))
-        return [(region, own, target) for region, own in zip(
-            self.group.regions, self.extracted, strict=True)]
+            self.group.key,
+            self.found.kernel.composed.text,
+            self.found.kernel,
+            insertion.layouts_of(self.extracted[0]),
+            len(self.extracted[0].inputs),
+        )
+        return [
+            (region, own, target)
+            for region, own in zip(self.group.regions, self.extracted, strict=True)
+        ]
 
 
 def chosen(times: Sequence[RegionTime], whole_s: float) -> list[Candidate]:
     """The regions that are worth a search, what may gain most first."""
-    worth = [time for time in times
-             if whole_s <= 0 or time.seconds >= SHARE_MIN * whole_s]
+    worth = [time for time in times if whole_s <= 0 or time.seconds >= SHARE_MIN * whole_s]
     worth.sort(key=lambda one: -hoped_s(one))
-    return [Candidate(one, tuple(map(extracted, one.group.regions)))
-            for one in worth[:REGIONS_MAX]]
+    return [Candidate(one, tuple(map(extracted, one.group.regions))) for one in worth[:REGIONS_MAX]]
 
 
 def hoped_s(time: RegionTime) -> float:
     """Seconds of a call that a kernel for the region may save."""
-    dtypes = {one.dtype for node in time.group.first.nodes
-              for one in [node.meta["val"]] if isinstance(one, torch.Tensor)}
+    dtypes = {
+        one.dtype
+        for node in time.group.first.nodes
+        for one in [node.meta["val"]]
+        if isinstance(one, torch.Tensor)
+    }
     is_half = bool(dtypes & {torch.float16, torch.bfloat16})
-    is_product = time.group.first.kind in (
-        Kind.PRODUCT, Kind.CONVOLUTION, Kind.ATTENTION)
+    is_product = time.group.first.kind in (Kind.PRODUCT, Kind.CONVOLUTION, Kind.ATTENTION)
     is_summed = any(map(has_few_rows, time.group.first.nodes))
-    return time.excess_s * (
-        PRODUCT_HOPE if is_product and is_half and not is_summed else 1.0)
+    return time.excess_s * (PRODUCT_HOPE if is_product and is_half and not is_summed else 1.0)
 
 
-def write_source(candidate: Candidate, values: Sequence[Any],
-                 static: frozenset[int]) -> None:
+def write_source(candidate: Candidate, values: Sequence[Any], static: frozenset[int]) -> None:
     """Gives the candidate its problem file, of the values of the region's inputs; or
     the reason why it has none. `static`: positions of the graph's parameters."""
     one = extracted(candidate.group.first, is_summed=True)
@@ -196,8 +206,9 @@ def write_source(candidate: Candidate, values: Sequence[Any],
         candidate.state = "none"
         candidate.reason = "attention's random state does not depend on its inputs"
         return
-    state = {i: "parameter" for i, node in enumerate(one.inputs)
-             if _position(base_of(node)) in static}
+    state = {
+        i: "parameter" for i, node in enumerate(one.inputs) if _position(base_of(node)) in static
+    }
     if len(state) == len(one.inputs):
         state = {}
     try:
@@ -206,15 +217,17 @@ def write_source(candidate: Candidate, values: Sequence[Any],
         candidate.state, candidate.reason = "none", str(error)
     except Exception as error:
         candidate.state = "none"
-        candidate.reason = internal_error("the region could not be written down "
-                                          f"({told(error)})")
+        candidate.reason = internal_error(f"the region could not be written down ({told(error)})")
 
 
 def _is_random_state(node: fx.Node) -> bool:
     """Whether it is the seed or offset of an attention operator's random numbers."""
     source = node.args[0] if node.target is operator.getitem else None
-    return (isinstance(source, fx.Node) and is_attention(source)
-            and not node.meta["val"].is_floating_point())
+    return (
+        isinstance(source, fx.Node)
+        and is_attention(source)
+        and not node.meta["val"].is_floating_point()
+    )
 
 
 def _position(node: fx.Node) -> int:
@@ -224,8 +237,9 @@ def _position(node: fx.Node) -> int:
     return list(node.graph.find_nodes(op="placeholder")).index(node)
 
 
-def searched_together(candidates: Sequence[Candidate], budget_s: float,
-                      kind: str) -> list[Candidate]:
+def searched_together(
+    candidates: Sequence[Candidate], budget_s: float, kind: str
+) -> list[Candidate]:
     """The candidates for which one search of `budget_s` has time, on a device of this
     kind: two at least."""
     count = max(2, int((budget_s - START_S[kind]) / REGION_S[kind]))
@@ -234,8 +248,7 @@ def searched_together(candidates: Sequence[Candidate], budget_s: float,
     return list(candidates[:count])
 
 
-def budgets_s(count: int, whole_s: float, at_once: int,
-              least_s: float) -> list[float]:
+def budgets_s(count: int, whole_s: float, at_once: int, least_s: float) -> list[float]:
     """The budgets of `count` regions, in the order of their searches. All are equal,
     and at least `least_s`; regions for which no time is left have none."""
     if count == 0 or whole_s < 1:
@@ -246,20 +259,28 @@ def budgets_s(count: int, whole_s: float, at_once: int,
     return [each] * min(count, affordable)
 
 
-def combined_of(candidates: Sequence[Candidate],
-                values: Sequence[Sequence[Any]]) -> Combined | None:
+def combined_of(
+    candidates: Sequence[Candidate], values: Sequence[Sequence[Any]]
+) -> Combined | None:
     """One problem file for all of these; None if there is none."""
     try:
-        return combined([extracted(candidate.group.first, is_summed=True).module
-                         for candidate in candidates], values)
+        return combined(
+            [extracted(candidate.group.first, is_summed=True).module for candidate in candidates],
+            values,
+        )
     except Exception as error:
         log.info("regions are searched one by one: %s", told(error))
         return None
 
 
-def search_together(candidates: Sequence[Candidate], problem: Combined,
-                    options: Options, budget_s: float, ends: threading.Event,
-                    on_failure: Callable[[str], None]) -> list[Found | None]:
+def search_together(
+    candidates: Sequence[Candidate],
+    problem: Combined,
+    options: Options,
+    budget_s: float,
+    ends: threading.Event,
+    on_failure: Callable[[str], None],
+) -> list[Found | None]:
     """One search for all of these regions: processes start once. None for a region whose
     statements cannot be taken out of the module that was found. Raises what a search
     does."""
@@ -281,12 +302,18 @@ def search_together(candidates: Sequence[Candidate], problem: Combined,
             log.info("a region has no part of its own: %s", error)
             results.append(None)
             continue
-        kernel = RegionKernel(problem.source, module, one.extracted[0].module,
-                              on_failure)
+        kernel = RegionKernel(problem.source, module, one.extracted[0].module, on_failure)
         if outcome.from_store:
             rechecks.begin(kernel, module, options)
-        results.append(Found("", outcome.summary, outcome.path, kernel, sum(
-            seconds.get(subgraph, 0.0) for subgraph in module.subgraphs)))
+        results.append(
+            Found(
+                "",
+                outcome.summary,
+                outcome.path,
+                kernel,
+                sum(seconds.get(subgraph, 0.0) for subgraph in module.subgraphs),
+            )
+        )
     return results
 
 
@@ -294,12 +321,18 @@ def _asked(options: Options, budget_s: float) -> Options:
     """Options of a region's search. The program itself compares with the incumbent,
     which is Inductor's code already."""
     seeds = "library,compiler" if options.seeds == "auto" else options.seeds
-    return dataclasses.replace(options, budget_s=max(1.0, budget_s), fallback="eager",
-                               mode=None, seeds=seeds)
+    return dataclasses.replace(
+        options, budget_s=max(1.0, budget_s), fallback="eager", mode=None, seeds=seeds
+    )
 
 
-def search_one(candidate: Candidate, options: Options, budget_s: float,
-               ends: threading.Event, on_failure: Callable[[str], None]) -> Found:
+def search_one(
+    candidate: Candidate,
+    options: Options,
+    budget_s: float,
+    ends: threading.Event,
+    on_failure: Callable[[str], None],
+) -> Found:
     """Searches, or takes what an earlier search found. Blocks for about the budget;
     never raises."""
     assert candidate.source
@@ -309,12 +342,16 @@ def search_one(candidate: Candidate, options: Options, budget_s: float,
         if not outcome.has_kernels:
             return Found(outcome.reason, outcome.summary, outcome.path)
         composed = ComposedModule(candidate.source, outcome.path)
-        kernel = RegionKernel(candidate.source, composed,
-                              candidate.extracted[0].module, on_failure)
+        kernel = RegionKernel(candidate.source, composed, candidate.extracted[0].module, on_failure)
         if outcome.from_store:
             rechecks.begin(kernel, composed, options)
-        return Found("", outcome.summary, outcome.path, kernel,
-                     sum(search.kernel_seconds(outcome.path).values()))
+        return Found(
+            "",
+            outcome.summary,
+            outcome.path,
+            kernel,
+            sum(search.kernel_seconds(outcome.path).values()),
+        )
     except search.SearchFailed as error:
         return Found(str(error))
     except Exception as error:

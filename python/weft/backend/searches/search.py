@@ -72,14 +72,22 @@ def key_of(source: Any, options: Options) -> Any:
     """Of the store: what the result depends on besides the graph."""
     from weft import __version__
 
-    text = json.dumps([source.key, options.target, options.fallback,
-                       options.seeds, __version__, platform.machine(), processor(),
-                       devices(source)])
+    text = json.dumps(
+        [
+            source.key,
+            options.target,
+            options.fallback,
+            options.seeds,
+            __version__,
+            platform.machine(),
+            processor(),
+            devices(source),
+        ]
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def known(source: Source, options: Options,
-          since: float = float("inf")) -> Outcome | None:
+def known(source: Source, options: Options, since: float = float("inf")) -> Outcome | None:
     """The Outcome of another process's search, or None: there is none, or
     its time was over before it was done, and it is worth another. What was stored
     after `since` (time.time()) is taken as it is: this process waited for it."""
@@ -89,16 +97,29 @@ def known(source: Source, options: Options,
         return None
     path, about = found
     is_awaited = about.get("stored", 0) >= since
-    if not is_awaited and not about.get("has_kernels") and "inductor" in (
-            set(_seeds(options)) - set(about.get("seeds", ()))):
+    if (
+        not is_awaited
+        and not about.get("has_kernels")
+        and "inductor" in (set(_seeds(options)) - set(about.get("seeds", ())))
+    ):
         return None  # there was too little time to ask it
-    if not is_awaited and about.get("cut_short") and (
+    if (
+        not is_awaited
+        and about.get("cut_short")
+        and (
             about.get("budget_s", 0) < options.budget_s
-            or not about.get("has_kernels") and _tries(about) < TRIES_MAX):
+            or not about.get("has_kernels")
+            and _tries(about) < TRIES_MAX
+        )
+    ):
         return None
-    return Outcome(path, bool(about.get("has_kernels")),
-                   str(about.get("summary", "")), str(about.get("reason", "")),
-                   from_store=True)
+    return Outcome(
+        path,
+        bool(about.get("has_kernels")),
+        str(about.get("summary", "")),
+        str(about.get("reason", "")),
+        from_store=True,
+    )
 
 
 def _tries(about: Any) -> Any:
@@ -107,14 +128,19 @@ def _tries(about: Any) -> Any:
     return tries if isinstance(tries, int) else 1
 
 
-def found(source: Source, options: Options, ends: Event | None = None,
-          spent_s: float = 0.0, around: typing.Callable[
-              [], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
-          times_module: bool = True) -> Outcome:
+def found(
+    source: Source,
+    options: Options,
+    ends: Event | None = None,
+    spent_s: float = 0.0,
+    around: typing.Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
+    times_module: bool = True,
+) -> Outcome:
     """The Outcome of another process's search, or of this one's; SearchFailed,
     OneBatch. One process on this machine searches for a graph, the others wait for its
     end. `around` is entered for a search of this process's. `times_module`: whether the
     run times the composed module, too."""
+
     def searched() -> Outcome:
         with around():
             return search(source, options, ends, spent_s, times_module)
@@ -140,8 +166,11 @@ def found(source: Source, options: Options, ends: Event | None = None,
         except (SearchFailed, OneBatch) as error:
             if not (ends and ends.is_set()):  # a stopped search proves nothing
                 module_store.keep_failure(
-                    key, reason=str(error), budget_s=options.budget_s,
-                    is_one_batch=isinstance(error, OneBatch))
+                    key,
+                    reason=str(error),
+                    budget_s=options.budget_s,
+                    is_one_batch=isinstance(error, OneBatch),
+                )
             raise
 
 
@@ -149,8 +178,11 @@ def _raise_failure(key: str, options: Options) -> None:
     """Raises the failure of another process's search. It counts if this program began
     before the failure, and has no larger budget."""
     failure = module_store.failure_of(key)
-    if failure is None or failure.get("stored", 0) < search_ownership.BEGUN_S or (
-            failure.get("budget_s", 0) < options.budget_s):
+    if (
+        failure is None
+        or failure.get("stored", 0) < search_ownership.BEGUN_S
+        or (failure.get("budget_s", 0) < options.budget_s)
+    ):
         return
     reason = str(failure.get("reason", ""))
     if failure.get("is_one_batch"):
@@ -159,14 +191,19 @@ def _raise_failure(key: str, options: Options) -> None:
 
 
 def search(
-        source: Any, options: Options, cancelled: Event | None = None,
-        spent_s: float = 0.0, times_module: bool = True) -> Any:
+    source: Any,
+    options: Options,
+    cancelled: Event | None = None,
+    spent_s: float = 0.0,
+    times_module: bool = True,
+) -> Any:
     """The Outcome of a run of weft on that source; SearchFailed says why there
     is none. `spent_s` seconds of the budget are gone already. Blocks until the
     budget is over, or as much longer as late_s() says."""
     if spent_s >= options.budget_s:
-        raise SearchFailed(f"its budget_s of {options.budget_s:g} was over before the "
-                           "graph was written down")
+        raise SearchFailed(
+            f"its budget_s of {options.budget_s:g} was over before the graph was written down"
+        )
     with work_folders.made("run-", _keeps_runs()) as folder:
         return _search(source, options, cancelled, folder, spent_s, times_module)
 
@@ -212,44 +249,62 @@ def run_budget_s(options: Options, spent_s: float) -> float:
 
 
 def _search(
-        source: Any, options: Any, cancelled: Any, folder: Any,
-        spent_s: Any, times_module: bool) -> Any:
+    source: Any, options: Any, cancelled: Any, folder: Any, spent_s: Any, times_module: bool
+) -> Any:
     problem = os.path.join(folder, "problem.py")
     with open(problem, "w", encoding="utf-8") as file:
         file.write(source.text)
     run = os.path.join(folder, "run")
     begin = time.monotonic()
     code, told = weft_process.run(
-        ["run", problem, "--out", run, "--fast-sync", "-q",
-         *_words(options, source.any_size, run_budget_s(options, spent_s),
-                 times_module)],
-        max(1.0, options.budget_s - spent_s) + late_s(options), cancelled,
-        removed="" if _keeps_runs() else folder)
+        [
+            "run",
+            problem,
+            "--out",
+            run,
+            "--fast-sync",
+            "-q",
+            *_words(options, source.any_size, run_budget_s(options, spent_s), times_module),
+        ],
+        max(1.0, options.budget_s - spent_s) + late_s(options),
+        cancelled,
+        removed="" if _keeps_runs() else folder,
+    )
     seconds = time.monotonic() - begin
     told = at_user_lines(told, source.text)
     log.info("search of %.1f s ended with %s %s", seconds, code, told)
     if code is None:
         raise SearchFailed(
             f"the search was stopped after {seconds:.0f} s, before its module "
-            f"was verified: its budget_s was {options.budget_s:g}")
+            f"was verified: its budget_s was {options.budget_s:g}"
+        )
     result = _result(run)
     if code == 2 and source.any_size:
         raise OneBatch(told)
     is_cut_short = result is not None and any(
-        "budget" in reason for reason in (
-            result["summary"], *(one.get("reason", "") for one in result["subgraphs"])))
+        "budget" in reason
+        for reason in (result["summary"], *(one.get("reason", "") for one in result["subgraphs"]))
+    )
     if result is None or code != 0 and not (code == 1 and is_cut_short):
         raise SearchFailed(told or f"weft run ended with the code {code}")
     # explain() and the log show both; a candidate's own words are in them.
     summary = terminal_line(str(result["summary"]))
-    reason = (at_user_lines(terminal_line(_why_none(result)), source.text)
-              or _too_slow(result, options) if code == 0 else summary)
+    reason = (
+        at_user_lines(terminal_line(_why_none(result)), source.text) or _too_slow(result, options)
+        if code == 0
+        else summary
+    )
     shutil.copyfile(problem, os.path.join(run, "problem.py"))
-    about = {"has_kernels": not reason, "summary": summary, "reason": reason,
-             "seconds": round(seconds, 1), "budget_s": options.budget_s,
-             "stored": time.time(),
-             "seeds": _seeds(options, source.any_size),
-             "cut_short": is_cut_short}
+    about = {
+        "has_kernels": not reason,
+        "summary": summary,
+        "reason": reason,
+        "seconds": round(seconds, 1),
+        "budget_s": options.budget_s,
+        "stored": time.time(),
+        "seeds": _seeds(options, source.any_size),
+        "cut_short": is_cut_short,
+    }
     key = key_of(source, options)
     earlier = module_store.find(key)
     about["tries"] = _tries(earlier[1]) + 1 if earlier else 1
@@ -257,21 +312,28 @@ def _search(
     return Outcome(path, about["has_kernels"], summary, reason)
 
 
-def _words(options: Options, any_size: Any, budget_s: float,
-           times_module: bool) -> Any:
+def _words(options: Options, any_size: Any, budget_s: float, times_module: bool) -> Any:
     """The run's flags, by what the user's budget allows."""
+
     def share(part: Any, limits: Any) -> str:
-        return str(int(min(max(options.budget_s * 1000 * part, limits[0]),
-                           limits[1])))
+        return str(int(min(max(options.budget_s * 1000 * part, limits[0]), limits[1])))
 
     variants = options.variants or next(
-        (count for seconds, count in VARIANTS
-         if times_module and options.budget_s < seconds), VARIANTS_MAX)
-    words = ["--target", options.target, "--variants", str(int(variants)),
-             "--budget-s", f"{budget_s:.1f}",
-             "--timing-ms", share(TIMING_SHARE if times_module else BRIEF_SHARE, TIMING_MS),
-             "--final-timing-ms",
-             share(FINAL_SHARE, FINAL_MS) if times_module else "0"]
+        (count for seconds, count in VARIANTS if times_module and options.budget_s < seconds),
+        VARIANTS_MAX,
+    )
+    words = [
+        "--target",
+        options.target,
+        "--variants",
+        str(int(variants)),
+        "--budget-s",
+        f"{budget_s:.1f}",
+        "--timing-ms",
+        share(TIMING_SHARE if times_module else BRIEF_SHARE, TIMING_MS),
+        "--final-timing-ms",
+        share(FINAL_SHARE, FINAL_MS) if times_module else "0",
+    ]
     words += ["--seeds", ",".join(_seeds(options, any_size))]
     for place in filter(None, any_size.split(",")):
         words += ["--dynamic-dim", place]
@@ -285,8 +347,11 @@ def _seeds(options: Options, any_size: str = "") -> Any:
     """The sources that a run is told."""
     if options.seeds != "auto":
         return options.seeds.split(",")
-    if (not any_size and _has_inductor(options.target)
-            and options.budget_s * _cores() >= INDUCTOR_CORE_S_MIN):
+    if (
+        not any_size
+        and _has_inductor(options.target)
+        and options.budget_s * _cores() >= INDUCTOR_CORE_S_MIN
+    ):
         return ["library", "compiler", "inductor"]
     return ["library", "compiler"]
 
@@ -302,19 +367,18 @@ def _has_inductor(target: Any) -> bool:
 
     if target != "cpu" and torch.cuda.is_available():
         return importlib.util.find_spec("triton") is not None
-    return target in ("auto", "cpu") and shutil.which(
-        os.environ.get("CXX") or "g++") is not None
+    return target in ("auto", "cpu") and shutil.which(os.environ.get("CXX") or "g++") is not None
 
 
 def _why_none(result: Any) -> Any:
-    """"" where there are kernels; else why not, by the word on one subgraph."""
+    """ "" where there are kernels; else why not, by the word on one subgraph."""
     why = result["why_no_kernel"]
     reasons = [one["reason"] for one in result["subgraphs"] if one.get("reason")]
     return f"{why}: {reasons[0]}" if why and reasons else why
 
 
 def _too_slow(result: Any, options: Options) -> str:
-    """"" unless the fallback is as fast as what was composed."""
+    """ "" unless the fallback is as fast as what was composed."""
     if options.fallback != "inductor" or not result.get("timed"):
         return ""
     over = (result.get("timing") or {}).get("over_compile")
@@ -336,8 +400,7 @@ def _result(run: Any) -> Any:
 def processor() -> Any:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next((line for line in file
-                         if line.startswith("model name")), "").strip()
+            return next((line for line in file if line.startswith("model name")), "").strip()
     except OSError:
         return ""
 
@@ -348,5 +411,4 @@ def devices(source: Any) -> list[Any]:
 
     if not torch.cuda.is_available():
         return []
-    return [torch.cuda.get_device_name(i)
-            for i in range(torch.cuda.device_count())]
+    return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

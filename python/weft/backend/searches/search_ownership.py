@@ -21,9 +21,11 @@ from weft.backend.searches import module_store
 POLL_S = 0.25
 #: time.time() when this program began, as far as this package knows.
 BEGUN_S = time.time()
-WORKER = ("this is a worker process (forked, or of multiprocessing), which starts no "
-          "search of its own: let the process that started it call the model first, "
-          "or set the option worker_searches or WEFT_WORKER_SEARCHES=1")
+WORKER = (
+    "this is a worker process (forked, or of multiprocessing), which starts no "
+    "search of its own: let the process that started it call the model first, "
+    "or set the option worker_searches or WEFT_WORKER_SEARCHES=1"
+)
 
 _is_forked = False
 
@@ -67,8 +69,7 @@ class _Locks:
             file = self._files.get(path)
             if file is None:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                file = self._files[path] = os.open(
-                    path, os.O_RDWR | os.O_CREAT, 0o600)
+                file = self._files[path] = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
             except (BlockingIOError, PermissionError):
@@ -95,13 +96,13 @@ _locks = _Locks()
 
 def _path() -> str:
     """Of the file. A home that several machines share has one for each."""
-    return os.path.join(os.path.dirname(module_store.folder()),
-                        f"searches-{platform.node() or 'here'}.lock")
+    return os.path.join(
+        os.path.dirname(module_store.folder()), f"searches-{platform.node() or 'here'}.lock"
+    )
 
 
 @contextlib.contextmanager
-def turn(key: str, is_waiting_only: bool,
-         ends: Event | None) -> typing.Iterator[bool]:
+def turn(key: str, is_waiting_only: bool, ends: Event | None) -> typing.Iterator[bool]:
     """Waits until no other process searches for that key (a number in base 16),
     and gives whether it is this one's turn. It is not where `ends` is set, or where
     this process only waits for others."""

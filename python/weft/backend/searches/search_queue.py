@@ -33,8 +33,9 @@ class Searches:
     def __init__(self, calls: typing.Callable[[], int]) -> None:
         """`calls`: how many calls of graphs there were in this process so far."""
         self._calls = calls
-        self._queue: queue.Queue[tuple[weakref.ref[SearchedGraph], Kernels]] = (
-            queue.Queue(WAITING_MAX))
+        self._queue: queue.Queue[tuple[weakref.ref[SearchedGraph], Kernels]] = queue.Queue(
+            WAITING_MAX
+        )
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._ends = threading.Event()
@@ -44,14 +45,12 @@ class Searches:
         before = self._queue.unfinished_tasks
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._work, name="weft-search", daemon=True)
+                self._thread = threading.Thread(target=self._work, name="weft-search", daemon=True)
                 self._thread.start()
         try:
             self._queue.put_nowait((weakref.ref(graph), kernels))
         except queue.Full:
-            kernels.settle("framework", f"{WAITING_MAX} graphs wait for their "
-                           "search already")
+            kernels.settle("framework", f"{WAITING_MAX} graphs wait for their search already")
         return before
 
     def end(self) -> None:
@@ -71,8 +70,9 @@ class Searches:
         begun = self._calls()
         try:
             assert kernels.source is not None
-            outcome = search.found(kernels.source, options, self._ends,
-                                   kernels.spent_s, rechecks.paused)
+            outcome = search.found(
+                kernels.source, options, self._ends, kernels.spent_s, rechecks.paused
+            )
             kernels.summary = outcome.summary
             if not outcome.from_store:
                 kernels.summary += _told_of_calls(self._calls() - begun)
@@ -83,20 +83,21 @@ class Searches:
             if not outcome.has_kernels:
                 kernels.settle("framework", outcome.reason)
                 return
-            kernels.composed = composed_module.ComposedModule(
-                kernels.source, outcome.path)
+            kernels.composed = composed_module.ComposedModule(kernels.source, outcome.path)
             kernels.settle("loaded")
         except search.OneBatch as error:
             kernels.refuse(str(error))
-        except (search.SearchFailed, weft_process.ProgramMissing,
-                composed_module.Revoked) as error:
+        except (search.SearchFailed, weft_process.ProgramMissing, composed_module.Revoked) as error:
             kernels.settle("framework", str(error))
         except Exception as error:
-            kernels.settle("framework", internal_error(
-                f"the search failed with {told(error)}"))
+            kernels.settle("framework", internal_error(f"the search failed with {told(error)}"))
 
 
 def _told_of_calls(count: int) -> str:
     """What one has to know of a search's times: the device was not its own."""
-    return (f"; the program made {count} calls meanwhile, so no time is of a "
-            "machine that was left alone" if count > 0 else "")
+    return (
+        f"; the program made {count} calls meanwhile, so no time is of a "
+        "machine that was left alone"
+        if count > 0
+        else ""
+    )

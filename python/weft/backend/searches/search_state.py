@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from weft.backend.graphs.problem_source import Source
     from weft.backend.implementations.composed_module import ComposedModule
 
-FORKED = ("the process was forked while its parent searched: the next call looks for "
-          "what the parent found")
+FORKED = (
+    "the process was forked while its parent searched: the next call looks for "
+    "what the parent found"
+)
 
 
 class Kernels:
@@ -77,7 +79,8 @@ class Kernels:
         if self.composed is not None:
             self.settle("loaded")
         elif self.source is None:
-            self.settle("framework", "the process was forked while another "
-                        "thread wrote the graph down")
+            self.settle(
+                "framework", "the process was forked while another thread wrote the graph down"
+            )
         else:
             self.state, self.reason = "forked", FORKED

@@ -81,17 +81,21 @@ def find() -> str:
             return named
         raise ProgramMissing(f"WEFT_BIN names {named}, which is no program")
     package = os.path.dirname(weft.__file__)
-    for path in (os.path.join(package, "native", "bin", "weft"),
-                 os.path.join(package, "..", "..", "build", "weft"),
-                 os.path.join(package, "..", "..", "..", "..", "bin", "weft")):
+    for path in (
+        os.path.join(package, "native", "bin", "weft"),
+        os.path.join(package, "..", "..", "build", "weft"),
+        os.path.join(package, "..", "..", "..", "..", "bin", "weft"),
+    ):
         if os.access(path, os.X_OK):
             return os.path.normpath(path)
     found = shutil.which("weft")
     if found and not _is_this_script(found):
         return found
-    raise ProgramMissing("the program weft is not beside its Python package: "
-                         "install weft whole (pip install), or name the "
-                         "program with WEFT_BIN")
+    raise ProgramMissing(
+        "the program weft is not beside its Python package: "
+        "install weft whole (pip install), or name the "
+        "program with WEFT_BIN"
+    )
 
 
 def _is_this_script(path: str) -> bool:
@@ -103,9 +107,13 @@ def _is_this_script(path: str) -> bool:
         return True
 
 
-def run(words: list[str], limit_s: float, cancelled: Event | None = None,
-        answer: int | typing.IO[typing.Any] = subprocess.DEVNULL,
-        removed: str = "") -> tuple[int | None, str]:
+def run(
+    words: list[str],
+    limit_s: float,
+    cancelled: Event | None = None,
+    answer: int | typing.IO[typing.Any] = subprocess.DEVNULL,
+    removed: str = "",
+) -> tuple[int | None, str]:
     """(exit code, end of standard error) of the program with these words; what
     it prints goes to the file `answer`. It is ended after limit_s, or when
     the event `cancelled` is set; the code is None then. It ends with this
@@ -117,8 +125,7 @@ def run(words: list[str], limit_s: float, cancelled: Event | None = None,
     child = _start([find(), *attached, *words], answer)
     try:
         if niceness.isdecimal():  # else the program says that it is no number
-            process.nice_session(
-                child.process.pid, min(19, os.nice(0) + int(niceness)))
+            process.nice_session(child.process.pid, min(19, os.nice(0) + int(niceness)))
         return _wait(child, limit_s, cancelled)
     finally:
         with _running_lock:
@@ -136,10 +143,19 @@ def _start(command: list[str], answer: int | typing.IO[typing.Any]) -> Child:
     with _running_lock:
         reader, writer = os.pipe()
         try:
-            child = Child(subprocess.Popen(
-                command, stdin=reader, stdout=answer, stderr=subprocess.PIPE,
-                env=environment, text=True, errors="replace",
-                start_new_session=True), writer)
+            child = Child(
+                subprocess.Popen(
+                    command,
+                    stdin=reader,
+                    stdout=answer,
+                    stderr=subprocess.PIPE,
+                    env=environment,
+                    text=True,
+                    errors="replace",
+                    start_new_session=True,
+                ),
+                writer,
+            )
         except BaseException:
             os.close(writer)
             raise
@@ -149,13 +165,13 @@ def _start(command: list[str], answer: int | typing.IO[typing.Any]) -> Child:
     return child
 
 
-def _wait(child: Child, limit_s: float,
-          cancelled: Event | None) -> tuple[int | None, str]:
+def _wait(child: Child, limit_s: float, cancelled: Event | None) -> tuple[int | None, str]:
     told: list[str] = []
     errors = child.process.stderr
     assert errors is not None
-    reader = threading.Thread(target=lambda: told.append(
-        errors.read()[-STDERR_CHARS_MAX:]), daemon=True)
+    reader = threading.Thread(
+        target=lambda: told.append(errors.read()[-STDERR_CHARS_MAX:]), daemon=True
+    )
     reader.start()
     code, until = None, time.monotonic() + limit_s
     while time.monotonic() < until and not (cancelled and cancelled.is_set()):
@@ -192,9 +208,11 @@ def _forget_all() -> None:
     _running, _running_lock = set(), threading.RLock()
 
 
-os.register_at_fork(before=lambda: _running_lock.acquire(),
-                    after_in_parent=lambda: _running_lock.release(),
-                    after_in_child=_forget_all)
+os.register_at_fork(
+    before=lambda: _running_lock.acquire(),
+    after_in_parent=lambda: _running_lock.release(),
+    after_in_child=_forget_all,
+)
 
 
 def main() -> int:

@@ -48,8 +48,13 @@ class WholeProgram:
     next call looks for its results), "ready" (kernels are in use), "framework" (Inductor's
     code computes; `reason` says why)."""
 
-    def __init__(self, request: Request, incumbent: Compiled, options: Options,
-                 improve: "Callable[[WholeProgram], threading.Event]") -> None:
+    def __init__(
+        self,
+        request: Request,
+        incumbent: Compiled,
+        options: Options,
+        improve: "Callable[[WholeProgram], threading.Event]",
+    ) -> None:
         """`improve` begins the search for a program in the background, and gives the
         event of its end."""
         global _number
@@ -83,7 +88,7 @@ class WholeProgram:
 
     @property
     def role(self) -> str:
-        """"inference", "forward" or "backward"."""
+        """ "inference", "forward" or "backward"."""
         return self.request.role
 
     def __call__(self, arguments: list[Any]) -> Any:
@@ -96,8 +101,11 @@ class WholeProgram:
     def _attend(self, arguments: list[Any]) -> None:
         """Begins the search, or does what waits for a call; not while the program
         records calls, or traces them."""
-        if (is_disabled() or select_implementation.is_recording(arguments)
-                or any(isinstance(argument, FakeTensor) for argument in arguments)):
+        if (
+            is_disabled()
+            or select_implementation.is_recording(arguments)
+            or any(isinstance(argument, FakeTensor) for argument in arguments)
+        ):
             return
         if not self._lock.acquire(blocking=False):
             return  # another thread's call does it
@@ -167,8 +175,10 @@ class WholeProgram:
         self._step = None
         if self.state == "searching":
             self.state = "forked"
-            self.reason = "the process was forked while its parent searched: the " \
+            self.reason = (
+                "the process was forked while its parent searched: the "
                 "next call looks for what the parent found"
+            )
 
 
 def _after_fork() -> None:

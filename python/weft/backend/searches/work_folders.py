@@ -57,16 +57,18 @@ def _new(prefix: Any) -> Any:
     try:
         return tempfile.mkdtemp(prefix=prefix, dir=place())
     except OSError as error:  # a home that nobody can write to, in a container
-        raise OSError(error.errno, f"{error.strerror}: set WEFT_CACHE_DIR to a "
-                      "folder that can be written", error.filename) from None
+        raise OSError(
+            error.errno,
+            f"{error.strerror}: set WEFT_CACHE_DIR to a folder that can be written",
+            error.filename,
+        ) from None
 
 
 def _made(prefix: Any) -> tuple[Any, Any]:
     while True:
         path = _new(prefix)
         try:
-            lock = os.open(os.path.join(path, LOCK),
-                           os.O_WRONLY | os.O_CREAT, 0o600)
+            lock = os.open(os.path.join(path, LOCK), os.O_WRONLY | os.O_CREAT, 0o600)
         except FileNotFoundError:
             continue
         with contextlib.suppress(OSError):  # a file system without locks
@@ -84,8 +86,11 @@ def sweep() -> None:
         return
     _swept.add(folder)
     try:
-        found = [entry.path for entry in os.scandir(folder)
-                 if entry.name.startswith(("run-", "verdict-"))]
+        found = [
+            entry.path
+            for entry in os.scandir(folder)
+            if entry.name.startswith(("run-", "verdict-"))
+        ]
     except OSError:
         return
     for path in found:
@@ -110,8 +115,10 @@ def _sweep(path: str) -> None:
 def _sweep_unlocked(path: str) -> None:
     """Runs without the file are kept for a person (WEFT_KEEP_RUNS)."""
     with contextlib.suppress(OSError):
-        if (os.path.basename(path).startswith("verdict-")
-                and time.time() - os.stat(path).st_mtime > UNLOCKED_S):
+        if (
+            os.path.basename(path).startswith("verdict-")
+            and time.time() - os.stat(path).st_mtime > UNLOCKED_S
+        ):
             shutil.rmtree(path, ignore_errors=True)
 
 
