@@ -85,6 +85,7 @@ class Composer : public Role {
   std::int64_t left_ms(const Context& context) const;
   bool has_stand_ins() const;
   bool is_late(const Context& context) const { return left_ms(context) <= 0; }
+  bool has_time_to_time(const Context& context) const;
   void probe_at_last(Context& context);
   void time(Context& context);
   void timed(const TimeReply& reply, Context& context);

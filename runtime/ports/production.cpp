@@ -115,8 +115,10 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
     VerifyPort::take_run(verify, start);
     auto verifying = std::make_unique<VerifyPort>(blobs, *production.cache,
                                                   std::move(verify));
-    // While the model is captured; on a processor that would only slow it.
-    if (!machine.gpus.empty() && device.location == first->location) {
+    // While the model is captured; on a processor that slows the capture, which
+    // is worth it where time is limited.
+    const bool is_warmed = !machine.gpus.empty() || options.budget_ms > 0;
+    if (is_warmed && device.location == first->location) {
       verifying->warm_up(start);
     }
     production.ports[address::at(address::verify, device.location)] =

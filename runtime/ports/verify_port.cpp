@@ -98,6 +98,15 @@ void VerifyPort::begin(const Message& request, std::stop_token cancelled,
 }
 
 void VerifyPort::warm_up(const RunStart& start) {
+  if (options_.device == "cpu") {
+    queue_->push([this] {
+      Slot& slot = take_slot({});
+      // What fails here fails again where it is needed, and is told there.
+      const bool is_started = start_oracle(slot, true).has_value();
+      give_back(slot, !is_started);
+    });
+    return;
+  }
   queue_->push([this, problem = start.problem, options = start.options] {
     const auto file = materialise(problem, ".py");
     if (!file) return;
@@ -363,7 +372,7 @@ void VerifyPort::empty_idle_slots() {
 }
 
 Result<std::shared_ptr<LineProcess>> VerifyPort::start_oracle(
-    const Slot& slot) {
+    const Slot& slot, bool with_baseline) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return fail(ErrorCode::failed, "the run stops");
@@ -377,7 +386,7 @@ Result<std::shared_ptr<LineProcess>> VerifyPort::start_oracle(
   fs::create_directories(options_.scratch / slot.name, ignored);
   fs::create_directories(options_.scratch / "subjects", ignored);
   fs::create_directories(options_.logs, ignored);
-  auto process = LineProcess::start(command_for(slot));
+  auto process = LineProcess::start(command_for(slot, with_baseline));
   if (!process) return std::unexpected(process.error());
   auto oracle = std::make_shared<LineProcess>(std::move(*process));
   const std::lock_guard lock(mutex_);
@@ -388,7 +397,8 @@ Result<std::shared_ptr<LineProcess>> VerifyPort::start_oracle(
   return oracle;
 }
 
-LineCommand VerifyPort::command_for(const Slot& slot) const {
+LineCommand VerifyPort::command_for(const Slot& slot,
+                                    bool with_baseline) const {
   OracleOptions oracle;
   oracle.scratch = options_.scratch / slot.name;
   oracle.log = options_.logs / ("oracle-" + slot.name + ".log");
@@ -397,6 +407,7 @@ LineCommand VerifyPort::command_for(const Slot& slot) const {
   oracle.readable = {cache_.folder()};
   oracle.device = options_.device;
   oracle.words = {"--precision", options_.precision};
+  if (with_baseline) oracle.words.emplace_back("--with-baseline");
   oracle.untrusted_problem = options_.untrusted_problem;
   oracle.problems = options_.scratch / "subjects";
   if (options_.interprets) {

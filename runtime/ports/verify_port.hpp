@@ -52,8 +52,8 @@ class VerifyPort : public Port {
   VerifyPort(Blobs& blobs, KernelCache& cache, Options options);
   ~VerifyPort() override;
 
-  /// Starts an oracle ahead of the first request and has it compile the model
-  /// for the last one: each takes seconds, and a run begins with others.
+  /// Starts an oracle ahead of the first request: that takes seconds, and a run
+  /// begins with others. On a GPU it compiles the model for the last one, too.
   void warm_up(const RunStart& start);
 
   /// Removes what candidates left in the folders of slots that are idle, and
@@ -88,8 +88,11 @@ class VerifyPort : public Port {
                                             const std::string& suffix);
   Slot& take_slot(const std::stop_token& cancelled);
   void give_back(Slot& slot, bool is_broken);
-  Result<std::shared_ptr<LineProcess>> start_oracle(const Slot& slot);
-  LineCommand command_for(const Slot& slot) const;
+  /// with_baseline: the baseline's process begins with it, so that a first
+  /// timing need not wait for that.
+  Result<std::shared_ptr<LineProcess>> start_oracle(const Slot& slot,
+                                                    bool with_baseline = false);
+  LineCommand command_for(const Slot& slot, bool with_baseline) const;
 
   Blobs& blobs_;
   KernelCache& cache_;

@@ -228,6 +228,7 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
   if (!stored) return report_error(common, stored.error());
   remember_settings(open.journal, common.config);
   RunOptions options = flags.options;
+  limit_timing(options);
   if (options.budget_ms > 0) {  // the roles' time begins now
     options.budget_ms =
         std::max<std::int64_t>(1, options.budget_ms - watch.elapsed_ms());

@@ -10,6 +10,9 @@
 namespace weft {
 namespace {
 
+constexpr std::int64_t kGpuTimingMs = 300;
+constexpr std::int64_t kGpuFinalTimingMs = 1'500;
+
 /// Without a GPU some targets can prove kernels, and some can do nothing.
 Result<void> check_without_gpu(const RunOptions& options,
                                const Target& target) {
@@ -33,13 +36,25 @@ Result<void> check_without_gpu(const RunOptions& options,
 /// Events of a GPU need a fraction of the time that a processor's clock needs.
 /// Durations that the user chose stay.
 void shorten_timing(RunOptions& options) {
-  constexpr std::int64_t gpu_timing_ms = 300;
-  constexpr std::int64_t gpu_final_timing_ms = 1'500;
   const RunOptions usual;
-  if (options.timing_ms == usual.timing_ms) options.timing_ms = gpu_timing_ms;
+  if (options.timing_ms == usual.timing_ms) options.timing_ms = kGpuTimingMs;
   if (options.final_timing_ms == usual.final_timing_ms) {
-    options.final_timing_ms = gpu_final_timing_ms;
+    options.final_timing_ms = kGpuFinalTimingMs;
   }
+}
+
+void limit_timing(RunOptions& options) {
+  if (options.budget_ms <= 0) return;
+  const RunOptions usual;
+  const auto limit = [&](std::int64_t& ms, std::int64_t usual_ms,
+                         std::int64_t gpu_ms, std::int64_t part,
+                         std::int64_t least_ms) {
+    if (ms != usual_ms && ms != gpu_ms) return;
+    ms = std::min(ms, std::max(least_ms, options.budget_ms / part));
+  };
+  limit(options.timing_ms, usual.timing_ms, kGpuTimingMs, 100, 50);
+  limit(options.final_timing_ms, usual.final_timing_ms, kGpuFinalTimingMs, 33,
+        100);
 }
 
 Result<Machine> resolve_machine(RunOptions& options,

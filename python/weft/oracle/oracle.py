@@ -48,6 +48,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--scratch", default="")
     parser.add_argument("--boxed", action="store_true", help="started by weft.oracle.warden")
     parser.add_argument("--sandbox", type=json.loads, default=[])
+    parser.add_argument(
+        "--with-baseline", action="store_true", help="the baseline's process begins at once"
+    )
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="framework", choices=precision.POLICIES)
@@ -79,7 +82,7 @@ if __name__ == "__main__":
         FOLDERS.renew_work,
         START,
     )
-    PLACES.launch()
+    PLACES.launch(OPTIONS.with_baseline)
 
 import torch  # noqa: E402
 
