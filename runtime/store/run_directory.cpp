@@ -7,9 +7,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <initializer_list>
 #include <system_error>
 #include <utility>
 
@@ -77,6 +79,46 @@ void sweep(const fs::path& parent) {
   }
 }
 
+Error is_no_file(const fs::path& path) {
+  return {ErrorCode::wrong_input,
+          repaired_utf8(path.string()) +
+              " is neither a file nor a folder of its own, but a link or a "
+              "pipe, which weft does not make in a run directory: remove it"};
+}
+
+/// A folder that somebody else made may have links where weft writes by name: it
+/// would write what they lead to. (Paths of a journal go through
+/// write_file_beneath.)
+Result<void> check_no_links(const RunDirectory& run) {
+  std::error_code error;
+  const auto is_of = [&](const fs::path& path,
+                         std::initializer_list<fs::file_type> types) {
+    const fs::file_type type = fs::symlink_status(path, error).type();
+    return std::ranges::find(types, type) != types.end();
+  };
+  using enum fs::file_type;
+  for (const auto& file : {run.journal(), run.llm_replies()}) {
+    for (const char* end : {"", "-lock", "-wal", "-shm", "-journal"}) {
+      const fs::path path = file.string() + end;
+      if (!is_of(path, {regular, not_found})) {
+        return std::unexpected(is_no_file(path));
+      }
+    }
+  }
+  for (const auto& folder : {run.logs(), run.builds()}) {
+    if (!is_of(folder, {directory, not_found})) {
+      return std::unexpected(is_no_file(folder));
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
+      // A run that goes on removes some meanwhile.
+      if (!is_of(entry.path(), {regular, directory, not_found})) {
+        return std::unexpected(is_no_file(entry.path()));
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<RunDirectory> RunDirectory::create(const fs::path& folder) {
@@ -103,7 +145,11 @@ Result<RunDirectory> RunDirectory::create(const fs::path& folder) {
                                         folder.string() + ": " +
                                         error.message());
   }
-  return RunDirectory(fs::absolute(folder).lexically_normal());
+  RunDirectory run(fs::absolute(folder).lexically_normal());
+  if (const auto own = check_no_links(run); !own) {
+    return std::unexpected(own.error());
+  }
+  return run;
 }
 
 Result<RunDirectory> RunDirectory::open(const fs::path& folder) {
@@ -114,8 +160,12 @@ Result<RunDirectory> RunDirectory::open(const fs::path& folder) {
     return fail(ErrorCode::wrong_input,
                 folder.string() + " is no run directory: it has no journal.db");
   }
-  return RunDirectory(
+  RunDirectory run(
       fs::absolute(run_folder.empty() ? "." : run_folder).lexically_normal());
+  if (const auto own = check_no_links(run); !own) {
+    return std::unexpected(own.error());
+  }
+  return run;
 }
 
 Result<Scratch> Scratch::make(const RunDirectory& run) {

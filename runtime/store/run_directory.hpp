@@ -11,12 +11,12 @@ namespace weft {
 
 class RunDirectory {
  public:
-  /// For a new run. wrong_input when a run is there already; missing when the
-  /// folder cannot be made.
+  /// For a new run. wrong_input when a run is there already, or a link where
+  /// weft writes; missing when the folder cannot be made.
   static Result<RunDirectory> create(const std::filesystem::path& folder);
 
   /// Of an earlier run: the folder or its journal.db. wrong_input: no run
-  /// there.
+  /// there, or a link where weft writes.
   static Result<RunDirectory> open(const std::filesystem::path& folder);
 
   const std::filesystem::path& folder() const { return folder_; }

@@ -126,6 +126,15 @@ TEST_CASE("of a short budget less is kept: the processes are there") {
   CHECK(search_ms(options, 4'000) == 8'000);
 }
 
+TEST_CASE("of ten seconds the search has all that the capture leaves") {
+  RunOptions options;
+  options.budget_ms = 5'000;
+  CHECK(search_ms(options, 3'000) == 2'000);
+  CHECK(search_ms(options, 5'500) == 0);
+  options.budget_ms = 11'000;
+  CHECK(search_ms(options, 3'000) == 5'000);
+}
+
 TEST_CASE("in a short time one subgraph at a time is searched for") {
   CHECK(subgraphs_at_once(8'000, 4) == 1);
   CHECK(subgraphs_at_once(25'000, 4) == 2);

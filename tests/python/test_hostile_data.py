@@ -53,6 +53,24 @@ STARTS = (
 )
 
 
+#: Names in a run directory that weft opens, and what somebody could put there.
+LINKS = (
+    ("journal.db", "elsewhere"),
+    ("journal.db-lock", "file"),
+    ("journal.db-lock", "new"),
+    ("journal.db-lock", "pipe"),
+    ("journal.db-wal", "file"),
+    ("journal.db-shm", "new"),
+    ("llm.db", "file"),
+    ("llm.db-wal", "new"),
+    ("logs", "folder"),
+    ("logs/oracle-slot0.log", "file"),
+    ("logs/oracle-slot0.log", "pipe"),
+    ("build", "folder"),
+    ("build/deep/kernel.so", "file"),
+)
+
+
 class ForgedJournals(WeftCase):
     def setUp(self):
         super().setUp()
@@ -100,6 +118,34 @@ class ForgedJournals(WeftCase):
         run = self.forged("dangling", files=["report.md"])
         os.symlink(os.path.join(self.canaries.folder, "new"), os.path.join(run, "report.md"))
         self.ended("resume", "--recorded", run)
+
+    def test_no_link_or_pipe_is_opened_where_weft_writes_by_name(self):
+        secret = os.path.join(self.canaries.folder, "secret")
+        empty = os.path.join(self.canaries.folder, "empty")
+        for number, (name, target) in enumerate(LINKS):
+            run = self.forged(f"named-{number}", finished=False)
+            path = os.path.join(run, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if name == "journal.db":
+                os.rename(path, os.path.join(self.folder, "elsewhere.db"))
+                os.symlink(os.path.join(self.folder, "elsewhere.db"), path)
+            elif target == "pipe":
+                os.mkfifo(path)
+            else:
+                os.symlink({"file": secret, "folder": empty, "new": secret + "-new"}[target], path)
+            for words in (["resume", run], ["resume", "--recorded", run], ["show", run]):
+                with self.subTest(name=name, target=target, words=words[:-1]):
+                    done = self.ended(*words)
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn(b"remove it", done.stderr)
+                    self.assertEqual(self.canaries.changed(), [])
+
+    def test_a_neighbour_s_pipe_keeps_no_run_waiting(self):
+        """A run looks at the journals beside it for how long its stages may take."""
+        run = self.forged("neighbour")
+        os.mkfifo(os.path.join(run, "journal.db-lock"))
+        problem = self.write("p.py", "raise RuntimeError")
+        self.assertEqual(self.ended("run", problem, "--out", self.path("run")).returncode, 2)
 
     def test_a_start_that_weft_does_not_write_is_refused(self):
         for number, start in enumerate(STARTS):

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,29 @@ TEST_CASE("a folder that holds a run is not used for another") {
   REQUIRE(!run);
   CHECK(run.error().code == ErrorCode::wrong_input);
   CHECK(says(run, "holds a run already"));
+}
+
+TEST_CASE("a folder with a link where weft writes is no run directory") {
+  for (const char* name :
+       {"journal.db-lock", "journal.db-wal", "llm.db", "logs", "build",
+        "logs/oracle-slot0.log", "build/deep/kernel.so"}) {
+    INFO(name);
+    Directory folder;
+    store(folder / "victim", "mine");
+    fs::create_directories((folder / "run" / name).parent_path());
+    fs::create_symlink(folder / "victim", folder / "run" / name);
+    CHECK(says(RunDirectory::create(folder / "run"), "remove it"));
+    store(folder / "run/journal.db", "");
+    CHECK(says(RunDirectory::open(folder / "run"), "remove it"));
+    CHECK(read_all(folder / "victim") == "mine");
+  }
+}
+
+TEST_CASE("a folder with a pipe where weft reads is no run directory") {
+  Directory folder;
+  store(folder / "journal.db", "");
+  REQUIRE(mkfifo((folder / "journal.db-lock").c_str(), 0600) == 0);
+  CHECK(says(RunDirectory::open(folder / ""), "remove it"));
 }
 
 TEST_CASE("a folder that cannot be made is missing") {

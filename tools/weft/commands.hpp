@@ -36,6 +36,7 @@ struct ListenFlags {
 struct RunFlags {
   ListenFlags listen;
   std::filesystem::path problem;
+  std::filesystem::path graph;  ///< the problem's, captured before; or empty
   std::optional<std::filesystem::path> out;
   RunOptions options;
   bool fast_sync = false;  ///< survive the process's death, not a power cut

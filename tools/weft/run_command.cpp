@@ -4,6 +4,7 @@
 
 #include "actors/device.hpp"
 #include "actors/llm/seeds.hpp"
+#include "compiler/graph/graph.hpp"
 #include "compiler/python/inductor.hpp"
 #include "compiler/targets.hpp"
 #include "messages/protection.hpp"
@@ -133,10 +134,22 @@ Result<void> check_box(const RunFlags& flags) {
                                 : check_has_sandbox("--describe");
 }
 
+/// The text of the file that --graph names; empty: none is named.
+Result<std::string> read_graph(const RunFlags& flags) {
+  if (flags.graph.empty()) return "";
+  auto text = read_file(flags.graph);
+  if (!text) return text;
+  const auto graph = parse_graph(*text);
+  if (graph) return text;
+  return fail(ErrorCode::wrong_input, "--graph " + flags.graph.string() + ": " +
+                                          graph.error().message);
+}
+
 /// What a run needs of the machine, the user's files and settings, settled.
 struct Ready {
   LlmAccess llm;
   std::vector<PromptFile> prompts;
+  std::string graph;  ///< the text of --graph's file
   Installation installation;
   RunClass run_class;
 };
@@ -163,6 +176,9 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags,
   auto prompts = read_prompt_files(flags.options.llm);
   if (!prompts) return std::unexpected(prompts.error());
   ready.prompts = std::move(*prompts);
+  auto graph = read_graph(flags);
+  if (!graph) return std::unexpected(graph.error());
+  ready.graph = std::move(*graph);
   if (flags.describe.empty()) {
     const auto problem = read_file(flags.problem);
     if (!problem) return std::unexpected(problem.error());
@@ -238,6 +254,7 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
   add_class(start, ready.run_class, flags.listen);
   start.problem_name = flags.problem.filename().string();
   start.problem = open.blobs.put(*problem);
+  if (!ready.graph.empty()) start.graph = open.blobs.put(ready.graph);
   if (!flags.describe.empty()) {
     start.description = open.blobs.put(flags.describe);
   }

@@ -31,6 +31,15 @@ int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
                              " is for a run of one mode: leave out --train "
                              "and --mode both"});
   }
+  const bool is_as_built = !flags.train && flags.options.mode == "as-is" &&
+                           !flags.options.dynamic_batch;
+  if (!flags.graph.empty() && !is_as_built) {
+    return report_error(common,
+                        {ErrorCode::wrong_input,
+                         "--graph is of one size, and of a model as its "
+                         "constructor leaves it: leave out --mode, --train and "
+                         "flags of any size"});
+  }
   if (flags.train && flags.untrusted_problem) {
     return report_error(common,
                         {ErrorCode::wrong_input,
@@ -75,11 +84,16 @@ void add_run(CLI::App& app, CommonFlags& common, int& code) {
   auto* problem =
       run->add_option("problem", flags.problem,
                       "Python file with Model, get_inputs, get_init_inputs");
+  auto* graph =
+      run->add_option("--graph", flags.graph,
+                      "The problem's graph, if it was captured before: nothing "
+                      "is captured");
   auto* describe =
       run->add_option("--describe", flags.describe,
                       "Instead of a file: what the model computes, in plain "
                       "words, for --llm to write it")
-          ->excludes(problem);
+          ->excludes(problem)
+          ->excludes(graph);
   run->add_flag("--yes", flags.yes,
                 "Do not ask whether its reference is what was meant")
       ->needs(describe);

@@ -34,7 +34,7 @@ from weft.backend.implementations import (
 from weft.backend.implementations.cuda_graph import Replayed
 from weft.backend.implementations.inductor_fallback import InductorFallback
 from weft.backend.options import CUDA_GRAPHS, is_disabled, log, told
-from weft.backend.searches import search
+from weft.backend.searches import own_capture, search
 from weft.backend.searches.background_verification import rechecks
 from weft.backend.searches.search_queue import Searches
 from weft.backend.searches.search_state import Kernels
@@ -228,6 +228,7 @@ class CompiledGraph:
             refuse(internal_error(f"the graph could not be written down ({told(error)})"))
         else:
             if not self._adopt(kernels, arguments):
+                kernels.graph = own_capture.captured(kernels.source, self.options, arguments)
                 self._search(kernels)
         return self._begin(arguments) if kernels.is_refused else kernels
 

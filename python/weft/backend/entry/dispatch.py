@@ -18,6 +18,7 @@ from weft.backend.graphs import (
     call_structure,
     exported_module as captures,
     module_guards,
+    special_calls,
     symbolic_graph,
 )
 from weft.backend.graphs.call_guards import CallGuards
@@ -42,9 +43,6 @@ ENTRIES_MAX = 16
 #: Of modules that were returned as they are.
 _reports: "weakref.WeakKeyDictionary[Any, list[Report]]" = weakref.WeakKeyDictionary()
 OWN = "_weft"
-_is_any_autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
-    lambda: torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
-)
 
 
 @dataclasses.dataclass
@@ -511,17 +509,8 @@ def _finish(guards: CallGuards, results: list[Any], leaves: list[Any], objects: 
 
 
 def is_special() -> bool:
-    """Whether this call is watched, traced, or under a mode that changes what
-    operators do: then it is the module's own."""
-    return (
-        is_disabled()
-        or _is_any_autocast()
-        or torch.compiler.is_compiling()
-        or torch._C._get_tracing_state() is not None
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._len_torch_function_stack() > 0
-        or torch._C._functorch.peek_interpreter_stack() is not None
-    )
+    """Whether this call is the module's own."""
+    return is_disabled() or special_calls.is_special()
 
 
 def try_call(

@@ -135,15 +135,16 @@ def found(
     spent_s: float = 0.0,
     around: typing.Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
     times_module: bool = True,
+    graph: str = "",
 ) -> Outcome:
     """The Outcome of another process's search, or of this one's; SearchFailed,
     OneBatch. One process on this machine searches for a graph, the others wait for its
     end. `around` is entered for a search of this process's. `times_module`: whether the
-    run times the composed module, too."""
+    run times the composed module, too. `graph`: the source's, if it is captured."""
 
     def searched() -> Outcome:
         with around():
-            return search(source, options, ends, spent_s, times_module)
+            return search(source, options, ends, spent_s, times_module, graph)
 
     outcome = known(source, options)
     if outcome is not None:
@@ -196,6 +197,7 @@ def search(
     cancelled: Event | None = None,
     spent_s: float = 0.0,
     times_module: bool = True,
+    graph: str = "",
 ) -> Any:
     """The Outcome of a run of weft on that source; SearchFailed says why there
     is none. `spent_s` seconds of the budget are gone already. Blocks until the
@@ -205,7 +207,7 @@ def search(
             f"its budget_s of {options.budget_s:g} was over before the graph was written down"
         )
     with work_folders.made("run-", _keeps_runs()) as folder:
-        return _search(source, options, cancelled, folder, spent_s, times_module)
+        return _search(source, options, cancelled, folder, spent_s, times_module, graph)
 
 
 def _keeps_runs() -> bool:
@@ -249,17 +251,29 @@ def run_budget_s(options: Options, spent_s: float) -> float:
 
 
 def _search(
-    source: Any, options: Any, cancelled: Any, folder: Any, spent_s: Any, times_module: bool
+    source: Any,
+    options: Any,
+    cancelled: Any,
+    folder: Any,
+    spent_s: Any,
+    times_module: bool,
+    graph: str,
 ) -> Any:
     problem = os.path.join(folder, "problem.py")
     with open(problem, "w", encoding="utf-8") as file:
         file.write(source.text)
+    captured = []
+    if graph:
+        captured = ["--graph", os.path.join(folder, "graph.json")]
+        with open(captured[1], "w", encoding="utf-8") as file:
+            file.write(graph)
     run = os.path.join(folder, "run")
     begin = time.monotonic()
     code, told = weft_process.run(
         [
             "run",
             problem,
+            *captured,
             "--out",
             run,
             "--fast-sync",

@@ -71,8 +71,14 @@ class Searches:
         try:
             assert kernels.source is not None
             outcome = search.found(
-                kernels.source, options, self._ends, kernels.spent_s, rechecks.paused
+                kernels.source,
+                options,
+                self._ends,
+                kernels.spent_s,
+                rechecks.paused,
+                graph=kernels.graph,
             )
+            kernels.graph = ""
             kernels.summary = outcome.summary
             if not outcome.from_store:
                 kernels.summary += _told_of_calls(self._calls() - begun)

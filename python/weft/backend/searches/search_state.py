@@ -44,6 +44,8 @@ class Kernels:
         #: Precision of PyTorch's products, by the search's verdict: "tf32" or "".
         self.precision = ""
         self.source: Source | None = None
+        #: The graph's text, if this process has captured it (own_capture.py); else "".
+        self.graph = ""
         self.composed: ComposedModule | None = None
         #: Implementation without kernels, once it was selected: the fallback, or its
         #: CUDA graph.
