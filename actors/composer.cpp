@@ -34,8 +34,9 @@ constexpr std::int64_t kProbeLeftMs = 5'000;
 /// to end all processes takes about a second more, and a run may be late by 5
 /// s.
 constexpr std::int64_t kLateMsMax = 3'000;
-/// A timing of up to a quarter of a second may begin so much later: it takes half
-/// a second for a small model, and what was checked is delivered without it.
+/// A timing of up to a quarter of a second may begin so much later: it takes
+/// half a second for a small model, and what was checked is delivered without
+/// it.
 constexpr std::int64_t kLateTimingMs = 1'500;
 constexpr std::int64_t kBriefTimingMs = 250;
 
@@ -152,8 +153,7 @@ std::int64_t Composer::left_ms(const Context& context) const {
 }
 
 bool Composer::has_time_to_time(const Context& context) const {
-  const bool is_brief =
-      compose_->run.options.final_timing_ms <= kBriefTimingMs;
+  const bool is_brief = compose_->run.options.final_timing_ms <= kBriefTimingMs;
   return left_ms(context) > (is_brief ? -kLateTimingMs : 0);
 }
 

@@ -20,9 +20,9 @@ constexpr std::int64_t kCapturesACheck = 2;
 /// search starts those that the check needs, so the check takes no longer than
 /// a capture.
 constexpr std::int64_t kShortBudgetMs = 40'000;
-/// With no more than this, all that the capture leaves is the search's. The check
-/// is made when the budget is over: its processes are there, so that it takes
-/// 0.2 to 0.5 s for a small model (two cores, 2026-11-30).
+/// With no more than this, all that the capture leaves is the search's. The
+/// check is made when the budget is over: its processes are there, so that it
+/// takes 0.2 to 0.5 s for a small model (two cores, 2026-11-30).
 constexpr std::int64_t kTinyBudgetMs = 10'000;
 constexpr std::int64_t kLeastKept = 4;  ///< a quarter
 constexpr std::int64_t kMostKept = 2;   ///< half

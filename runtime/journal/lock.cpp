@@ -50,11 +50,11 @@ std::filesystem::path JournalLock::path_of(
 
 Result<JournalLock> JournalLock::take(const std::filesystem::path& journal) {
   const auto path = path_of(journal);
-  // Close on exec, or a sandboxed child would hold the lock after our death. Who
-  // made the folder may have put a link or a pipe there.
-  const int fd = ::open(path.c_str(),
-                        O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-                        0644);
+  // Close on exec, or a sandboxed child would hold the lock after our death.
+  // Who made the folder may have put a link or a pipe there.
+  const int fd =
+      ::open(path.c_str(),
+             O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
   if (fd < 0) {
     return fail(ErrorCode::wrong_input,
                 "cannot open " + path.string() + ": " + std::strerror(errno) +

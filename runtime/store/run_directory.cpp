@@ -86,8 +86,8 @@ Error is_no_file(const fs::path& path) {
               "pipe, which weft does not make in a run directory: remove it"};
 }
 
-/// A folder that somebody else made may have links where weft writes by name: it
-/// would write what they lead to. (Paths of a journal go through
+/// A folder that somebody else made may have links where weft writes by name:
+/// it would write what they lead to. (Paths of a journal go through
 /// write_file_beneath.)
 Result<void> check_no_links(const RunDirectory& run) {
   std::error_code error;

@@ -43,6 +43,8 @@ class Runs(WeftCase):
         code, said = self.run_for(1)
         self.assertEqual(code, 1)
         self.assertIn("was over before tiny.py was captured", said)
+        # What verifies has begun beside the capture.
+        self.assertTrue(os.path.exists(self.path("run-1/logs/oracle-slot0.log")))
 
     def test_a_short_budget_is_kept(self):
         self.run_for(5)

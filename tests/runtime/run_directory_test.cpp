@@ -41,7 +41,7 @@ TEST_CASE("a folder with a link where weft writes is no run directory") {
     CHECK(says(RunDirectory::create(folder / "run"), "remove it"));
     store(folder / "run/journal.db", "");
     CHECK(says(RunDirectory::open(folder / "run"), "remove it"));
-    CHECK(read_all(folder / "victim") == "mine");
+    CHECK(load(folder / "victim") == "mine");
   }
 }
 

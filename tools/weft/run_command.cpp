@@ -141,8 +141,8 @@ Result<std::string> read_graph(const RunFlags& flags) {
   if (!text) return text;
   const auto graph = parse_graph(*text);
   if (graph) return text;
-  return fail(ErrorCode::wrong_input, "--graph " + flags.graph.string() + ": " +
-                                          graph.error().message);
+  return fail(ErrorCode::wrong_input,
+              "--graph " + flags.graph.string() + ": " + graph.error().message);
 }
 
 /// What a run needs of the machine, the user's files and settings, settled.

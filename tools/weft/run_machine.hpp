@@ -16,9 +16,9 @@ Result<Machine> resolve_machine(RunOptions& options,
 /// How long timing takes on a GPU, where nothing else was asked for.
 void shorten_timing(RunOptions& options);
 
-/// Limits timing to a share of the run's budget, where nothing else was asked for:
-/// 1 % for a kernel and 3 % for the best one and for the module. These are the
-/// shares of torch.compile(backend="weft").
+/// Limits timing to a share of the run's budget, where nothing else was asked
+/// for: 1 % for a kernel and 3 % for the best one and for the module. These are
+/// the shares of torch.compile(backend="weft").
 void limit_timing(RunOptions& options);
 
 /// Adds what the first GPU reaches, measured now if nobody has before: some

@@ -19,8 +19,8 @@ namespace {
 /// either: a weft.toml that came with somebody's code could name any program.
 /// Nor is the sandbox: only a flag or WEFT_SANDBOX_MODE turns it off.
 constexpr std::string_view kNoSettings[] = {
-    "help",  "config", "out",      "json", "verbose",
-    "quiet", "python", "describe", "yes",  "sandbox"};
+    "help",   "config",   "out",   "json", "verbose", "quiet",
+    "python", "describe", "graph", "yes",  "sandbox"};
 
 std::string setting_of(const CLI::Option& option) {
   std::string name = option.get_single_name();
