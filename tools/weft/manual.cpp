@@ -28,9 +28,10 @@ const CommandText& command_at(const CommandText& root, std::string_view path) {
   return *std::ranges::find(root.commands, path, &CommandText::path);
 }
 
-/// "-q, --quiet" or "--out TEXT".
+/// "-q, --quiet", "--out TEXT", or the positional "[problem]".
 std::string heading_of(const OptionText& option) {
   std::string text = joined(option.names, ", ");
+  if (option.is_positional && !option.is_required) return "[" + text + "]";
   if (!option.is_positional && !option.value.empty())
     text += " " + option.value;
   return text;
@@ -122,8 +123,7 @@ class MarkdownPage : public Page {
     out << "\n## " << title << '\n';
   }
   void command(const CommandText& command) override {
-    out << "\n### " << command.path << "\n\n"
-        << command.description << ".\n\n    " << usage_of(command) << '\n';
+    out << "\n### " << command.path << "\n\n" << command.description << ".\n";
   }
   void options(const std::vector<OptionText>& options) override {
     if (options.empty()) return;
@@ -254,8 +254,7 @@ std::string manual_text(const CLI::App& app, const std::string& format) {
   }
   if (format == "operators") return operators_text();
   if (format == "settings") {
-    return settings_text(command_at(root, kMainCommand),
-                         *app.get_subcommand("run"));
+    return settings_text(*app.get_subcommand("run"));
   }
   MarkdownPage page;
   write_manual(page, root);
