@@ -343,7 +343,7 @@ class Failures(BackendCase):
             self.assert_same(self.compiled(kept)(x, place), kept(x, place))
         self.assertRegex(
             str(weft.explain()),
-            "a graph of 2 operators is the framework's: DataDependentOutputException: ",
+            "a graph of 2 operators stays PyTorch's: DataDependentOutputException: ",
         )
 
     def test_an_unknown_option_is_named(self):

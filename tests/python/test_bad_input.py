@@ -110,7 +110,8 @@ class InputTest(WeftCase):
 
     def test_no_verb(self):
         self.assert_refused([], 2, "Begin with")
-        self.assert_refused(["-v"], 2, "subcommand")
+        self.assert_refused(["-v"], 2, "weft: name a command before '-v'")
+        self.assert_refused(["--jobs", "3", "run", "x.py"], 2, "name a command before '--jobs'")
 
     def test_a_command_that_does_not_exist(self):
         self.assert_refused(

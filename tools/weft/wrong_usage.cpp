@@ -85,14 +85,17 @@ std::optional<std::string> wrong_usage(const CLI::App& app,
   if (const CLI::Option* doubled = doubled_option(app)) {
     return doubled->get_name() + " is given twice: give it once";
   }
-  if (app.get_subcommands().empty()) {
-    for (const std::string& word : app.remaining()) {
-      if (word.starts_with('-')) continue;
-      std::vector<std::string> names;
-      for (const CLI::App* command : app.get_subcommands({}))
-        names.push_back(command->get_name());
-      return no_such("command", word, names, "weft");
-    }
+  // What the program itself did not take came before any command.
+  const std::vector<std::string> before = app.remaining();
+  if (!before.empty() && before.front().starts_with('-')) {
+    return "name a command before '" + before.front() +
+           "': 'weft --help' lists all";
+  }
+  if (!before.empty()) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands({}))
+      names.push_back(command->get_name());
+    return no_such("command", before.front(), names, "weft");
   }
   if (auto unknown = unknown_option(app)) return unknown;
   if (error.get_exit_code() ==
