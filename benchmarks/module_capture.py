@@ -20,10 +20,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, "tests", "python"), os.path.join(ROOT, "python")]
 
 import torch
-from torch.testing._internal.common_modules import module_db
 from torch.utils import _pytree as pytree
 
 import opinfo_capture
+from operator_tests import module_db
 
 
 def cases(

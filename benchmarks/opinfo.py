@@ -2,38 +2,59 @@
 several layouts, some with special numbers, as pieces of a model; a table of what a target
 lowers, leaves to the framework, or computes otherwise.
 
-    benchmarks/opinfo.py [--target cpu] [--dtypes float32,int64] [--out FILE]
-        [--samples N | --cases-max N] [--gradients] [--processes N]
-        [--cases FILE] [OPERATOR ...]
+    benchmarks/opinfo.py [--target cpu] [--device cuda] [--dtypes float32,int64]
+        [--samples N | --cases-max N] [--gradients] [--cases FILE] [--out FILE]
+        [--processes N] [--shard I/N] [--seconds S] [OPERATOR ...]
+    benchmarks/opinfo.py --summary FILE ...
 
 Targets: capture (no kernels: the whole capture, compared with eager), cpu (built
-here), triton (in Triton's interpreter), cuda (the kernels' text, run on the host),
-gpu and gpu-cuda (Triton's and CUDA's kernels on this machine's GPU). All but the
-first want the code generators' test programs in build/. Exits with 1
-where something differs, crashes or is refused with an error of Python's own.
+here), triton (in Triton's interpreter), cuda (the kernels' text, run on the host).
+With --device cuda, the last two run on this machine's GPU, and capture captures there.
+All but capture want the code generators' test programs in build/ (tests/compiler/tools).
+All samples of all operators take hours of one core: --shard 2/5 runs every fifth part,
+and --cases appends what each case became, of which --summary makes one table.
+Exits with 1 where something differs, crashes or is refused with an error of Python's own.
 """
+
+from __future__ import annotations
 
 import argparse
 import collections
-import multiprocessing
+import json
+import math
 import os
+import random
 import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, "tests", "python"), os.path.join(ROOT, "python")]
 
+import worker_processes
+
 OUTCOMES = ("captured", "lowered", "framework", "differs", "refused", "internal", "crashed")
-TARGETS = ("capture", "cpu", "triton", "cuda", "gpu", "gpu-cuda")
-#: Of a process: what one of them leaves broken spoils no others.
-OPERATORS_AT_ONCE = 12
+FAULTS = ("differs", "internal", "crashed")
+TARGETS = ("capture", "cpu", "triton", "cuda")
+#: Of a part: its kernels are built together.
+SAMPLES_AT_ONCE = 48
+#: With a GPU, where Triton's compiler takes a second for each.
+SAMPLES_AT_ONCE_ON_GPU = 16
+
+#: One case: (name, outcome, reason).
+Found = tuple[str, str, str]
+#: Some samples of one operator: its name, the first and the last one's successor.
+Samples = tuple[str, int, int]
 
 
-def arguments():
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__.split("\n\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("operators", nargs="*", metavar="OPERATOR", help="only these (all)")
     parser.add_argument("--target", choices=TARGETS, default="cpu")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--dtypes", default="float32,float16,bfloat16,int64")
     parser.add_argument(
         "--samples",
@@ -48,18 +69,23 @@ def arguments():
         "--gradients", action="store_true", help="the operators' derivatives instead"
     )
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--shard", metavar="I/N", help="the I-th of N equal parts, from 1")
+    parser.add_argument("--seconds", type=float, help="begin nothing later than this")
     parser.add_argument("--out", help="the table, as Markdown")
     parser.add_argument(
         "--cases", metavar="FILE", help="append a JSON line for each case when its part ends"
     )
+    parser.add_argument(
+        "--summary", nargs="+", metavar="FILE", help="one table of what --cases wrote"
+    )
     return parser.parse_args()
 
 
-def table(dtype, found):
+def table(title: str, found: list[Found]) -> str:
     """Markdown: how many of each, and every operator that differs."""
     counts = collections.Counter(outcome for _, outcome, _ in found)
     lines = [
-        f"## {dtype}",
+        f"## {title}",
         "",
         "| " + " | ".join(OUTCOMES) + " |",
         "|---" * len(OUTCOMES) + "|",
@@ -70,9 +96,7 @@ def table(dtype, found):
         names = collections.defaultdict(set)
         for name, got, reason in found:
             if got == outcome:
-                names[name if outcome in ("differs", "crashed") else name.rsplit(".", 1)[0]].add(
-                    reason
-                )
+                names[name if outcome in FAULTS else operator_of(name)].add(reason)
         if names:
             lines += [f"### {outcome}", "", "| operator | why |", "|---|---|"]
             lines += [
@@ -82,41 +106,96 @@ def table(dtype, found):
     return "\n".join(lines)
 
 
-def outcomes_of(target, name, operators, samples, threads, gradients, cases_max):
-    """(case, outcome, reason) of those operators' samples of one type."""
+def operator_of(case: str) -> str:
+    return case.rsplit(".", 1)[0]
+
+
+def summary(paths: list[str]) -> str:
+    """Markdown: a line for each target and type of those files' cases, the last of
+    which counts where a case was run again, then every fault."""
+    last: dict[tuple[str, ...], dict[str, Any]] = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                row = json.loads(line)
+                target = row["target"] + ("" if row.get("device", "cpu") == "cpu" else " on GPU")
+                last[target, row["dtype"], row["case"]] = row
+    groups = collections.defaultdict(list)
+    for (target, dtype, case), row in last.items():
+        kind = "derivatives" if case.endswith("+gradient") else "forward"
+        groups[target, kind, dtype].append(row)
+    heads = ("target", "", "dtype", "operators", "cases", *OUTCOMES)
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for key, rows in sorted(groups.items()):
+        counts = collections.Counter(row["outcome"] for row in rows)
+        numbers = [len({operator_of(row["case"]) for row in rows}), len(rows)]
+        numbers += [counts[outcome] for outcome in OUTCOMES]
+        lines.append("| " + " | ".join([*key, *map(str, numbers)]) + " |")
+    faults = [(key, row) for key, row in sorted(last.items()) if row["outcome"] in FAULTS]
+    lines += ["", *(f"* {' '.join(key)}: {row['outcome']}: {row['reason']}" for key, row in faults)]
+    return "\n".join(lines)
+
+
+def count(
+    name: str,
+    operators: list[str],
+    samples: int | None,
+    gradients: bool,
+    cases_max: int | None,
+) -> list[int]:
+    """How many samples each of those has of that type."""
+    import torch
+
+    import opinfo_cases
+
+    torch.set_num_threads(1)
+    dtype = getattr(torch, name)
+    return [
+        sum(
+            len(opinfo_cases.tried_samples_of(op, dtype, samples, cases_max, gradients))
+            for op in opinfo_cases.operators(dtype, {operator})
+        )
+        for operator in operators
+    ]
+
+
+def outcomes_of(
+    target: str,
+    device: str,
+    name: str,
+    wanted: list[Samples],
+    samples: int | None,
+    threads: int,
+    gradients: bool,
+    cases_max: int | None,
+) -> list[Found]:
+    """What becomes of those samples of one type."""
+    if target == "triton" and device == "cpu":
+        os.environ["TRITON_INTERPRET"] = "1"  # before torch asks for Triton
     import torch
 
     import opinfo_cases
 
     torch.set_num_threads(threads)
     dtype = getattr(torch, name)
-    cases = [
-        case
-        for op in opinfo_cases.operators(dtype, set(operators))
-        for case in opinfo_cases.cases_of(
-            op, dtype, samples, gradients=gradients, cases_max=cases_max
-        )
-    ]
+    cases = []
+    for operator, first, last in wanted:
+        for op in opinfo_cases.operators(dtype, {operator}):
+            which = slice(max(first, 0), max(last, 0))
+            cases += opinfo_cases.cases_of(
+                op, dtype, samples, gradients=gradients, cases_max=cases_max, which=which
+            )
+            # Of several tests with one name, the numbers run on.
+            size = len(opinfo_cases.tried_samples_of(op, dtype, samples, cases_max, gradients))
+            first, last = first - size, last - size
     if target == "capture":
         import opinfo_capture
 
-        return opinfo_capture.outcomes(cases)
-    return opinfo_cases.outcomes(opinfo_cases.variant_of(target), cases)
+        return opinfo_capture.outcomes(cases, torch.device(device))
+    return opinfo_cases.outcomes(opinfo_cases.variant_of(target, device), cases)
 
 
-def append_cases(path, target, dtype, found):
-    import opinfo_capture
-
-    opinfo_capture.append(
-        path,
-        (
-            {"target": target, "dtype": dtype, "case": case, "outcome": outcome, "reason": reason}
-            for case, outcome, reason in found
-        ),
-    )
-
-
-def names_of(target, name, wanted):
+def names_of(target: str, name: str, wanted: set[str] | None) -> list[str]:
     """Of the operators that take that type; some are there twice."""
     import torch
 
@@ -130,54 +209,162 @@ def names_of(target, name, wanted):
     )
 
 
-def main():
-    options = arguments()
-    if options.target == "triton":
-        os.environ["TRITON_INTERPRET"] = "1"  # before torch asks for Triton
-    import torch
+def parts_of(counts: Iterable[tuple[str, int]], at_once: int) -> list[list[Samples]]:
+    """All samples of those operators, so many at once, in an order that mixes the
+    operators and is always the same."""
+    parts: list[list[Samples]] = []
+    part: list[Samples] = []
+    room = at_once
+    for name, samples in counts:
+        first = 0
+        while first < samples:
+            last = min(samples, first + room)
+            part.append((name, first, last))
+            room -= last - first
+            first = last
+            if room == 0:
+                parts.append(part)
+                part, room = [], at_once
+    if part:
+        parts.append(part)
+    random.Random(0).shuffle(parts)
+    return parts
 
-    text = [f"# OpInfo, target {options.target}, PyTorch {torch.__version__}"]
-    threads = max(1, (os.cpu_count() or 2) // options.processes)
-    differing = 0
-    # Each part in a process of its own: a GPU may be lost to one, and a process
-    # that opened one cannot be forked.
-    with multiprocessing.get_context("spawn").Pool(options.processes, maxtasksperchild=1) as pool:
-        for name in options.dtypes.split(","):
-            names = names_of(options.target, name, set(options.operators) or None)
-            parts = [
-                names[i : i + OPERATORS_AT_ONCE] for i in range(0, len(names), OPERATORS_AT_ONCE)
-            ]
-            parts = [
-                pool.apply_async(
-                    outcomes_of,
+
+def halves(part: list[Samples]) -> list[list[Samples]]:
+    """That part as two, or none where it is one sample."""
+    if len(part) > 1:
+        middle = len(part) // 2
+        return [part[:middle], part[middle:]]
+    name, first, last = part[0]
+    if last - first < 2:
+        return []
+    middle = (first + last) // 2
+    return [[(name, first, middle)], [(name, middle, last)]]
+
+
+class Run:
+    """The samples of one target, as the options say."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.threads = max(1, (os.cpu_count() or 2) // options.processes)
+        self.end = time.monotonic() + (options.seconds or math.inf)
+        self.what = (options.samples, options.gradients, options.cases_max)
+
+    def counts(self, name: str) -> list[tuple[str, int]]:
+        names = names_of(self.options.target, name, set(self.options.operators) or None)
+        # Neighbours are relatives, some with far more samples than others.
+        parts = [
+            (name, names[i :: 4 * self.options.processes], *self.what)
+            for i in range(4 * self.options.processes)
+        ]
+        counts: dict[str, int] = {}
+        for part, answer in worker_processes.answers(count, parts, self.options.processes):
+            if isinstance(answer, worker_processes.Ended):
+                raise answer
+            counts.update(zip(part[1], answer, strict=True))
+        return [(one, counts[one]) for one in names]
+
+    def parts(self, name: str) -> list[list[Samples]]:
+        on_gpu = self.options.device == "cuda"
+        parts = parts_of(self.counts(name), SAMPLES_AT_ONCE_ON_GPU if on_gpu else SAMPLES_AT_ONCE)
+        if not self.options.shard:
+            return parts
+        index, shards = map(int, self.options.shard.split("/"))
+        return parts[index - 1 :: shards]
+
+    def found(self, name: str) -> Iterator[list[Found]]:
+        """Each part's cases, of that type. A part whose process ends, or loses its
+        GPU, is halved until there is one sample to blame."""
+        waiting, options = self.parts(name), self.options
+        done, total = 0, len(waiting)
+        samples, gradients, cases_max = self.what
+        while waiting:
+            answers = worker_processes.answers(
+                outcomes_of,
+                [
                     (
                         options.target,
+                        options.device,
                         name,
                         part,
-                        options.samples,
-                        threads,
-                        options.gradients,
-                        options.cases_max,
-                    ),
-                )
-                for part in parts
-            ]
-            found = []
-            for number, part in enumerate(parts, 1):
-                ended = part.get()
-                found += ended
-                if options.cases:
-                    append_cases(options.cases, options.target, name, ended)
-                print(f"{name}: {number} of {len(parts)} parts", file=sys.stderr, flush=True)
-            differing += sum(
-                outcome in ("differs", "crashed", "internal") for _, outcome, _ in found
+                        samples,
+                        self.threads,
+                        gradients,
+                        cases_max,
+                    )
+                    for part in waiting
+                ],
+                options.processes,
+                self.end - time.monotonic(),
+                is_gpu_lost,
             )
-            text.append(table(name, found))
-            print(text[-1], flush=True)
+            broken = []
+            for part, answer in answers:
+                done += 1
+                is_over = isinstance(answer, worker_processes.Ended)
+                if (is_over or is_gpu_lost(answer)) and (smaller := halves(part[3])):
+                    broken += smaller
+                elif not is_over:
+                    yield answer
+                else:
+                    ((operator, first, _),) = part[3]
+                    yield [(f"{operator}.{first}", "crashed", str(answer))]
+                print(f"{name}: {done} of {total} parts", file=sys.stderr, flush=True)
+            waiting = broken
+            total += len(broken)
+        if done < total:
+            print(f"{name}: {total - done} parts were left out: no time", flush=True)
+
+
+def is_gpu_lost(found: list[Found]) -> bool:
+    """Whether nothing more can be computed by the process that found that."""
+    return any("CUDA error" in reason for _, _, reason in found)
+
+
+def append_cases(options: argparse.Namespace, dtype: str, found: list[Found]) -> None:
+    import opinfo_capture
+
+    opinfo_capture.append(
+        options.cases,
+        (
+            {
+                "target": options.target,
+                "device": options.device,
+                "dtype": dtype,
+                "case": case,
+                "outcome": outcome,
+                "reason": reason,
+            }
+            for case, outcome, reason in found
+        ),
+    )
+
+
+def main() -> int:
+    options = arguments()
+    if options.summary:
+        print(summary(options.summary))
+        return 0
+    import torch
+
+    run = Run(options)
+    text = [f"# OpInfo, target {options.target} on {options.device}, PyTorch {torch.__version__}"]
+    faults = 0
+    for name in options.dtypes.split(","):
+        found = []
+        for ended in run.found(name):
+            found += ended
+            if options.cases:
+                append_cases(options, name, ended)
+        faults += sum(outcome in FAULTS for _, outcome, _ in found)
+        text.append(table(name, found))
+        print(text[-1], flush=True)
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
             file.write("\n\n".join(text) + "\n")
-    return 1 if differing else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

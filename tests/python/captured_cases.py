@@ -41,10 +41,12 @@ def part(first, step):
 AT_ONCE = 200
 
 
-def copy_of(tensor):
-    """With the same strides, gaps between its elements included."""
-    storage = tensor.untyped_storage().clone()
-    return tensor.new_empty(0).set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+def copy_of(tensor, device=None):
+    """With the same strides, gaps between its elements included; on that device."""
+    elements = tensor.untyped_storage().nbytes() // tensor.element_size()
+    whole = tensor.as_strided((elements,), (1,), 0)
+    copied = whole.to(device or tensor.device, copy=True)
+    return copied.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
 #: The ways in which a message says that weft or PyTorch, not the model, failed.

@@ -47,19 +47,18 @@ def get_init_inputs():
 """
 
 
-def outcomes(cases):
-    """(name, outcome, reason) of each case (name, function, inputs)."""
-    return list(
-        module_outcomes(
-            (
-                case.name,
-                torch.nn.Identity,
-                functools.partial(_call, case.function),
-                functools.partial(_copies, case.inputs),
-            )
-            for case in cases
+def outcomes(cases, device=torch.device("cpu")):
+    """(name, outcome, reason) of each case (name, function, inputs), captured there."""
+    functions = (
+        (
+            case.name,
+            torch.nn.Identity,
+            functools.partial(_call, case.function),
+            functools.partial(_copies, case.inputs),
         )
+        for case in cases
     )
+    return list(module_outcomes(functions, device))
 
 
 def _call(function, _, inputs):
@@ -70,7 +69,7 @@ def _copies(tensors):
     return [captured_cases.copy_of(tensor) for tensor in tensors]
 
 
-def module_outcomes(cases):
+def module_outcomes(cases, device=torch.device("cpu")):
     """(name, outcome, reason) of each (name, make, call, inputs): functions that make
     a module, call it with the inputs, and make the inputs."""
     current = types.ModuleType(MODULE)
@@ -80,7 +79,7 @@ def module_outcomes(cases):
         with open(path, "w", encoding="utf-8") as file:
             file.write(PROBLEM)
         for name, current.make, current.call, current.inputs in cases:
-            yield name, *outcome(path)
+            yield name, *outcome(path, device)
 
 
 def append(path, rows):
@@ -89,11 +88,11 @@ def append(path, rows):
         file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-def outcome(path):
+def outcome(path, device):
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
             warnings.simplefilter("ignore")
-            graph = capture.capture_steps(path, capture.Stopwatch(), torch.device("cpu"), NoLock())
+            graph = capture.capture_steps(path, capture.Stopwatch(), device, NoLock())
     except ProblemError as error:
         return captured_cases.kind_of(error.message), f"{error.kind}: {error.message}"
     except Exception as error:

@@ -1,7 +1,6 @@
 """A part of PyTorch's own operator tests, against kernels of every target; all
 of them: benchmarks/opinfo.py."""
 
-import importlib.util
 import unittest
 
 # Before torch, which may look for Triton.
@@ -92,10 +91,6 @@ FEW = {
 }
 
 
-@unittest.skipIf(
-    importlib.util.find_spec("expecttest") is None,
-    "PyTorch's operator tests want expecttest: run tools/setup",
-)
 class OpInfo(unittest.TestCase):
     def judge(self, target, dtype, wanted, samples, lowered_min):
         import opinfo_cases

@@ -46,6 +46,7 @@ class Candidates(unittest.TestCase):
         for one, name in zip(ones, gains):
             one.name = name
             one.group.first.operators.return_value = name
+            one.halves.return_value = []
         self.patch_overlap(overlapping)
         played = Played()
         played._insert(ones)
@@ -217,11 +218,12 @@ class Parts(unittest.TestCase):
 
     def test_each_has_its_statements(self):
         x, w = torch.randn(3, 3), torch.randn(3, 3)
-        run, subgraphs = self.sliced(["region_0_0"], [3, 0])
+        found = self.sliced(["region_0_0"], [3, 0])
+        run, subgraphs = found.function(), found.subgraphs
         found = run(x)
         self.assertEqual(subgraphs, {"sg_a"})
         torch.testing.assert_close(found, (torch.tanh(x), x * 2))
-        found = self.sliced(["region_1_0", "region_1_1"], [1])[0](x, w)
+        found = self.sliced(["region_1_0", "region_1_1"], [1]).function()(x, w)
         torch.testing.assert_close(found, (torch.relu(x @ w),))
 
     def test_one_without_a_kernel_is_said_so(self):

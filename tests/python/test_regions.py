@@ -188,13 +188,10 @@ class Insertion(unittest.TestCase):
             self.ran.append(region)
             return own.module(*arguments)
 
-        return (
-            region,
-            own,
-            insertion.operator_for(
-                key_of(region), "text", kernel, insertion.layouts_of(own), len(own.inputs)
-            ),
+        target = insertion.operator_for(
+            key_of(region), "text", kernel, insertion.layouts_of(own), len(own.inputs)
         )
+        return insertion.Replacement(region, own, insertion.call_graph(target, own))
 
     def assert_same(self, module, inputs, expected):
         torch.testing.assert_close(module(*inputs), expected)

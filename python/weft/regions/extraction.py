@@ -28,6 +28,11 @@ class Extracted:
     inputs: tuple[fx.Node, ...]
     results: tuple[fx.Node, ...]
 
+    def device(self) -> torch.device:
+        """Of the first result."""
+        found: torch.device = self.results[0].meta["val"].device
+        return found
+
 
 def extracted(region: Region, is_summed: bool = False) -> Extracted:
     """The region's own graph. `is_summed`: with products of few rows as sums of

@@ -1,9 +1,10 @@
-"""Inserts generated modules into a decomposed graph as opaque operators.
+"""Inserts generated kernels into a decomposed graph as opaque operators.
 
 An operator's name has a hash of all that it computes by: Inductor's caches know an
 operator by its name alone."""
 
 import copy
+import dataclasses
 import hashlib
 import operator
 import threading
@@ -92,38 +93,75 @@ def copied(module: fx.GraphModule) -> tuple[fx.GraphModule, dict[fx.Node, fx.Nod
     return graph_module, dict(zip(module.graph.nodes, graph_module.graph.nodes, strict=True))
 
 
-def with_inserted(
-    module: fx.GraphModule, replaced: Sequence[tuple[Region, Extracted, torch._ops.OpOverload]]
-) -> fx.GraphModule:
-    """A copy of the module in which each region, of which none overlaps another, is
-    one call of its operator."""
+@dataclasses.dataclass(frozen=True)
+class Replacement:
+    """A region, and the graph that computes it: of the inputs of `extracted`, giving its
+    results. Regions that compute the same may share the graph."""
+
+    region: Region
+    extracted: Extracted
+    graph: fx.Graph
+
+
+def call_graph(target: torch._ops.OpOverload, extracted: Extracted) -> fx.Graph:
+    """The graph that computes a region by one operator."""
+    graph = fx.Graph()
+    given = []
+    for number, node in enumerate(extracted.inputs):
+        given.append(graph.placeholder(f"input_{number}"))
+        given[-1].meta["val"] = node.meta["val"]
+    values = tuple(node.meta["val"] for node in extracted.results)
+    call = graph.call_function(target, tuple(given))
+    call.meta["val"] = values[0] if len(values) == 1 else values
+    results = [call]
+    if len(values) > 1:
+        results = [graph.call_function(operator.getitem, (call, i)) for i in range(len(values))]
+        for one, value in zip(results, values):
+            one.meta["val"] = value
+    graph.output(tuple(results))
+    return graph
+
+
+def with_inserted(module: fx.GraphModule, replaced: Sequence[Replacement]) -> fx.GraphModule:
+    """A copy of the module in which other graphs compute these regions, of which none
+    overlaps another."""
     made, copies = copied(module)
     graph = made.graph
     now: dict[fx.Node, fx.Node] = {}  # a replaced result → what replaced it
-    for region, extracted, target in replaced:
-        arguments = tuple(now.get(copies[node], copies[node]) for node in extracted.inputs)
-        values = tuple(node.meta["val"] for node in extracted.inputs)
-        results = [node.meta["val"] for node in extracted.results]
-        with graph.inserting_before(copies[region.nodes[-1]]):
-            call = graph.call_function(target, arguments)
-            call.meta["val"] = results[0] if len(results) == 1 else tuple(results)
-            # Without it Inductor's exact strides would be no constraint.
-            call.meta["eager_input_vals"] = (values, {})
-            call.meta["stack_trace"] = region.nodes[0].meta.get("stack_trace", "")
-            for number, node in enumerate(extracted.results):
-                one = call
-                if len(results) > 1:
-                    one = graph.call_function(operator.getitem, (call, number))
-                    one.meta["val"] = results[number]
-                now[copies[node]] = one
-                _replace_outside(
-                    copies[node], one, {copies[inner] for inner in region_nodes(region)}
-                )
+    for one in replaced:
+        arguments = [now.get(copies[node], copies[node]) for node in one.extracted.inputs]
+        with graph.inserting_before(copies[one.region.nodes[-1]]):
+            results = _inlined(graph, one, arguments)
+        inside = {copies[inner] for inner in region_nodes(one.region)}
+        for node, result in zip(one.extracted.results, results, strict=True):
+            now[copies[node]] = result
+            _replace_outside(copies[node], result, inside)
     _sort(graph)
     graph.eliminate_dead_code()
     graph.lint()
     made.recompile()
     return made
+
+
+def _inlined(
+    graph: fx.Graph, replacement: Replacement, arguments: Sequence[fx.Node]
+) -> list[fx.Node]:
+    """The results of the replacement's graph, whose nodes are copied to where `graph`
+    inserts."""
+    known = dict(zip(replacement.graph.find_nodes(op="placeholder"), arguments, strict=True))
+    label = replacement.region.nodes[0].meta.get("stack_trace", "")
+    for node in replacement.graph.nodes:
+        if node.op in ("placeholder", "output"):
+            continue
+        made = known[node] = graph.node_copy(node, known.__getitem__)
+        made.meta = {"val": node.meta["val"], "stack_trace": label}
+        if getattr(node.target, "namespace", "") == NAMESPACE:
+            # Without it Inductor's exact strides would be no constraint.
+            values = fx.node.map_arg(node.args, lambda one: one.meta["val"])
+            made.meta["eager_input_vals"] = (values, {})
+    (results,) = replacement.graph.output_node().args
+    assert isinstance(results, (tuple, list))
+    return [known[one] for one in results if isinstance(one, fx.Node)]
 
 
 def _replace_outside(node: fx.Node, by: fx.Node, inside: set[fx.Node]) -> None:

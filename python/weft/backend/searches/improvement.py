@@ -475,15 +475,28 @@ class Improvement:
         trial = self._trial_of(free)
         if not trial.why_not and self._is_faster(trial):
             self._accept(free, trial)
-        elif len(free) == 1:
+        elif len(free) == 1 and not self._insert_part(free[0]):
             free[0].state = "slower"
             free[0].reason = trial.why_not or _SLOWER
             if trial.comparison:
                 free[0].gain = trial.comparison.ratio(1, 2)
-        else:
+        elif len(free) > 1:
             self._insert(free[: len(free) // 2])
             self._insert(free[len(free) // 2 :])
         self._insert(later)
+
+    def _insert_part(self, candidate: Candidate) -> bool:
+        """Whether the program is faster with a half of its kernels; those are in use
+        then."""
+        for half in candidate.halves():
+            if time.monotonic() > self._until:
+                break
+            candidate.used = half
+            trial = self._trial_of([candidate])
+            if not trial.why_not and self._is_faster(trial):
+                self._accept([candidate], trial)
+                return True
+        return False
 
     def _is_faster(self, trial: Trial) -> bool:
         return trial.comparison is None or (
@@ -494,9 +507,9 @@ class Improvement:
         return insertion.with_inserted(
             self._request.module,
             [
-                operator
+                one
                 for candidate in [*self._accepted, *candidates]
-                for operator in candidate.operators()
+                for one in candidate.replacements()
             ],
         )
 
@@ -615,11 +628,7 @@ def _checked(candidates: Sequence[Candidate]) -> Iterator[list[str]]:
     """While it lasts, each call of these regions' kernels is compared with the
     regions' own operators; gives the list of what differs."""
     failures: list[str] = []
-    kernels = [
-        candidate.found.kernel
-        for candidate in candidates
-        if candidate.found and candidate.found.kernel
-    ]
+    kernels = [kernel for candidate in candidates for kernel in candidate.kernels()]
     for kernel in kernels:
         kernel.check = failures
     try:

@@ -30,7 +30,7 @@ ENTRIES_MAX = 512
 CLAIM_S = 0.5
 #: Older failures are removed: no program waits for them any more.
 FAILURE_S = 86_400.0
-FILES = ("problem.py", "model_new.py", "report.md", "result.json")
+FILES = ("problem.py", "model_new.py", "report.md", "result.json", "subgraphs.json")
 
 
 def folder() -> str:

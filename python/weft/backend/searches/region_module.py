@@ -4,7 +4,7 @@ other: one search starts its processes once for all of them."""
 import ast
 import builtins
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -90,7 +90,9 @@ class RegionModule:
         self.text = text
         self._digest = digest_of(text)
         self.identity = path, self._digest
-        self._run, self.subgraphs = sliced(loaded.__dict__, text, arguments, results)
+        self._slice = sliced(loaded.__dict__, text, arguments, results)
+        self.subgraphs = self._slice.subgraphs
+        self._run = self._slice.function()
 
     def __call__(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
         """The region's results."""
@@ -100,6 +102,18 @@ class RegionModule:
                 return list(self._run(*arguments))
         return list(self._run(*arguments))
 
+    def function(
+        self, replaced: Mapping[str, Callable[..., Any]]
+    ) -> Callable[..., Sequence[torch.Tensor]]:
+        """The region's function, in which these names are other functions."""
+        return self._slice.function(replaced)
+
+    def kernel(self, subgraph: str) -> Callable[..., Any]:
+        """The function that computes a subgraph by its kernel: of its input tensors; one
+        tensor, or a tuple of them."""
+        found: Callable[..., Any] = self._slice.names[KERNEL_PREFIX + subgraph]
+        return found
+
     def raise_if_revoked(self) -> None:
         """Revoked, if a full verdict found the module wrong."""
         why = composed_module.why_revoked(self._digest)
@@ -107,13 +121,37 @@ class RegionModule:
             raise Revoked(why)
 
 
+@dataclasses.dataclass(frozen=True)
+class Slice:
+    """The statements that compute some results, as the definition of a function, the
+    names that it reads, and the subgraphs that kernels compute in it."""
+
+    definition: ast.Module
+    names: dict[str, Any]
+    subgraphs: frozenset[str]
+
+    def function(
+        self, replaced: Mapping[str, Callable[..., Any]] | None = None
+    ) -> Callable[..., Sequence[torch.Tensor]]:
+        """The function, in which the names `replaced` have these values."""
+        scope = {**self.names, **(replaced or {})}
+        exec(compile(self.definition, "<weft region>", "exec"), scope)
+        run = scope["_weft_region"]
+
+        def call(*given: torch.Tensor) -> Sequence[torch.Tensor]:
+            with torch.no_grad():
+                found: Sequence[torch.Tensor] = run(*given)
+                return found
+
+        return call
+
+
 def sliced(
     names: dict[str, Any], text: str, arguments: Sequence[str], results: Sequence[int]
-) -> tuple[Callable[..., Sequence[torch.Tensor]], frozenset[str]]:
-    """(a function of these arguments of ModelNew.forward() that gives these results, in
-    the namespace of the loaded module; the subgraphs that kernels compute in it).
-    NotSliced if forward() is not a sequence of assignments; NoKernel if the region has
-    no kernel in it."""
+) -> Slice:
+    """What of ModelNew.forward() gives these results of these arguments, in the namespace of
+    the loaded module. NotSliced if forward() is not a sequence of assignments; NoKernel if
+    the region has no kernel in it."""
     body = _statements(text)
     if not body or not isinstance(body[-1], ast.Return):
         raise NotSliced("forward() does not end with its results")
@@ -142,16 +180,7 @@ def sliced(
     definition = function.body[0]
     assert isinstance(definition, ast.FunctionDef)
     definition.body = [*reversed(kept), ast.Return(wanted)]
-    scope = dict(names)
-    exec(compile(ast.fix_missing_locations(function), "<weft region>", "exec"), scope)
-    run = scope["_weft_region"]
-
-    def call(*given: torch.Tensor) -> Sequence[torch.Tensor]:
-        with torch.no_grad():
-            found: Sequence[torch.Tensor] = run(*given)
-            return found
-
-    return call, subgraphs
+    return Slice(ast.fix_missing_locations(function), dict(names), subgraphs)
 
 
 def _statements(text: str) -> list[ast.stmt]:

@@ -11,11 +11,13 @@ import torch
 from torch import fx
 
 from weft.backend.graphs.problem_source import Source, Unsupported, source_of
-from weft.backend.implementations import composed_module, first_result_check
+from weft.backend.implementations import composed_module
 from weft.backend.implementations.composed_module import ComposedModule
 from weft.backend.options import Options, log, told
-from weft.backend.searches import search
+from weft.backend.searches import region_graph, search
 from weft.backend.searches.background_verification import rechecks
+from weft.backend.searches.region_graph import NoGraph, SubgraphKernels
+from weft.backend.searches.region_kernel import Kernel
 from weft.backend.searches.region_module import (
     Combined,
     NoKernel,
@@ -27,9 +29,9 @@ from weft.problem.problem import internal_error
 from weft.regions import insertion
 from weft.regions.attribution import RegionTime
 from weft.regions.extraction import Extracted, extracted
+from weft.regions.insertion import Replacement
 from weft.regions.regions import (
     Kind,
-    Region,
     RegionGroup,
     Role,
     base_of,
@@ -64,64 +66,12 @@ class Found:
     reason: str = ""
     summary: str = ""
     path: str = ""
-    kernel: "RegionKernel | None" = None
+    kernel: Kernel | None = None
     #: Seconds that the region's kernels take, timed alone; 0: not known.
     seconds: float = 0.0
-
-
-class RegionKernel:
-    """A region's generated module as a function of the region's inputs. If a call of
-    the module fails, the region's own operators compute from then on."""
-
-    def __init__(
-        self,
-        source: Source,
-        composed: ComposedModule | RegionModule,
-        reference: fx.GraphModule,
-        on_failure: Callable[[str], None],
-    ) -> None:
-        self.source = source
-        self.composed = composed
-        self.failure = ""
-        #: While a trial runs, where a call's difference from the reference goes.
-        self.check: list[str] | None = None
-        self._reference = reference
-        self._on_failure = on_failure
-        self._lock = threading.Lock()
-
-    def __call__(self, arguments: list[torch.Tensor]) -> Sequence[torch.Tensor]:
-        if not self.failure:
-            try:
-                made: Sequence[torch.Tensor] = self.composed(arguments)
-                if self.check is not None:
-                    self._compare(made, arguments, self.check)
-                return made
-            except Exception as error:
-                self.settle("framework", f"a call failed with {told(error)}")
-        results: Sequence[torch.Tensor] = self._reference(*arguments)
-        return results
-
-    def _compare(
-        self, made: Sequence[torch.Tensor], arguments: list[torch.Tensor], found: list[str]
-    ) -> None:
-        memory = {argument.untyped_storage().data_ptr() for argument in arguments}
-        if any(one.untyped_storage().data_ptr() in memory for one in made):
-            found.append("a result is memory of an argument's")
-            return
-        expected = list(self._reference(*arguments))
-        why = first_result_check.Check(self._reference, arguments).why_not(expected, list(made))
-        if why:
-            found.append(f"on the program's own data the kernels came to something else: {why}")
-
-    def settle(self, _: str, reason: str = "") -> None:
-        """Gives the module up, as a full verdict that finds it wrong does
-        (background_verification.py)."""
-        with self._lock:
-            if self.failure:
-                return
-            self.failure = reason or "given up"
-        log.info("a region's kernels are given up: %s", self.failure)
-        self._on_failure(self.failure)
+    #: Makes the kernel of one subgraph an operator of its own; None where the region's
+    #: module is one operator.
+    kernels: SubgraphKernels | None = None
 
 
 @dataclasses.dataclass
@@ -137,6 +87,8 @@ class Candidate:
     found: Found | None = None
     #: How many times as long the whole call takes without it, where it was inserted.
     gain: float = 0.0
+    #: The subgraphs whose kernels are used; None: all that have one.
+    used: frozenset[str] | None = None
 
     @property
     def group(self) -> RegionGroup:
@@ -161,20 +113,46 @@ class Candidate:
             f"code takes {incumbent_s * 1e6:.1f} µs in the program"
         )
 
-    def operators(self) -> list[tuple[Region, Extracted, torch._ops.OpOverload]]:
+    def kernels(self) -> list[Kernel]:
+        """What computes in the place of the region's operators."""
+        assert self.found and self.found.kernel
+        inserted = self.found.kernels.inserted(self.used) if self.found.kernels else []
+        return inserted or [self.found.kernel]
+
+    def halves(self) -> list[frozenset[str]]:
+        """Two parts of the subgraphs whose kernels are used; [] if it has no parts."""
+        assert self.found
+        if self.found.kernels is None:
+            return []
+        names = sorted(self.used or self.found.kernels.module.subgraphs)
+        middle = len(names) // 2
+        return [frozenset(names[:middle]), frozenset(names[middle:])] if middle else []
+
+    def replacements(self) -> list[Replacement]:
         """The argument of with_inserted() for all regions of the group."""
-        assert self.found and self.found.kernel and self.source
+        graph = self._graph()
+        return [
+            Replacement(region, own, graph)
+            for region, own in zip(self.group.regions, self.extracted, strict=True)
+        ]
+
+    def _graph(self) -> fx.Graph:
+        assert self.found and self.found.kernel
+        first = self.extracted[0]
+        if self.found.kernels is not None:
+            try:
+                return self.found.kernels.graph(first, self.used)
+            except NoGraph as error:
+                log.info("a region's module is one operator: %s", error)
+                self.found.kernels = None
         target = insertion.operator_for(
             self.group.key,
             self.found.kernel.composed.text,
             self.found.kernel,
-            insertion.layouts_of(self.extracted[0]),
-            len(self.extracted[0].inputs),
+            insertion.layouts_of(first),
+            len(first.inputs),
         )
-        return [
-            (region, own, target)
-            for region, own in zip(self.group.regions, self.extracted, strict=True)
-        ]
+        return insertion.call_graph(target, first)
 
 
 def chosen(times: Sequence[RegionTime], whole_s: float) -> list[Candidate]:
@@ -302,9 +280,10 @@ def search_together(
             log.info("a region has no part of its own: %s", error)
             results.append(None)
             continue
-        kernel = RegionKernel(problem.source, module, one.extracted[0].module, on_failure)
+        kernel = Kernel(problem.source, module, one.extracted[0].module, on_failure)
         if outcome.from_store:
             rechecks.begin(kernel, module, options)
+        facts = region_graph.facts_of(outcome.path, one.extracted[0].device())
         results.append(
             Found(
                 "",
@@ -312,6 +291,7 @@ def search_together(
                 outcome.path,
                 kernel,
                 sum(seconds.get(subgraph, 0.0) for subgraph in module.subgraphs),
+                SubgraphKernels(module, facts, problem.source, on_failure),
             )
         )
     return results
@@ -342,7 +322,7 @@ def search_one(
         if not outcome.has_kernels:
             return Found(outcome.reason, outcome.summary, outcome.path)
         composed = ComposedModule(candidate.source, outcome.path)
-        kernel = RegionKernel(candidate.source, composed, candidate.extracted[0].module, on_failure)
+        kernel = Kernel(candidate.source, composed, candidate.extracted[0].module, on_failure)
         if outcome.from_store:
             rechecks.begin(kernel, composed, options)
         return Found(
