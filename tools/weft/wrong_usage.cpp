@@ -85,7 +85,7 @@ std::optional<std::string> wrong_usage(const CLI::App& app,
   if (const CLI::Option* doubled = doubled_option(app)) {
     return doubled->get_name() + " is given twice: give it once";
   }
-  // What the program itself did not take came before any command.
+  // These words came before any command.
   const std::vector<std::string> before = app.remaining();
   if (!before.empty() && before.front().starts_with('-')) {
     return "name a command before '" + before.front() +

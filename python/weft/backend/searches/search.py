@@ -314,8 +314,8 @@ def _search(
 
 
 def _by_the_option(told: str, options: Options) -> str:
-    """What a run says of its budget, which is a part of the user's, by the option that the
-    user gave."""
+    """A run's words about its budget, which is a part of the user's, with the option that
+    the user gave."""
     told = re.sub(
         r"(?:weft: )?the budget of \S+ s was over before (problem\.py)?",
         lambda found: (
