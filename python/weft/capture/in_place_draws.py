@@ -56,8 +56,9 @@ class _Calls:
 
     def __init__(self, graph: torch.fx.Graph, node: torch.fx.Node) -> None:
         self.graph, self.node = graph, node
-        self.tensor: Any = node.args[0]
-        self.value = self.tensor.meta["val"]
+        tensor: Any = node.args[0]
+        self.tensor = tensor
+        self.value = tensor.meta["val"]
         rank = self.value.dim()
         self.order = sorted(range(rank), key=lambda dim: -self.value.stride(dim))
         self.back = sorted(range(rank), key=self.order.__getitem__)
