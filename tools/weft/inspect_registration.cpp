@@ -100,7 +100,7 @@ void add_diff(CLI::App& app, CommonFlags& common, int& code) {
                                   "difference. Exit code 1: they differ");
   add_common(*diff, common);
   diff->add_option("left", flags.left, "Run directory")->required();
-  diff->add_option("right", flags.right, "Another one")->required();
+  diff->add_option("right", flags.right, "Another run directory")->required();
   diff->callback([&] { code = diff_command(common, flags); });
 }
 

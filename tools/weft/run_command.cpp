@@ -164,6 +164,12 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags,
   if (!prompts) return std::unexpected(prompts.error());
   ready.prompts = std::move(*prompts);
   if (flags.describe.empty()) {
+    std::error_code unknown;
+    if (std::filesystem::is_directory(flags.problem, unknown)) {
+      return fail(ErrorCode::wrong_input,
+                  flags.problem.string() +
+                      " is a folder, not a file: 'weft bench' runs a folder");
+    }
     const auto problem = read_file(flags.problem);
     if (!problem) return std::unexpected(problem.error());
     const std::string name = flags.problem.filename();
