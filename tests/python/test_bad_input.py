@@ -83,11 +83,11 @@ class InputTest(WeftCase):
         self.assert_refused(
             ["eval", "reference.py"],
             2,
-            "weft eval: candidates is required (Python files with ModelNew or "
+            "weft: candidates is required (Python files with ModelNew or "
             "kernel_function); 'weft eval --help' lists all",
         )
-        self.assert_refused(["run"], 2, "weft run: problem is required (Python file with Model")
-        self.assert_refused(["export"], 2, "weft export: A subcommand is required; 'weft export")
+        self.assert_refused(["run"], 2, "weft: problem is required (Python file with Model")
+        self.assert_refused(["export"], 2, "weft: A subcommand is required; 'weft export")
 
     def test_a_mistyped_flag(self):
         self.assert_refused(

@@ -67,15 +67,14 @@ const CLI::App& given_command(const CLI::App& app) {
   return given.empty() ? app : given_command(*given.front());
 }
 
-/// "weft diff: right is required (Another one); …".
+/// "right is required (Another run directory); 'weft diff --help' lists all".
 std::string lacking(const CLI::App& command, const CLI::ParseError& error) {
   std::string text = error.what();
   const std::string name = text.substr(0, text.find(' '));
   if (const CLI::Option* option = command.get_option_no_throw(name)) {
     text += " (" + option->get_description() + ")";
   }
-  const std::string path = name_of(command);
-  return path + ": " + text + "; '" + path + " --help' lists all";
+  return text + "; '" + name_of(command) + " --help' lists all";
 }
 
 }  // namespace
