@@ -121,6 +121,17 @@ void Dispatcher::limit_kernels(std::size_t subgraphs, const Context& context) {
       is_limited ? kernels_each(left_ms(context), subgraphs, options) : 0;
 }
 
+/// Those of one subgraph, where the time is limited. Journals of runs whose
+/// module is timed hold decisions of the rule with one number for all.
+int Dispatcher::kernels_for(const Subgraph& subgraph,
+                            const Context& context) const {
+  const RunOptions& options = dispatch_->run.options;
+  if (options.final_timing_ms > 0) return kernels_each_;
+  return kernels_by_share(left_ms(context), shares_.share(subgraph.id),
+                          order_.size() - next_ + working_, kernels_each_,
+                          options);
+}
+
 /// Of the search, where that is limited.
 std::int64_t Dispatcher::left_ms(const Context& context) const {
   return (search_until_us_ - context.now_us() + 999) / 1'000;
@@ -249,7 +260,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
     // But a language model is told what torch.compile takes, before that.
     options.compile_baseline = options.compile_baseline && asks_model(options);
   }
-  if (is_hurried) options.variants_max = kernels_each_;
+  if (is_hurried) options.variants_max = kernels_for(subgraph, context);
   // A device's events need no longer look: the module has it.
   if (is_whole && !dispatch_->run.machine.gpus.empty() &&
       options.final_timing_ms > 0) {

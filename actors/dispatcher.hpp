@@ -44,6 +44,7 @@ class Dispatcher : public Role {
   void skip(const Subgraph& subgraph, const std::string& why, Context& context);
   std::string budget_words() const;
   void limit_kernels(std::size_t subgraphs, const Context& context);
+  int kernels_for(const Subgraph& subgraph, const Context& context) const;
   std::int64_t left_ms(const Context& context) const;
   std::map<Location, std::optional<Gpu>> locations() const;
   void assign_location(OptimizeSubgraph& work) const;

@@ -42,6 +42,11 @@ constexpr std::int64_t kKernelsMin = 2;
 /// (a core with AVX2) to 14 (an H200, float32). Datasheets.
 constexpr double kOperationsAByte = 10;
 
+std::int64_t kernel_ms(const RunOptions& options) {
+  return options.final_timing_ms > 0 ? kBriefKernelMs
+                                     : kBesideTimingMs + options.timing_ms;
+}
+
 double cost_of(const Graph& graph) {
   const ProductCount products = count_products(graph);
   const double operations = static_cast<double>(
@@ -101,15 +106,24 @@ bool is_ample(std::int64_t search_ms, std::size_t subgraphs,
 
 int kernels_each(std::int64_t left_ms, std::size_t subgraphs,
                  const RunOptions& options) {
-  const std::int64_t one_ms = options.final_timing_ms > 0
-                                  ? kBriefKernelMs
-                                  : kBesideTimingMs + options.timing_ms;
-  const auto one_each = static_cast<std::int64_t>(subgraphs) * one_ms;
+  const auto one_each =
+      static_cast<std::int64_t>(subgraphs) * kernel_ms(options);
   const std::int64_t nearest =
       (left_ms + one_each / 2) / std::max<std::int64_t>(1, one_each);
   const std::int64_t most = std::max(1, options.variants_max);
   if (left_ms < kLeastShareMs) return 1;
   return static_cast<int>(std::min(std::max(nearest, kKernelsMin), most));
+}
+
+int kernels_by_share(std::int64_t left_ms, double share, std::size_t others,
+                     int least, const RunOptions& options) {
+  const double all =
+      static_cast<double>(left_ms) / static_cast<double>(kernel_ms(options));
+  const double kept =
+      static_cast<double>(kKernelsMin) * static_cast<double>(others);
+  const double most = std::max(least, options.variants_max);
+  return static_cast<int>(std::clamp(std::min(all * share, all - kept),
+                                     static_cast<double>(least), most));
 }
 
 std::size_t subgraphs_at_once(std::int64_t left_ms, std::size_t jobs) {
@@ -186,13 +200,17 @@ std::int64_t SearchShares::cost(const std::string& subgraph) const {
   return found == costs_.end() ? 0 : static_cast<std::int64_t>(found->second);
 }
 
-std::int64_t SearchShares::take(const std::string& subgraph,
-                                std::int64_t left_ms, std::size_t jobs) {
+double SearchShares::share(const std::string& subgraph) const {
   double all = 0;
   for (const auto& [id, cost] : costs_) all += cost;
-  const double own = costs_.contains(subgraph) ? costs_.at(subgraph) : 0;
+  const auto own = costs_.find(subgraph);
+  return own == costs_.end() ? 0 : all > 0 ? own->second / all : 1;
+}
+
+std::int64_t SearchShares::take(const std::string& subgraph,
+                                std::int64_t left_ms, std::size_t jobs) {
+  const double share = this->share(subgraph);
   costs_.erase(subgraph);
-  const double share = all > 0 ? own / all : 1;
   const auto ms = static_cast<std::int64_t>(share * static_cast<double>(jobs) *
                                             static_cast<double>(left_ms));
   return std::min(std::max(ms, static_cast<std::int64_t>(jobs) * kLeastShareMs),

@@ -43,6 +43,13 @@ std::string seconds_text(std::int64_t us);
 int kernels_each(std::int64_t left_ms, std::size_t subgraphs,
                  const RunOptions& options);
 
+/// How many kernels of a source a subgraph has time for that does `share` of
+/// the work of those that are not begun, `others` of which come after it. At
+/// least `least` (kernels_each); the rest of the time is dealt out by the work,
+/// as far as it leaves two kernels for each of the others.
+int kernels_by_share(std::int64_t left_ms, double share, std::size_t others,
+                     int least, const RunOptions& options);
+
 /// How many subgraphs to search for at a time, of `jobs` that there could be:
 /// in a short time the most expensive one gets all of it.
 std::size_t subgraphs_at_once(std::int64_t left_ms, std::size_t jobs);
@@ -65,6 +72,9 @@ class SearchShares {
 
   /// Of one that is not begun: bytes that move, or what takes as long.
   std::int64_t cost(const std::string& subgraph) const;
+
+  /// Of what all subgraphs cost that are not begun: the part of this one.
+  double share(const std::string& subgraph) const;
 
   /// What the subgraph may take of `left_ms`, in which so many are searched for
   /// beside each other. It counts as begun from here on: what it does not use

@@ -37,9 +37,9 @@ import worker_processes
 OUTCOMES = ("captured", "lowered", "framework", "differs", "refused", "internal", "crashed")
 FAULTS = ("differs", "internal", "crashed")
 TARGETS = ("capture", "cpu", "triton", "cuda")
-#: Of a part: its kernels are built together.
+#: The samples of one part, whose kernels are built together.
 SAMPLES_AT_ONCE = 48
-#: With a GPU, where Triton's compiler takes a second for each.
+#: The same with a GPU, where Triton's compiler takes a second for each.
 SAMPLES_AT_ONCE_ON_GPU = 16
 
 #: One case: (name, outcome, reason).
@@ -169,7 +169,7 @@ def outcomes_of(
     gradients: bool,
     cases_max: int | None,
 ) -> list[Found]:
-    """What becomes of those samples of one type."""
+    """The outcomes of those samples of one type."""
     if target == "triton" and device == "cpu":
         os.environ["TRITON_INTERPRET"] = "1"  # before torch asks for Triton
     import torch
@@ -185,13 +185,15 @@ def outcomes_of(
             cases += opinfo_cases.cases_of(
                 op, dtype, samples, gradients=gradients, cases_max=cases_max, which=which
             )
-            # Of several tests with one name, the numbers run on.
+            # The numbers of tests with the same name run on.
             size = len(opinfo_cases.tried_samples_of(op, dtype, samples, cases_max, gradients))
             first, last = first - size, last - size
     if target == "capture":
         import opinfo_capture
 
-        return opinfo_capture.outcomes(cases, torch.device(device))
+        return opinfo_capture.outcomes(
+            cases, torch.device("cuda", 0) if device == "cuda" else torch.device("cpu")
+        )
     return opinfo_cases.outcomes(opinfo_cases.variant_of(target, device), cases)
 
 
@@ -210,8 +212,8 @@ def names_of(target: str, name: str, wanted: set[str] | None) -> list[str]:
 
 
 def parts_of(counts: Iterable[tuple[str, int]], at_once: int) -> list[list[Samples]]:
-    """All samples of those operators, so many at once, in an order that mixes the
-    operators and is always the same."""
+    """All samples of those operators in parts of `at_once` samples. Their order mixes
+    the operators and is always the same."""
     parts: list[list[Samples]] = []
     part: list[Samples] = []
     room = at_once

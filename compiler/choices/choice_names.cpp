@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
 #include "compiler/choices/choice_rows.hpp"
 #include "compiler/choices/choices.hpp"
+#include "messages/nearest.hpp"
 
 namespace weft {
 namespace {
@@ -54,26 +54,11 @@ std::string fault_of(const NamedChoice& choice, double value) {
   return "";
 }
 
-/// Letters to add, take away or change (Levenshtein's distance).
-std::size_t distance(std::string_view typed, std::string_view other) {
-  std::vector<std::size_t> row(other.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < typed.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < other.size(); ++j) {
-      const std::size_t changed = diagonal + (typed[i] != other[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 std::string unknown(std::string_view name) {
   std::vector<NamedChoice> all = list_choices();
   // A part of a name is nearer to it than letters that happen to be alike.
   const auto far = [&](const NamedChoice& choice) {
-    return choice.name.contains(name) ? 0 : distance(choice.name, name);
+    return choice.name.contains(name) ? 0 : edit_distance(choice.name, name);
   };
   std::ranges::stable_sort(all, {}, far);
   std::string text =

@@ -1,5 +1,15 @@
 // Written-out attention as one call of PyTorch's operator, for which it
-// has kernels that keep the scores on chip.
+// has kernels that keep the scores on chip. Recognised are:
+//
+//   products   bmm, matmul, mm, baddbmm, einsum of two operands, up to four
+//              dimensions
+//   between    views that split and join the batch, copies, casts between
+//              halves and float32
+//   scale      numbers, on queries, keys or scores, before any mask
+//   masks      masked_fill, where, +, -; -inf above the diagonal, made of
+//              numbers alone, is `is_causal`
+//   softmax    over the keys
+//   dropout    none, or in eval mode
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,3 +1,22 @@
+// The protocol between head and nodes.
+//
+// The header is two msgpack objects: the frame's number, then its fields.
+// Hello, Welcome and Refusal are maps. The others are arrays, which may grow at
+// the end. A frame with an unknown number is ignored and counted; any other
+// violation closes the sender's connection only. The body of Request and Reply
+// is the message as the journal has it.
+//
+// Each Welcome begins a session with a higher number. A frame of another
+// session is answered with Who. Across sessions, a request is known by its
+// number in the journal: after a Welcome, the head sends unanswered requests
+// again, and the node unacknowledged replies. A head whose run has ended says
+// Bye until the node answers, for 2 s. A node that goes says Leave, and Bye
+// when its work is acknowledged.
+//
+// A message refers to a blob by its SHA-256. The receiver asks for missing
+// blobs in pieces (Want). Blobs of a reply are compared with their hashes
+// before the reply is journaled. If the sender has lost one (Lack), the work is
+// done again.
 #include "runtime/bus/frame.hpp"
 
 #include <algorithm>

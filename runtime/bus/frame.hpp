@@ -1,4 +1,4 @@
-// What head and nodes say to each other (docs/reference/wire.md): a header in
+// Frames between head and nodes (frame.cpp describes the protocol): a header in
 // msgpack, and the bytes that it announces. Nothing here opens a socket.
 #pragma once
 

@@ -182,6 +182,23 @@ TEST_CASE("if the module is not timed, a kernel's timing is brief, too") {
   CHECK(kernels_each(30'000, 40, options) == 2);
 }
 
+TEST_CASE("if the module is not timed, the dearest subgraph has most kernels") {
+  RunOptions options;
+  options.variants_max = 6;
+  options.final_timing_ms = 0;
+  options.timing_ms = 200;
+  // 17 kernels for six subgraphs: those of equal work have as many.
+  CHECK(kernels_by_share(17'000, 1.0 / 6, 5, 2, options) == 2);
+  CHECK(kernels_by_share(17'000, 0.3, 5, 2, options) == 5);
+  CHECK(kernels_by_share(17'000, 0.7, 5, 2, options) == 6);  // all there are
+  // Two for each of the others come first.
+  CHECK(kernels_by_share(17'000, 0.7, 7, 2, options) == 3);
+  CHECK(kernels_by_share(17'000, 0.7, 20, 2, options) == 2);
+  CHECK(kernels_by_share(8'000, 1, 0, 1, options) == 6);
+  options.variants_max = 1;
+  CHECK(kernels_by_share(17'000, 1, 0, 1, options) == 1);
+}
+
 TEST_CASE("the dearest subgraph goes first and has the greatest share") {
   const Plan plan = uneven_plan();
   REQUIRE(plan.subgraphs.size() == 2);

@@ -13,5 +13,6 @@ if importlib.util.find_spec("expecttest") is None:
 
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 from torch.testing._internal.common_modules import module_db  # noqa: E402
+from torch.testing._internal.opinfo.core import OpInfo  # noqa: E402
 
-__all__ = ["module_db", "op_db"]
+__all__ = ["OpInfo", "module_db", "op_db"]

@@ -9,6 +9,7 @@ import torch
 
 import random_graphs
 from random_graphs import DTYPES, RandomGraph, Skip, Value, maker
+from random_forms import add_forms
 from random_networks import add_networks
 
 aten = torch.ops.aten
@@ -538,3 +539,4 @@ def add_makers() -> None:
     add_movement()
     add_lookups()
     add_networks()
+    add_forms()

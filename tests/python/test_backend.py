@@ -15,7 +15,7 @@ from weft_case import ROOT
 import weft
 from weft.backend.entry import compiled_graph as compiled_graphs
 from weft.backend.searches import search, search_ownership
-from weft.backend.options import SEEDS, options_from
+from weft.backend.options import SEEDS, Options, options_from
 
 
 def any_rows(rows):
@@ -94,6 +94,23 @@ class TakeOver(BackendCase):
             self.assert_same(compiled(x), net(x))
         self.assertEqual(self.states(), ["ready"])
         self.assertLess(waited_s, 1 + 5)
+
+    def test_a_budget_that_was_over_is_named_as_the_user_gave_it(self):
+        for said, reason in (
+            (
+                "weft: the budget of 0.0 s was over before problem.py was captured; "
+                "give it more with --budget-s",
+                "its budget_s of 5 was over before the model was captured; give it more",
+            ),
+            (
+                "not verified: the budget of 2.5 s was over before a module was checked as a "
+                "whole; give the run more with --budget-s",
+                "not verified: its budget_s of 5 was over before a module was checked as a "
+                "whole; give it more",
+            ),
+            ("weft: another reason", "weft: another reason"),
+        ):
+            self.assertEqual(search._by_the_option(said, Options(budget_s=5)), reason)
 
     def test_the_program_is_told_the_budget(self):
         with torch.no_grad():
@@ -326,7 +343,7 @@ class Failures(BackendCase):
             self.assert_same(self.compiled(kept)(x, place), kept(x, place))
         self.assertRegex(
             str(weft.explain()),
-            "a graph of 2 operators is the framework's: DataDependentOutputException: ",
+            "a graph of 2 operators stays PyTorch's: DataDependentOutputException: ",
         )
 
     def test_an_unknown_option_is_named(self):

@@ -30,7 +30,7 @@ class InputTest(WeftCase):
         self.assert_refused(self.run_words(self.path("none.py")), 2, "there is no file", "none.py")
 
     def test_a_folder(self):
-        self.assert_refused(self.run_words(self.folder), 2, "is a folder, not a file")
+        self.assert_refused(self.run_words(self.folder), 2, "is a folder, not a file: 'weft bench'")
 
     def test_a_name_that_is_not_utf_8(self):
         file = os.path.join(os.fsencode(self.folder), b"odd\xff.py")
@@ -73,7 +73,33 @@ class InputTest(WeftCase):
         )
 
     def test_an_unknown_flag(self):
-        self.assert_refused(["run", "x.py", "--no-such-flag"], 2, "--no-such-flag")
+        self.assert_refused(
+            ["run", "x.py", "--no-such-flag"],
+            2,
+            "weft: there is no option '--no-such-flag': 'weft run --help' lists all",
+        )
+
+    def test_a_missing_argument(self):
+        self.assert_refused(
+            ["eval", "reference.py"],
+            2,
+            "weft: candidates is required (Python files with ModelNew or "
+            "kernel_function); 'weft eval --help' lists all",
+        )
+        self.assert_refused(["run"], 2, "weft: problem is required (Python file with Model")
+        self.assert_refused(["export"], 2, "weft: A subcommand is required; 'weft export")
+
+    def test_a_mistyped_flag(self):
+        self.assert_refused(
+            ["run", "--taget", "cpu", "x.py"],
+            2,
+            "weft: there is no option '--taget'; did you mean --target? 'weft run --help'",
+        )
+        self.assert_refused(
+            ["export", "csv", "run", "--verbos=1"],
+            2,
+            "weft: there is no option '--verbos'; did you mean --verbose? 'weft export csv --help'",
+        )
 
     def test_a_flag_given_twice(self):
         self.assert_refused(
@@ -84,13 +110,19 @@ class InputTest(WeftCase):
 
     def test_no_verb(self):
         self.assert_refused([], 2, "Begin with")
-        self.assert_refused(["-v"], 2, "subcommand")
+        self.assert_refused(["-v"], 2, "weft: name a command before '-v'")
+        self.assert_refused(["--jobs", "3", "run", "x.py"], 2, "name a command before '--jobs'")
 
-    def test_a_verb_that_there_is_none_of(self):
+    def test_a_command_that_does_not_exist(self):
         self.assert_refused(
             ["rnu", "x.py", "--random-seed", "1"],
             2,
-            "weft: there is no verb 'rnu': 'weft --help' lists those there are",
+            "weft: there is no command 'rnu': 'weft --help' lists all",
+        )
+        self.assert_refused(
+            ["reume", "run"],
+            2,
+            "weft: there is no command 'reume'; did you mean resume? 'weft --help' lists all",
         )
 
     def test_a_folder_that_is_gone(self):

@@ -114,10 +114,10 @@ class Pages(unittest.TestCase):
         self.assertLessEqual(len(words), WORDS_README_MAX)
 
     def test_a_page_that_differs_from_its_source_is_named(self):
-        # Another default, another verdict, another operator: as if a source had changed.
+        # Another setting, another verdict, another operator: as if a source had changed.
         changes = {
-            "settings.md": ("| `timing_ms` | 1500 |", "| `timing_ms` | 1501 |"),
-            "cheats.md": ("rejected: every element", "accepted: every element"),
+            "settings.md": ("`timing_ms`, ", ""),
+            "cheats.md": ("| every element", "| accepted: every element"),
             "operators.md": ("`silu`, ", ""),
             "tolerances.md": ("| 8 | 4 |", "| 8 | 5 |"),
         }

@@ -2,6 +2,7 @@
 finds no fault in any Python, that which weft prints or runs from its programs included."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,14 @@ class Format(unittest.TestCase):
 
     def test_ruff_would_change_nothing(self):
         self.assertEqual(ruff("format", "--no-cache", "--check"), "")
+
+    def test_the_hooks_before_a_commit_have_the_same_ruff(self):
+        with open(os.path.join(ROOT, ".pre-commit-config.yaml"), encoding="utf-8") as file:
+            hooks = file.read()
+        with open(os.path.join(ROOT, "tools", "setup"), encoding="utf-8") as file:
+            installed = re.findall(r"ruff==([\d.]+)", file.read())
+        self.assertEqual(re.findall(r"ruff-pre-commit\n\s+rev: v(.*)", hooks), installed)
+        self.assertIn("id: ruff-format", hooks)
 
 
 if __name__ == "__main__":

@@ -329,6 +329,25 @@ class Timing(unittest.TestCase):
         self.assertEqual(launched, [])
         self.assertEqual(len(set(replays)), 2)
 
+    def test_short_replays_are_timed_several_in_a_row(self):
+        counts = [0, 0]
+
+        def replay(which, seconds):
+            def run():
+                counts[which] += 1
+                time.sleep(seconds)
+
+            return run
+
+        found = program_timing.timed_replays([replay(0, 1e-4), replay(1, 3e-4)], 0.0, lambda: None)
+        rounds = len(found.seconds[1])
+        self.assertEqual(counts[1] % (rounds + program_timing.WARM_UPS), 0)
+        self.assertGreater(counts[1] // (rounds + program_timing.WARM_UPS), 1)
+        # The seconds are those of one.
+        self.assertGreaterEqual(found.median_s(1), 3e-4)
+        self.assertLess(found.median_s(1), 5e-3)
+        self.assertGreater(found.ratio(1, 0), 1)
+
     def test_calls_that_cannot_be_recorded_are_launched(self):
         def fails(*_):
             raise RuntimeError("no memory")

@@ -9,10 +9,9 @@ import unittest
 import warnings
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils import _pytree as pytree
 
+from operator_tests import OpInfo, op_db
 from opinfo_cases import Case, case_of
 from weft.backend.graphs.problem_source import Unsupported
 from weft.training import joint, training_run

@@ -165,6 +165,16 @@ class Notebook(unittest.TestCase):
             self.assertIn("&lt;script&gt;alert(1)&lt;/script&gt; &amp; more", text)
         self.assertIn("a &lt; b", text)
 
+    def test_a_summary_that_is_the_reason_is_printed_once(self):
+        over = "not verified: its budget_s of 5 was over"
+        graph = explain.GraphReport("inference", 3, "framework", over, over, 1, 0)
+        self.assertEqual(str(graph).count(over), 1)
+        report = dispatch.Report(False, over, over, 1.0, False, "")
+        self.assertEqual(str(report), f"PyTorch computes it: {over}")
+        self.assertIn("; no search", str(dispatch.Report(False, "", "why", 1.0, False, "")))
+        graph.summary = "verified"
+        self.assertIn("\n    verified", str(graph))
+
     def test_fields_without_a_value_are_left_out(self):
         self.assertIsInstance(status.Status(), notebook.Shown)
         text = status.Status(graphs=2, over_compile=1.25)._repr_html_()

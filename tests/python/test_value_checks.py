@@ -70,6 +70,22 @@ class Masks(CaptureTest):
             "train",
         )
 
+    def test_a_fast_path_that_computes_something_else_is_named(self) -> None:
+        text = PROBLEM.format(
+            part=part_of("TransformerEncoder"), mask=BIAS, call=LAYERS["TransformerEncoder"]
+        )
+        reply = capture.reply_of(self.write(text), self.out, mode="eval")
+        self.assertEqual(reply["error"]["kind"], "unsupported")
+        self.assertRegex(
+            reply["error"]["message"],
+            r"part.layers.0 cannot be captured: .*nn.TransformerEncoderLayer .*set_fastpath_enabled",
+        )
+        # As the message says.
+        self.assert_captured(text.replace(BIAS, f"{BIAS} > 0.5"), "eval")
+        torch.backends.mha.set_fastpath_enabled(False)
+        self.addCleanup(torch.backends.mha.set_fastpath_enabled, True)
+        self.assert_captured(text, "eval")
+
     def assert_captured(self, text: str, mode: str = "as-is") -> None:
         """Captured graphs agree with eager: capture compares them."""
         reply = capture.reply_of(self.write(text), self.out, mode=mode)

@@ -10,6 +10,7 @@
 #include <array>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace weft {
 namespace {
@@ -91,6 +92,18 @@ TEST_CASE("CrashHandler_ReturnsToTheOuterEvent") {
     raise(SIGFPE);
   });
   CHECK(ended.text.find("SIGFPE in event 1 ") != std::string::npos);
+}
+
+TEST_CASE("CrashHandler_NamesTheEventOfAnIndexOutsideAContainer") {
+  const Ended ended = crash([] {
+    const Envelope now = event(5);
+    const CrashScope scope(now);
+    std::vector<int> numbers(3);
+    volatile std::size_t outside = numbers.size();
+    numbers[outside] = 1;
+  });
+  CHECK(ended.signal == SIGABRT);
+  CHECK(ended.text.find("SIGABRT in event 5 ") != std::string::npos);
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ std::string short_type(const CLI::Option& option,
 
 /// Defaults that this machine decides are written as on any machine.
 std::string portable_default(const CLI::Option& option) {
-  if (option.check_lname("jobs")) return "number of cores";
   std::string text = option.get_default_str();
+  if (option.check_lname("jobs") && !text.empty()) return "cores";
   if (const char* home = std::getenv("HOME");
       home != nullptr && *home != '\0' && text.starts_with(home)) {
     text.replace(0, std::string(home).size(), "~");

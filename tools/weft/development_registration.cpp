@@ -59,13 +59,18 @@ void add_manual(CLI::App& app, int& code) {
     code = 0;
   };
   auto* completion =
-      app.add_subcommand("completion", "Print a completion script for a shell");
+      app.add_subcommand("completion",
+                         "Print a completion script for a shell. In bash: "
+                         "source <(weft completion "
+                         "bash)");
   completion->add_option("shell", shell, "For which shell")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   completion->callback([&app, print] { print(completion_script(app, shell)); });
   auto* manual = app.add_subcommand(
-      "manual", "Print the manual page, or the reference as Markdown");
+      "manual",
+      "Print the manual page, or the reference as Markdown. To read it: weft "
+      "manual man | man -l -");
   manual->add_option("format", format, "In which format")
       ->required()
       ->check(CLI::IsMember({"man", "markdown", "operators", "settings"}));

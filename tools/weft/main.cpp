@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
       std::fputs(first_steps(), stderr);
       return 2;
     }
-    const auto wrong = wrong_usage(app);
+    const auto wrong = wrong_usage(app, error);
     if (!wrong) return end(app.exit(error) == 0 ? 0 : 2);
     std::fprintf(stderr, "weft: %s\n", wrong->c_str());
     return 2;

@@ -28,24 +28,17 @@ const CommandText& command_at(const CommandText& root, std::string_view path) {
   return *std::ranges::find(root.commands, path, &CommandText::path);
 }
 
-/// "-q, --quiet" or "--out TEXT".
+/// "-q, --quiet", "--out TEXT", "--device INT=0", "--target {cpu,auto}=cpu", or
+/// the positional "[problem]".
 std::string heading_of(const OptionText& option) {
   std::string text = joined(option.names, ", ");
-  if (!option.is_positional && !option.value.empty())
-    text += " " + option.value;
-  return text;
-}
-
-/// The description, with the values and the default.
-std::string details_of(const OptionText& option) {
-  std::string text = option.description;
   if (!option.values.empty()) {
-    text += " (" + joined(option.values, ", ") + ")";
+    text += " {" + joined(option.values, ",") + "}";
+  } else if (!option.is_positional && !option.value.empty()) {
+    text += " " + option.value;
   }
-  if (!option.default_value.empty()) {
-    text += "; default: " + option.default_value;
-  }
-  return text;
+  if (!option.default_value.empty()) text += "=" + option.default_value;
+  return option.is_positional && !option.is_required ? "[" + text + "]" : text;
 }
 
 std::string usage_of(const CommandText& command) {
@@ -116,21 +109,21 @@ class MarkdownPage : public Page {
   void begin(const CommandText& root) override {
     out << "# Command line\n\n<!-- Written by `weft manual markdown`; do not "
            "edit. -->\n\n"
-        << root.description << ".\n";
+        << root.description
+        << ". An option's values are in braces, its default after `=`.\n";
   }
   void group(std::string_view title) override {
     out << "\n## " << title << '\n';
   }
   void command(const CommandText& command) override {
-    out << "\n### " << command.path << "\n\n"
-        << command.description << ".\n\n    " << usage_of(command) << '\n';
+    out << "\n### " << command.path << "\n\n" << command.description << ".\n";
   }
   void options(const std::vector<OptionText>& options) override {
     if (options.empty()) return;
     out << "\n| option | meaning |\n|---|---|\n";
     for (const OptionText& option : options) {
       out << "| `" << heading_of(option) << "` | "
-          << markdown_line(details_of(option)) << " |\n";
+          << markdown_line(option.description) << " |\n";
     }
   }
   void options_of_run(const std::string& text) override {
@@ -175,7 +168,7 @@ class ManPage : public Page {
   void options(const std::vector<OptionText>& options) override {
     for (const OptionText& option : options) {
       out << ".TP\n.B " << troff(heading_of(option)) << '\n'
-          << troff(details_of(option)) << '\n';
+          << troff(option.description) << '\n';
     }
   }
   void options_of_run(const std::string& text) override {
@@ -254,8 +247,7 @@ std::string manual_text(const CLI::App& app, const std::string& format) {
   }
   if (format == "operators") return operators_text();
   if (format == "settings") {
-    return settings_text(command_at(root, kMainCommand),
-                         *app.get_subcommand("run"));
+    return settings_text(*app.get_subcommand("run"));
   }
   MarkdownPage page;
   write_manual(page, root);

@@ -7,8 +7,6 @@
 
 namespace weft {
 
-struct CommandText;
-
 /// `shell` is bash, zsh or fish.
 std::string completion_script(const CLI::App& app, const std::string& shell);
 
@@ -16,8 +14,9 @@ std::string completion_script(const CLI::App& app, const std::string& shell);
 /// settings (the tables of the page about them).
 std::string manual_text(const CLI::App& app, const std::string& format);
 
-/// Tables of all settings: those of [run], from the flags of `weft run`, and
-/// those of [llm.NAME], from config/llm_settings.hpp.
-std::string settings_text(const CommandText& main, const CLI::App& run);
+/// Tables of all settings: those of [run], from the flags of `weft run`, by
+/// whether the current folder's file may have them, and those of [llm.NAME],
+/// from config/llm_settings.hpp.
+std::string settings_text(const CLI::App& run);
 
 }  // namespace weft

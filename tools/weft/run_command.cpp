@@ -180,6 +180,12 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags,
   if (!graph) return std::unexpected(graph.error());
   ready.graph = std::move(*graph);
   if (flags.describe.empty()) {
+    std::error_code unknown;
+    if (std::filesystem::is_directory(flags.problem, unknown)) {
+      return fail(ErrorCode::wrong_input,
+                  flags.problem.string() +
+                      " is a folder, not a file: 'weft bench' runs a folder");
+    }
     const auto problem = read_file(flags.problem);
     if (!problem) return std::unexpected(problem.error());
     const std::string name = flags.problem.filename();

@@ -1,11 +1,13 @@
 // The tables of docs/reference/settings.md.
-#include <algorithm>
+#include <functional>
+#include <map>
 #include <sstream>
+#include <vector>
 
 #include "config/folder_settings.hpp"
 #include "config/llm_settings.hpp"
+#include "messages/joined.hpp"
 #include "messages/shown_text.hpp"
-#include "tools/weft/command_tree.hpp"
 #include "tools/weft/manual.hpp"
 #include "tools/weft/settings_flags.hpp"
 
@@ -21,16 +23,6 @@ std::string_view rule_of_folder(const std::string& name) {
   if (may("true") && !may("false")) return "if true";
   if (may("compiler") && !may("llm")) return "without llm";
   return may("true") ? "yes" : "no";
-}
-
-/// "seeds" is the setting of the flag --seeds.
-const OptionText& option_of(const CommandText& command,
-                            const std::string& setting) {
-  std::string flag = "--" + setting;
-  std::ranges::replace(flag, '_', '-');
-  return *std::ranges::find_if(command.options, [&](const OptionText& option) {
-    return std::ranges::find(option.names, flag) != option.names.end();
-  });
 }
 
 std::string code(const std::string& text) { return "`" + text + "`"; }
@@ -53,16 +45,17 @@ std::string_view kind_text(Setting::Kind kind) {
 
 }  // namespace
 
-std::string settings_text(const CommandText& main, const CLI::App& run) {
+std::string settings_text(const CLI::App& run) {
   std::ostringstream out;
   out << "## Settings of a run\n\nSection `[run]`: the flags of [`weft "
-         "run`](command-line.md#weft-run), which says what they mean.\n\n"
-         "| setting | default | folder |\n|---|---|---|\n";
+         "run`](command-line.md#weft-run), which has meanings and "
+         "defaults.\n\n| folder | settings |\n|---|---|\n";
+  std::map<std::string_view, std::vector<std::string>, std::greater<>> settings;
   for (const std::string& name : setting_names(run)) {
-    const OptionText& option = option_of(main, name);
-    out << "| " << code(name) << " | "
-        << (option.value.empty() ? "false" : option.default_value) << " | "
-        << rule_of_folder("run." + name) << " |\n";
+    settings[rule_of_folder("run." + name)].push_back(code(name));
+  }
+  for (const auto& [rule, names] : settings) {
+    out << "| " << rule << " | " << joined(names, ", ") << " |\n";
   }
   out << "\n## Settings of a language model\n\nSection `[llm.NAME]`, one for "
          "each provider.\n\n| setting | "

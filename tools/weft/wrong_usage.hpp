@@ -6,8 +6,9 @@
 namespace weft {
 
 /// What is wrong with a command line that CLI11 refused, where it says less
-/// itself: an option that is given twice, a verb that there is none of.
-/// nullopt: what CLI11 says will do.
-std::optional<std::string> wrong_usage(const CLI::App& app);
+/// itself: an option that is given twice, a command or an option that does not
+/// exist, an argument that is missing. nullopt: CLI11's message is enough.
+std::optional<std::string> wrong_usage(const CLI::App& app,
+                                       const CLI::ParseError& error);
 
 }  // namespace weft

@@ -1,5 +1,14 @@
 """A run's builds of a module's kernels for a GPU (docs/reference/gpu-package.md).
 Without them the next process compiles the kernels again.
+
+A composed module looks for a package in the folder WEFT_BUILT_KERNELS (in the oracle's
+sandbox, the run's), and in `build` in its own folder, or one or two folders above, if only
+the owner of its folder (or the group, if that may write there) can write them. The file's
+name is the first 32 hex digits of a SHA-256 of the text, a NUL and the architecture. For
+CUDA, the text is without its launches, and a NUL and the launches as JSON follow it. The
+text is compiled again if a package does not fit or load, and for other arguments, sizes
+beyond 32 bits or unaligned tensors. A language model's candidate is always built from its
+text, because its build could write any package.
 """
 
 from __future__ import annotations

@@ -226,19 +226,18 @@ def shield_random_calls(graph: torch.fx.Graph) -> None:
     """Replaces SHIELDED calls, also the in-place ones, in a torch.fx graph."""
     import torch
 
+    from weft.capture import in_place_draws
+
     define_shield()
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
         name = aten_name(node.target)
-        if name.rstrip("_") not in SHIELDED:
-            continue
-        if returns_its_input(node):
+        if name.rstrip("_") in SHIELDED and returns_its_input(node):
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
             continue
-        if name == "dropout_" and node.args[1] < 1:
-            draw_in_place(graph, node)
+        if in_place_draws.replace(graph, node, name) or name.rstrip("_") not in SHIELDED:
             continue
         operator = getattr(getattr(torch.ops, SHIELD), name.rstrip("_"))
         with graph.inserting_before(node):
@@ -250,34 +249,6 @@ def shield_random_calls(graph: torch.fx.Graph) -> None:
                 call.meta = dict(node.meta)
         node.replace_all_uses_with(call)
         graph.erase_node(node)
-
-
-def draw_in_place(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """dropout_ as it runs: on a GPU only dropout has a kernel of its own, which
-    draws other numbers. It draws in the tensor's order in memory."""
-    import torch
-
-    tensor: Any = node.args[0]
-    probability: Any = node.args[1]
-    aten, kept = torch.ops.aten, 1.0 - probability
-    value = tensor.meta["val"]
-    order = sorted(range(value.dim()), key=lambda dim: -value.stride(dim))
-    back = sorted(range(value.dim()), key=order.__getitem__)
-
-    def call(operator: Any, *arguments: Any, value: Any = value) -> torch.fx.Node:
-        made = graph.call_function(operator, arguments)
-        made.meta = dict(node.meta, val=value)
-        return made
-
-    with graph.inserting_before(node):
-        rows = value.permute(order)
-        noise = call(aten.permute.default, tensor, order, value=rows)
-        noise = call(aten.bernoulli.p, noise, kept, value=rows)
-        noise = call(aten.permute.default, noise, back)
-        noise = call(aten.div.Tensor, noise, kept)
-        result = call(aten.mul_.Tensor, tensor, noise)
-    node.replace_all_uses_with(result)
-    graph.erase_node(node)
 
 
 def returns_its_input(node: torch.fx.Node) -> bool:

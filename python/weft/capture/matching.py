@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from weft.capture import (
     check,
     export,
+    fast_paths,
     graph as graphs,
     operator_differences,
     output_layouts,
@@ -58,8 +59,11 @@ def matching_graph(
             graph["kept"] = [one.to_json() for one in matching.kept]
             return graph
         if not matching.keep_more(exactly=round_ > 0):
-            raise difference
+            break
     assert difference is not None
+    if isinstance(difference, check.Mismatch):
+        with device():
+            fast_paths.refuse_other_results(state, expected)
     raise difference
 
 

@@ -1,7 +1,38 @@
-"""The oracle: docs/reference/worker-protocol.md, one request a line.
+"""The oracle: one JSON request a line on standard input, one JSON reply a line on standard
+output, until the input ends. Standard error has a line for each request, with its times.
 
 Trusted: it holds references, inputs and expectations. What it checks runs in
-the slot's zygote, under the sandbox prefix it was started with.
+the slot's zygote, under the sandbox prefix it was started with (--sandbox), which must show
+SCRATCH/work writable and SCRATCH/staged read-only. SCRATCH is emptied at the start. A device
+that is not there ends the oracle with code 2.
+
+A request has `id` (a number), `verb`, and:
+
+    check          subgraph: path of its graph (docs/reference/graph.md); candidate;
+                   random_seed; limits
+    time           the same, and baselines: of "eager", "compile", "compile-autotune";
+                   budget_ms
+    check_model    problem: path; composed: path of model_new.py; mode: "as-is" (default),
+                   "eval", "train"; random_seed; limits; rules: of "weft" (default) and
+                   "kernelbench"; baselines: "compile" also judges torch.compile's module
+                   by KernelBench's rule
+    time_model     the same, baselines, budget_ms
+    eval           problem; candidate: path of a file with ModelNew or kernel_function;
+                   baselines (empty: no timing); budget_ms; precision; mode; interprets:
+                   Triton's interpreter stands in for a GPU; random_seed; limits
+    prepare_model  problem, mode, random_seed, baselines: makes Model and baselines ready
+                   for a later time_model, while other requests run
+    probe          gpu: false if the device is known; rates: true adds the processor's
+                   read_gbps and fp32_gflops
+
+`candidate` is {"kind": "cpu", "library": path of the built .so}, or with kind "triton" or
+"cuda" the path of a kernel package (docs/reference/gpu-package.md). `limits` is {"wall_ms",
+"memory_bytes"} for one call of the candidate. A request's precision goes before --precision.
+
+A reply has `id`, `ok`, and `verdict`, `timing` (docs/reference/worker-protocol.md),
+`evaluation` (what `weft eval --json` prints) or `machine`: {"torch", "python", "threads",
+"copy_gbps"} and on a device "gpu"; or `error`: {"code", "message"} with code wrong_input,
+missing or failed. `waited_ms` is the time it waited for others on the same device.
 """
 
 from __future__ import annotations

@@ -59,11 +59,13 @@ class Report(Shown):
     call_ratio: float = 0.0  # own time over optimised time of the call; 0: not timed
 
     def __str__(self) -> str:
-        state = "ready" if self.ready else "the framework's: " + self.reason
+        state = "ready" if self.ready else "PyTorch computes it: " + self.reason
         where = f" ({self.path})" if self.path else ""
         sizes = self.one_size and f"; for these sizes alone: {self.one_size}"
         call = f"; {self.call_ratio:.2f}× over eager for this call" if self.call_ratio else ""
-        return f"{state}; {self.summary or 'no search'}{call}{sizes}{where}"
+        # A search that ends without a module has its summary as the reason.
+        summary = "" if self.summary == self.reason else f"; {self.summary}"
+        return f"{state}{summary if self.summary else '; no search'}{call}{sizes}{where}"
 
 
 def has_incumbent(compiled_graph: CompiledGraph) -> bool:

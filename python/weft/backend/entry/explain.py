@@ -77,7 +77,9 @@ class GraphReport(Shown):
             f"{self.state}, {self.calls_with_kernels} of {self.calls} "
             "calls by kernels"
         )
-        for line in (self.reason, self.summary, self.replay, self.verdict, self.path):
+        # A search that ends without a module has its summary as the reason.
+        summary = "" if self.summary == self.reason else self.summary
+        for line in (self.reason, summary, self.replay, self.verdict, self.path):
             text += f"\n    {line}" if line else ""
         return "\n".join([text, *(f"    {region}" for region in self.regions)])
 
@@ -107,13 +109,13 @@ def explain(
     graph. For a module of weft.optimize, counts its calls. Never raises."""
     breaks, notes = [], []
     if is_disabled():
-        notes.append("WEFT_DISABLE is set: all is the framework's")
+        notes.append("WEFT_DISABLE is set: PyTorch computes everything")
     try:
         weft_process.find()
     except weft_process.ProgramMissing as error:
         notes.append(str(error))
     notes += [
-        f"a graph of {count} operators is the framework's: {why}"
+        f"a graph of {count} operators stays PyTorch's: {why}"
         for count, why in list(backend.not_taken)
     ]
     notes += _dispatch_notes(model)

@@ -53,8 +53,6 @@ def optimize(
 
     The module is frozen as torch.export freezes it: the control flow of this call, and
     what forward() reads besides tensors (attributes, globals, Python's random numbers).
-    Each call checks the inputs' metadata, structure and numbers, the modules, their
-    modes and hooks, and which tensors are parameters and buffers.
 
     Other shapes, strides or dtypes are captured at their second call and searched in
     the background, up to `shapes_max` kinds of inputs, including the first.

@@ -30,8 +30,8 @@ def save(module: torch.nn.Module, path: str | os.PathLike[str] | IO[bytes]) -> N
         raise TypeError(
             f"weft.save takes a module that weft.optimize made, and "
             f"got {_told(module)}, which has no kernels to save: "
-            "call weft.optimize(module, inputs) first, and save the "
-            "module that it gives"
+            "save the module that weft.optimize(module, inputs) gives if its "
+            "report is ready (else no kernel was faster, and it gave your own)"
         )
     torch.save({"weft": FORMAT, "version": __version__, "module": module}, path)
 

@@ -152,10 +152,37 @@ class Improvement:
             self._settle("no region of it can be searched")
             return
         self._wait_for_machine_facts()
+        self._until = time.monotonic() + self._budget_s
         self._on_call(lambda arguments: self._observe(groups, arguments))
-        candidates = self._live().candidates
-        self._search([candidate for candidate in candidates if candidate.source is not None])
+        self._insert([one for one in self._live().candidates if one.state == "verified"])
+        self._budget_s = max(0.0, self._until - time.monotonic())
+        left = self._for_search()
+        self._on_call(lambda arguments: self._write_sources(left, arguments))
+        self._search([candidate for candidate in left if candidate.source is not None])
         self._settle()
+
+    def _for_search(self) -> list[Candidate]:
+        """Candidates that are still to be searched, without those that overlap what is in
+        use."""
+        left = []
+        for one in self._live().candidates:
+            if one.state == "generated":
+                continue
+            one.found, one.state, one.reason = None, "waiting", ""
+            if not self._is_taken(one):
+                left.append(one)
+        return left
+
+    def _is_taken(self, candidate: Candidate) -> bool:
+        """Whether operators of it are in a region that is in use; it is "slower" then."""
+        other = next((one for one in self._accepted if _overlap(candidate, one)), None)
+        if other is not None:
+            candidate.state = "slower"
+            candidate.reason = (
+                "another region with some of its operators is in use: "
+                + other.group.first.operators()
+            )
+        return other is not None
 
     def _wait_for_machine_facts(self) -> None:
         """A measurement that uses the GPU would disturb the profile and the rooflines.
@@ -167,7 +194,7 @@ class Improvement:
     # Work that calls do.
 
     def _observe(self, groups: Sequence[Any], given: list[Any]) -> None:
-        """The profile of the incumbent, and the regions' problem files."""
+        """The profile of the incumbent, and the regions that are worth a search."""
         program = self._live()
         arguments = Arguments(self._request, given)
         self._kind = arguments.device().type
@@ -185,8 +212,8 @@ class Improvement:
         candidates = region_search.chosen(
             attribution.region_times(groups, times, roofline_s), sum(times.values())
         )
-        with self._same_numbers(given):
-            self._write_sources(candidates, arguments)
+        if self._kind == "cuda":
+            region_search.take_vendor_products(candidates, arguments.device(), self._on_failure)
         program.candidates = candidates
 
     def _profiles(self, arguments: Arguments) -> list[attribution.Profile]:
@@ -201,11 +228,15 @@ class Improvement:
         whole = compared([self._raw], arguments, 0.0, False)
         return [attribution.Profile((), whole.median_s(0))]
 
-    def _write_sources(self, candidates: list[Candidate], arguments: Arguments) -> None:
+    def _write_sources(self, candidates: list[Candidate], given_values: list[Any]) -> None:
+        """The regions' problem files, by the values of a call."""
+        arguments = Arguments(self._request, given_values)
         wanted = {node for candidate in candidates for node in candidate.extracted[0].inputs}
         values = _Values(self._request.module, wanted)
-        expected = values.run(*arguments.fresh())
-        self._check_incumbent(expected, arguments)
+        with self._same_numbers(given_values):
+            expected = values.run(*arguments.fresh())
+        with self._same_numbers(given_values):
+            self._check_incumbent(expected, arguments)
         given = {
             id(candidate): [values.kept[node] for node in candidate.extracted[0].inputs]
             for candidate in candidates
@@ -455,14 +486,9 @@ class Improvement:
         free: list[Candidate] = []
         later: list[Candidate] = []
         for candidate in candidates:
-            other = next((other for other in self._accepted if _overlap(candidate, other)), None)
-            if other is not None:
-                candidate.state = "slower"
-                candidate.reason = (
-                    "another region with some of its operators is in use: "
-                    + other.group.first.operators()
-                )
-            elif any(_overlap(candidate, other) for other in free):
+            if self._is_taken(candidate):
+                continue
+            if any(_overlap(candidate, other) for other in free):
                 later.append(candidate)
             else:
                 free.append(candidate)

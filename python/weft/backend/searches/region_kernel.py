@@ -12,6 +12,7 @@ from weft.backend.implementations import first_result_check
 from weft.backend.implementations.composed_module import ComposedModule
 from weft.backend.options import log, told
 from weft.backend.searches.region_module import RegionModule
+from weft.backend.searches.vendor_products import VendorProduct
 
 
 class KernelOfRegion:
@@ -36,8 +37,8 @@ class Kernel:
 
     def __init__(
         self,
-        source: Source,
-        composed: "ComposedModule | RegionModule | KernelOfRegion",
+        source: Source | None,
+        composed: "ComposedModule | RegionModule | KernelOfRegion | VendorProduct",
         reference: fx.GraphModule,
         on_failure: Callable[[str], None],
     ) -> None:

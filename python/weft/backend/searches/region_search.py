@@ -18,6 +18,7 @@ from weft.backend.searches import region_graph, search
 from weft.backend.searches.background_verification import rechecks
 from weft.backend.searches.region_graph import NoGraph, SubgraphKernels
 from weft.backend.searches.region_kernel import Kernel
+from weft.backend.searches.vendor_products import vendor_product
 from weft.backend.searches.region_module import (
     Combined,
     NoKernel,
@@ -153,6 +154,23 @@ class Candidate:
             len(first.inputs),
         )
         return insertion.call_graph(target, first)
+
+
+def take_vendor_products(
+    candidates: Sequence[Candidate], device: torch.device, on_failure: Callable[[str], None]
+) -> None:
+    """Makes those "verified" that the vendor's library computes as one product with its
+    activation. Runs small products on the device, a GPU."""
+    for candidate in candidates:
+        own = candidate.extracted[0]
+        if candidate.group.first.kind is not Kind.PRODUCT:
+            continue
+        product = vendor_product(own, device)
+        if product is None:
+            continue
+        kernel = Kernel(None, product, own.module, on_failure)
+        candidate.found = Found("", "the library's product with its activation", "", kernel)
+        candidate.state = "verified"
 
 
 def chosen(times: Sequence[RegionTime], whole_s: float) -> list[Candidate]:

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import shutil
 import time
 import typing
@@ -285,7 +286,7 @@ def _search(
         removed="" if _keeps_runs() else folder,
     )
     seconds = time.monotonic() - begin
-    told = at_user_lines(told, source.text)
+    told = _by_the_option(at_user_lines(told, source.text), options)
     log.info("search of %.1f s ended with %s %s", seconds, code, told)
     if code is None:
         raise SearchFailed(
@@ -302,7 +303,7 @@ def _search(
     if result is None or code != 0 and not (code == 1 and is_cut_short):
         raise SearchFailed(told or f"weft run ended with the code {code}")
     # explain() and the log show both; a candidate's own words are in them.
-    summary = terminal_line(str(result["summary"]))
+    summary = _by_the_option(terminal_line(str(result["summary"])), options)
     reason = (
         at_user_lines(terminal_line(_why_none(result)), source.text) or _too_slow(result, options)
         if code == 0
@@ -324,6 +325,20 @@ def _search(
     about["tries"] = _tries(earlier[1]) + 1 if earlier else 1
     path = module_store.keep(key, run, about)
     return Outcome(path, about["has_kernels"], summary, reason)
+
+
+def _by_the_option(told: str, options: Options) -> str:
+    """A run's words about its budget, which is a part of the user's, with the option that
+    the user gave."""
+    told = re.sub(
+        r"(?:weft: )?the budget of \S+ s was over before (problem\.py)?",
+        lambda found: (
+            f"its budget_s of {options.budget_s:g} was over before "
+            + ("the model" if found[1] else "")
+        ),
+        told,
+    )
+    return re.sub(r"give (it|the run) more with --budget-s", "give it more", told)
 
 
 def _words(options: Options, any_size: Any, budget_s: float, times_module: bool) -> Any:
