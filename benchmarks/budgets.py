@@ -1,4 +1,4 @@
-"""What searches with small budgets find, and how long they take.
+"""Measures what searches with small budgets find, and how long they take.
 
     PYTHONPATH=python python benchmarks/budgets.py [--budgets 5,20,60] [--busy N] [--repeat N]
         [--ways run,wait,optimize] [--models tiny,block] [--realtime]
