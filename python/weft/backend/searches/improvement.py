@@ -4,7 +4,6 @@ own; what needs a call's arguments is done by calls (whole_program.py)."""
 import atexit
 import contextlib
 import dataclasses
-import os
 import queue
 import threading
 import time
@@ -29,17 +28,15 @@ from weft.backend.implementations.incumbent import Compiled, Request
 from weft.backend.implementations.program_timing import Arguments, Comparison, compared
 from weft.backend.options import Options, log, told
 from weft.backend.searches import machine_facts, region_search
-from weft.backend.searches.background_verification import rechecks
 from weft.backend.searches.region_module import Combined
 from weft.backend.searches.region_search import Candidate
+from weft.backend.searches.search_turns import turns
 from weft.backend.searches.whole_program import Step, WholeProgram
 from weft.expect import tolerance
 from weft.regions import attribution, insertion, labels
 from weft.regions.regions import groups_of, regions_of
 from weft.regions.roofline import roofline_s
 
-#: Cores that one search keeps busy, and the most searches that run at once.
-CORES_PER_SEARCH, SEARCHES_MAX = 2, 6
 #: Trials in the program that the budget has time for after the search, and the parts of
 #: the budget that are kept for them, at least and at most.
 TRIALS, TRIALS_SHARE_MIN, TRIALS_SHARE_MAX = 2, 0.1, 0.25
@@ -49,35 +46,6 @@ _SLOWER = "the program is not faster with it"
 
 class Stopped(Exception):
     """The program is gone, or the process ends."""
-
-
-class _SearchTurns:
-    """Limits the searches at once in this process, and pauses full verdicts."""
-
-    def __init__(self) -> None:
-        self.at_once = max(1, min(SEARCHES_MAX, len(os.sched_getaffinity(0)) // CORES_PER_SEARCH))
-        self._free = threading.Semaphore(self.at_once)
-        self._lock = threading.Lock()
-        self._count = 0
-        self._paused = contextlib.ExitStack()
-
-    @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
-        with self._free:
-            with self._lock:
-                if self._count == 0:
-                    self._paused.enter_context(rechecks.paused())
-                self._count += 1
-            try:
-                yield
-            finally:
-                with self._lock:
-                    self._count -= 1
-                    if self._count == 0:
-                        self._paused.close()
-
-
-_turns = _SearchTurns()
 
 
 def adopt(request: Request, compiled: Any, options: Options) -> Compiled:
@@ -381,7 +349,7 @@ class Improvement:
     def _turn(self, budget_s: float) -> Iterator[None]:
         """A search of `budget_s`. The budget does not pay for the time until it is this
         search's turn; trials follow it."""
-        with _turns.turn():
+        with turns.turn():
             self._until = max(self._until, time.monotonic() + budget_s + self._trials_s())
             yield
 
@@ -411,7 +379,7 @@ class Improvement:
         budgets = region_search.budgets_s(
             len(candidates),
             max(0.0, self._until - self._trials_s() - time.monotonic()),
-            _turns.at_once,
+            turns.at_once,
             region_search.BUDGET_MIN_S[self._kind],
         )
         for one in candidates[len(budgets) :]:
@@ -430,7 +398,7 @@ class Improvement:
                     finally:
                         done.put(one)
 
-        for _ in range(min(_turns.at_once, len(budgets))):
+        for _ in range(min(turns.at_once, len(budgets))):
             threading.Thread(target=work, name="weft-region", daemon=True).start()
         left = len(budgets)
         while left:

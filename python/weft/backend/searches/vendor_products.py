@@ -23,8 +23,8 @@ RESHAPES = ("view", "_unsafe_view", "reshape")
 #: Rows and terms of the product that tries an activation: enough for the library.
 TRIED_ROWS = TRIED_TERMS = 16
 
-#: 1 + tanh(x) loses digits near -1: of all float16 and bfloat16 numbers cuBLASLt's result for
-#: -3.51 is the farthest from float32's, 1.2e-6 of the argument (H200, 2026-11-30).
+#: 1 + tanh(x) loses digits near -1. cuBLASLt's result for -3.51 was the farthest of all from
+#: float32's: by 1.2e-6 of the argument (H200, 2026-11-30).
 GELU_SLACK = 2e-6
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
