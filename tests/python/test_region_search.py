@@ -68,6 +68,33 @@ class Candidates(unittest.TestCase):
         self.assertEqual(found, ["a", "c", "d"])
         self.assertEqual(tried[0], ["a", "b", "c", "d"])
 
+    def test_half_of_a_region_s_kernels_may_pay(self):
+        gains = {"ab": -0.2, "a": -0.3, "b": 0.1}
+        one = mock.Mock(used=None, reason="")
+        one.halves.return_value = ["a", "b"]
+
+        class Played(improvement.Improvement):
+            def __init__(self):
+                self._accepted = []
+
+            def _trial_of(self, candidates):
+                gain = gains[candidates[0].used or "ab"]
+                times = ((1.0,) * 8, (1.0,) * 8, (1.0 - gain,) * 8)
+                return improvement.Trial("", Comparison(times))
+
+            def _accept(self, candidates, trial):
+                self._accepted += candidates
+
+        self.patch_overlap(())
+        played = Played()
+        played._insert([one])
+        self.assertEqual((played._accepted, one.used), ([one], "b"))
+        self.assertIn("half of its kernels; with all of them: the program is not", one.reason)
+        gains["b"] = -0.1
+        one.used, played = None, Played()
+        played._insert([one])
+        self.assertEqual((played._accepted, one.state), ([], "slower"))
+
     def test_of_two_that_overlap_the_second_has_its_turn_if_the_first_loses(self):
         found, _ = self.inserted({"a": -0.1, "b": 0.1}, [{"a", "b"}])
         self.assertEqual(found, ["b"])

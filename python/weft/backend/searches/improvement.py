@@ -469,28 +469,29 @@ class Improvement:
         trial = self._trial_of(free)
         if not trial.why_not and self._is_faster(trial):
             self._accept(free, trial)
-        elif len(free) == 1 and not self._insert_part(free[0]):
+        elif len(free) == 1:
             free[0].state = "slower"
             free[0].reason = trial.why_not or _SLOWER
             if trial.comparison:
                 free[0].gain = trial.comparison.ratio(1, 2)
-        elif len(free) > 1:
+            self._insert_part(free[0])
+        else:
             self._insert(free[: len(free) // 2])
             self._insert(free[len(free) // 2 :])
         self._insert(later)
 
-    def _insert_part(self, candidate: Candidate) -> bool:
-        """Whether the program is faster with a half of its kernels; those are in use
-        then."""
+    def _insert_part(self, candidate: Candidate) -> None:
+        """Uses the half of a candidate's kernels with which the program is faster, if there
+        is one."""
         for half in candidate.halves():
             if time.monotonic() > self._until:
-                break
+                return
             candidate.used = half
             trial = self._trial_of([candidate])
             if not trial.why_not and self._is_faster(trial):
+                candidate.reason = f"half of its kernels; with all of them: {candidate.reason}"
                 self._accept([candidate], trial)
-                return True
-        return False
+                return
 
     def _is_faster(self, trial: Trial) -> bool:
         return trial.comparison is None or (
