@@ -63,8 +63,8 @@ void add_export(CLI::App& app, CommonFlags& common, int& code) {
       "File; one that ends in .parquet is that (default: JSON lines to the "
       "standard output)")
       ->add_option("--license", flags.licence,
-                   "License of all kernels, such as MIT (default: as the "
-                   "problem's file says, or else its checkout)");
+                   "License of all kernels, such as MIT (default: the "
+                   "problem file's, else its checkout's)");
 }
 
 void add_replay(CLI::App& app, CommonFlags& common, int& code) {

@@ -113,9 +113,8 @@ Options add_subject(CLI::App& app, RunOptions& options) {
           ->capture_default_str(),
       app.add_option(
              "--accept", options.accept,
-             "The rule that the module must meet: weft's, KernelBench's "
-             "own (near to eager), or a module for each if they differ "
-             "(run: weft; bench: both)")
+             "Rule that the module must meet: weft's, KernelBench's, or a "
+             "module for each (run: weft; bench: both)")
           ->transform(rule_now)
           ->check(CLI::IsMember({"weft", "kernelbench", "both"})),
       app.add_option("--rounding", options.rounding,
@@ -138,8 +137,8 @@ Options add_subject(CLI::App& app, RunOptions& options) {
              [&options](const std::vector<std::string>& dims) {
                set_symbolic_dims(options, dims);
              },
-             "The same for another dimension than the first: 1 (a sequence), "
-             "or 2:1 for the third input's; two of both flags may be given")
+             "The same for another dimension: 1 (a sequence), or 2:1 for the "
+             "third input's; at most two in all")
           ->allow_extra_args(false)
           ->check(CLI::Validator(check_dim, "[INPUT:]DIM")),
       app.add_option("--seeds", options.seeds,
@@ -228,8 +227,8 @@ Options add_llm(CLI::App& app, RunOptions& options) {
           "--llm-fuses", llm.fuse,
           "The language model writes one kernel for neighbouring winners"),
       app.add_option("--prompts", llm.prompts_folder,
-                     "A folder of prompt templates instead of the built-in "
-                     "ones (else ~/.config/weft/prompts, if it is there)"),
+                     "Folder of prompt templates (default: "
+                     "~/.config/weft/prompts, else those of weft)"),
       app.add_option_function<double>(
              "--budget-usd",
              [&llm](double usd) {

@@ -13,17 +13,15 @@ namespace weft {
 void add_common(CLI::App& app, CommonFlags& common) {
   app.add_option("--python", common.python,
                  "Python with PyTorch (else WEFT_PYTHON, then weft's own)");
-  app.add_option(
-      "--config", common.config,
-      "A file of settings, stronger than those that are read anyway");
+  app.add_option("--config", common.config,
+                 "Another file of settings, stronger than the usual ones");
   app.add_option_function<std::string>(
          "--sandbox",
          [](const std::string& mode) {
            // Child processes inherit it.
            setenv(kSandboxModeVariable, mode.c_str(), 1);
          },
-         "none: kernels run with all rights of yours, for those who trust each "
-         "of them (default: box)")
+         "none: kernels run with all your rights (default: box)")
       ->check(CLI::IsMember({"box", "none"}));
   auto* verbose = app.add_flag("-v,--verbose", common.verbose, "Tell more");
   auto* quiet = app.add_flag("-q,--quiet", common.quiet, "Errors only");
@@ -35,8 +33,8 @@ void add_common(CLI::App& app, CommonFlags& common) {
 
 CLI::Option* add_untrusted(CLI::App& app, bool& flag) {
   return app.add_flag("--untrusted-problem", flag,
-                      "Run the problem's code in a sandbox only (kernels run "
-                      "in one anyway); takes more memory");
+                      "Run the problem's code in a sandbox, too; takes more "
+                      "memory");
 }
 
 std::vector<CLI::Option*> add_settable(CLI::App& app, RunFlags& flags) {
@@ -91,8 +89,8 @@ std::vector<CLI::Option*> add_listen(CLI::App& app, ListenFlags& flags) {
 void add_trust(CLI::App& app, ResumeFlags& flags) {
   auto* trusted = app.add_flag(
       "--trusted", flags.trusted,
-      "Its journal says what holds: the problem runs with your rights, within "
-      "its limits and budgets (runs that you began here need no such flag)");
+      "Believe its journal: the problem runs with your rights, within the "
+      "journal's limits (not needed for runs that you began here)");
   app.add_option("--library", flags.library,
                  "The kernel library of a run that was not begun here")
       ->excludes(trusted);

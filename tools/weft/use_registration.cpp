@@ -56,8 +56,8 @@ CLI::Option* add_run_alone(CLI::App& app, RunFlags& flags) {
   const auto listen_flags = add_listen(app, flags.listen);
   for (CLI::Option* flag : listen_flags) train->excludes(flag);
   app.add_option("--classes", flags.listen.classes,
-                 "Check and time on the device class whose name has this in "
-                 "it (default: the head's, else the one with most devices)")
+                 "Device class to check and time on, by a part of its name "
+                 "(default: the head's, else the one with most devices)")
       ->needs(listen_flags.front());
   return train;
 }
@@ -77,8 +77,8 @@ void add_run(CLI::App& app, CommonFlags& common, int& code) {
                       "Python file with Model, get_inputs, get_init_inputs");
   auto* describe =
       run->add_option("--describe", flags.describe,
-                      "Instead of a file: what the model computes, in plain "
-                      "words, for --llm to write it")
+                      "What the model computes, in plain words, instead of a "
+                      "file; --llm writes it")
           ->excludes(problem);
   run->add_flag("--yes", flags.yes,
                 "Do not ask whether its reference is what was meant")
@@ -236,8 +236,7 @@ void add_resume(CLI::App& app, CommonFlags& common, int& code) {
   add_common(*resume, common);
   resume->add_option("run", flags.run, "Run directory")->required();
   resume->add_flag("--recorded", flags.recorded,
-                   "Where another weft's compiler began it: go on from what "
-                   "is recorded");
+                   "Continue from what is recorded, if another weft began it");
   add_trust(*resume, flags);
   resume->add_flag("!--no-llm-cache", flags.llm_cache,
                    "Pay language models again for what they answered before");
