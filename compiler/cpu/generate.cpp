@@ -101,16 +101,17 @@ Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
     const SymbolicShapes& symbolic_shapes = subgraph.graph.symbolic_shapes;
     rounded.symbols =
         symbolic_shapes.is_symbolic() ? symbolic_shapes.sizes.size() : 0;
-    std::string text = print_cpu(plan, rounded, facts, "");
-    if (!seen.insert(text).second) continue;
-    sources.push_back({name, title_text(subgraph, name) + text});
+    CpuText printed = print_cpu(plan, rounded, facts, "");
+    if (!seen.insert(printed.text).second) continue;
+    sources.push_back({name, title_text(subgraph, name) + printed.text,
+                       std::move(printed.reasons)});
   }
   return sources;
 }
 
 }  // namespace
 
-bool can_lower(const Graph& graph, const Node& call) {
+Decision can_lower(const Graph& graph, const Node& call) {
   return can_lower(graph, call, {.adds_in_place = true});
 }
 

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
+#include "compiler/choices/reasons.hpp"
 #include "compiler/loops/schedule.hpp"
 
 namespace weft {
@@ -24,8 +26,14 @@ struct CpuVariant {
   bool for_sizes() const { return symbols != 0; }
 };
 
+/// A source, and why each of its loop nests is as it is.
+struct CpuText {
+  std::string text;
+  std::vector<KernelReason> reasons;
+};
+
 /// The whole source, prelude included. `title` goes into its first comment.
-std::string print_cpu(const Schedule& plan, const CpuVariant& variant,
-                      const LoopFacts& facts, const std::string& title);
+CpuText print_cpu(const Schedule& plan, const CpuVariant& variant,
+                  const LoopFacts& facts, const std::string& title);
 
 }  // namespace weft

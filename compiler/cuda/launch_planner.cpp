@@ -152,6 +152,10 @@ class LaunchPlanner {
     return variant_.rings && !out_.persistent.empty();
   }
 
+  std::string row_text() const {
+    return "a row has " + std::to_string(out_.row) + " elements";
+  }
+
   void set_block(std::int64_t threads) {
     out_.threads = static_cast<int>(threads);
     out_.threads_per_point = out_.threads;
@@ -167,6 +171,8 @@ class LaunchPlanner {
       out_.threads = 256;
       out_.points_per_block = out_.threads / out_.threads_per_point;
       out_.steps = ceil_div(whole, out_.threads_per_point);
+      out_.reason = row_text() + ": short enough for a part of a warp, so a "
+                                 "block has several rows";
       if (!out_.persistent.empty()) out_.persistence = Persistence::registers;
       return;
     }
@@ -175,12 +181,26 @@ class LaunchPlanner {
           32 * ceil_div(ceil_div(whole, variant_.persistent_vectors), 32);
       set_block(std::clamp<std::int64_t>(threads, 64, 1024));
       out_.steps = ceil_div(whole, out_.threads);
+      out_.reason = row_text() + ": it fits into one block's registers (" +
+                    std::to_string(variant_.register_row) +
+                    " elements in this variant)";
       if (!out_.persistent.empty()) out_.persistence = Persistence::registers;
       return;
     }
-    if (can_stream() && stream()) return;
-    if (can_ring() && ring()) return;
-    walk();
+    const std::string too_long =
+        row_text() + ": more than one block's registers hold, ";
+    if (can_stream() && stream()) {
+      out_.reason = too_long +
+                    "and one pass reduces what the next stores, so warps "
+                    "specialise in reading, reducing and storing";
+    } else if (can_ring() && ring()) {
+      out_.reason = too_long + "so it stays in the shared memory of " +
+                    std::to_string(out_.blocks) + " blocks";
+    } else {
+      walk();
+      out_.reason = too_long + "and it does not fit into shared memory or is "
+                               "read once, so each pass reads it from memory";
+    }
   }
 
   /// Threads that share a short row: about four vectors each, or as many as fit
@@ -311,6 +331,9 @@ class LaunchPlanner {
       return false;
     }
     out_.persistent = loads;
+    out_.reason =
+        "whole matrices are contiguous and a block reduces one down its "
+        "columns, so a warp streams its rows through shared memory";
     out_.persistence = Persistence::stream;
     out_.slots = free_bytes / (row * out_.chunk);
     out_.steps = ceil_div(out_.row, out_.chunk);
@@ -473,6 +496,10 @@ class LaunchPlanner {
 
   void split_rows() {
     out_.combine = Combine::parts;
+    out_.reason = std::to_string(out_.points) + " rows are too few for " +
+                  std::to_string(facts_.sms) +
+                  " multiprocessors, so blocks share each row and a second "
+                  "kernel reduces their partials";
     set_block(512);
     const CudaRowChoices& rows = choices().rows;
     const std::int64_t wanted = rows.split_blocks_per_sm * facts_.sms;
@@ -485,6 +512,7 @@ class LaunchPlanner {
 
   void plan_scan_rows() {
     const std::int64_t threads = power_of_two(ceil_div(vectors(), 4));
+    out_.reason = row_text() + ": a block scans one row";
     set_block(std::clamp<std::int64_t>(threads, 32, 512));
     out_.steps = ceil_div(vectors(), out_.threads);
   }
@@ -516,6 +544,11 @@ class LaunchPlanner {
       }
     }
     out_.points_per_block = out_.threads / out_.threads_per_point;
+    out_.reason =
+        "neighbouring points are neighbours in memory, so threads lie along "
+        "the points; " +
+        std::to_string(out_.threads_per_point) + " share each of " +
+        std::to_string(wide) + ", by what keeps the multiprocessors busy";
     if (nest_.split) {
       out_.combine = Combine::parts;
       const std::int64_t groups = ceil_div(wide, out_.points_per_block);

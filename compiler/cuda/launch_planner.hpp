@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "compiler/choices/cuda_variants.hpp"
@@ -66,6 +67,7 @@ struct KernelPlan {
   std::vector<ExprId> persistent;
   std::vector<LoopVar>
       persistent_inner;  ///< inner variables of the persistent passes
+  std::string reason;    ///< why this plan, for people
 };
 
 /// Chooses the plan of a nest.

@@ -13,7 +13,7 @@
 namespace weft {
 
 /// Whether the target has code for this call (else it stays an extern).
-bool triton_can_lower(const Graph& graph, const Node& call,
+Decision triton_can_lower(const Graph& graph, const Node& call,
                       const CutOptions& cut);
 
 /// At least one variant for every subgraph that partition() makes along

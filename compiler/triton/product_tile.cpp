@@ -67,20 +67,30 @@ double tile_us(const ProductSize& size, const TileShares& shares,
   return us;
 }
 
+/// "128x64, 8 warps, factors split beforehand".
+std::string name_of(const ProductTile& tile) {
+  return std::to_string(tile.rows) + "x" + std::to_string(tile.columns) + ", " +
+         std::to_string(tile.warps) + " warps" +
+         (tile.splits_factors ? ", factors split beforehand" : "");
+}
+
 }  // namespace
 
-ProductTile fitting_tile(const ProductSize& size, const GpuFacts& facts) {
+ProductTileChoice choose_product_tile(const ProductSize& size,
+                                      const GpuFacts& facts) {
   const TileShares* best = nullptr;
   double best_us = 0;
+  std::vector<EstimatedOption> options;
   for (const TileShares& candidate : kTiles) {
     if (candidate.tile.splits_factors && !size.may_split_factors) continue;
     const double us = tile_us(size, candidate, facts);
+    options.push_back({name_of(candidate.tile), us});
     if (best == nullptr || us < best_us) {
       best = &candidate;
       best_us = us;
     }
   }
-  return best->tile;
+  return {best->tile, std::move(options)};
 }
 
 std::int64_t split_k_programs(std::int64_t tiles, std::int64_t steps,

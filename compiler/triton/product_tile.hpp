@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "compiler/choices/reasons.hpp"
 #include "compiler/loops/gpu_facts.hpp"
 
 namespace weft {
@@ -30,8 +32,15 @@ struct ProductTile {
   bool splits_factors = false;
 };
 
-/// The one that takes the least time, by the model.
-ProductTile fitting_tile(const ProductSize& size, const GpuFacts& facts);
+/// A tile, and the estimated times of all that could be taken.
+struct ProductTileChoice {
+  ProductTile tile;
+  std::vector<EstimatedOption> options;
+};
+
+/// The tile that takes the least time, by the model.
+ProductTileChoice choose_product_tile(const ProductSize& size,
+                                      const GpuFacts& facts);
 
 /// Number of programs that share the sums of one tile (split-k), if there are
 /// too few tiles for the device; otherwise 1.
