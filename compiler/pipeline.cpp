@@ -191,8 +191,7 @@ Plan partition(const Graph& model, const Target& target,
                const CutOptions& cut) {
   FusedAttention start = with_attention(model, cut);
   const auto stays_eager = keeps_eager_contraction(start.graph, cut);
-  const auto lowerable = [&](const Graph& graph,
-                             const Node& call) -> Decision {
+  const auto lowerable = [&](const Graph& graph, const Node& call) -> Decision {
     const auto side = cut.sides.find(call.name);
     if (side != cut.sides.end() && !side->second) {
       return {false, "the plan for any size leaves it to PyTorch"};

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// A yes or no, and its reason: a clause without a full stop. The reason may be
-/// empty where nobody asks for it.
+/// A yes or no, and its reason: a clause without a full stop. It may be empty
+/// if the answer is obvious.
 struct Decision {
   // NOLINTNEXTLINE(google-explicit-constructor): a plain answer is a decision.
   Decision(bool is_yes = false, std::string why = {})
@@ -39,11 +39,11 @@ struct EstimatedOption {
 
 /// Why a kernel of a source stands by itself, and why it has its tile.
 struct KernelReason {
-  std::string kernel;   ///< its name in the source: "kernel0"
-  std::string calls;    ///< the calls that it computes, for people
-  std::string nest;     ///< why these share a kernel of their own
-  std::string tile;     ///< "128x64", "2 rows of 4096"
-  std::string reason;   ///< why it has that tile
+  std::string kernel;  ///< its name in the source: "kernel0"
+  std::string calls;   ///< the calls that it computes, for people
+  std::string nest;    ///< why these share a kernel of their own
+  std::string tile;    ///< "128x64", "2 rows of 4096"
+  std::string reason;  ///< why it has that tile
   std::vector<EstimatedOption> options{};  ///< compared by the cost model
 };
 

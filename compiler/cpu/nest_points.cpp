@@ -38,15 +38,16 @@ void NestPrinter::choose_block() {
                   "for every core";
   } else if (blocks_outside()) {
     block = std::min(block, choices.down_columns_max);
-    why = "something is read across its grain, so the next row finds the "
-          "block's lines in the cache (cpu.down_columns_max)";
+    why =
+        "something is read across its grain, so the next row finds the "
+        "block's lines in the cache (cpu.down_columns_max)";
   }
   // Of another size there may be more of them.
   if (!variant_.for_sizes()) block = std::min(block, extent);
   block_ = (block + vector_width - 1) / vector_width * vector_width;
-  tile_reason_ = {text(block_) + " columns at a time, in vectors of " +
-                      text(vector_width),
-                  why + shares};
+  tile_reason_ = {
+      text(block_) + " columns at a time, in vectors of " + text(vector_width),
+      why + shares};
 }
 
 // Whether the loop over blocks goes outside the other points: where something

@@ -52,10 +52,10 @@ struct CudaModule {
   std::vector<CudaScratch> scratch;
   std::set<std::string> helpers;
   std::vector<KernelReason> reasons;  ///< of each kernel
-  std::set<std::string> sections;  ///< of the prelude
-  bool varies = true;              ///< variants of it are worth trying
-  bool approximate = false;        ///< functions need no more than 16 bits
-  bool free_rounding = false;      ///< see LoweringOptions
+  std::set<std::string> sections;     ///< of the prelude
+  bool varies = true;                 ///< variants of it are worth trying
+  bool approximate = false;           ///< functions need no more than 16 bits
+  bool free_rounding = false;         ///< see LoweringOptions
   bool streams = false;  ///< rows go through shared memory (stream.cpp)
 };
 

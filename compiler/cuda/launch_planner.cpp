@@ -16,16 +16,6 @@ constexpr std::int64_t kSlotsMax = 31;
 constexpr std::int64_t kReductionBytes = 3 << 10;
 /// … and what a stream needs: its reductions, and barriers.
 constexpr std::int64_t kStreamBytes = 8 << 10;
-/// Vector loads of a stream's chunk: one of each thread that stores them.
-constexpr std::int64_t kStreamChunk = 32 * kCudaStoreWarps;
-/// A stream's warps that reduce; where these are exponentials, more. They
-/// divide a chunk among themselves.
-constexpr int kReduceWarps = 4;
-constexpr int kReduceWarpsOfExponentials = 6;
-static_assert(kStreamChunk % (32 * kReduceWarps) == 0 &&
-              kStreamChunk % (32 * kReduceWarpsOfExponentials) == 0);
-/// Threads that reduce down columns.
-constexpr int kColumnThreads = 512;
 /// Shared memory that the driver reserves of each block.
 constexpr std::int64_t kDriverBytes = 1 << 10;
 
@@ -171,8 +161,9 @@ class LaunchPlanner {
       out_.threads = 256;
       out_.points_per_block = out_.threads / out_.threads_per_point;
       out_.steps = ceil_div(whole, out_.threads_per_point);
-      out_.reason = row_text() + ": short enough for a part of a warp, so a "
-                                 "block has several rows";
+      out_.reason = row_text() +
+                    ": short enough for a part of a warp, so a "
+                    "block has several rows";
       if (!out_.persistent.empty()) out_.persistence = Persistence::registers;
       return;
     }
@@ -198,8 +189,9 @@ class LaunchPlanner {
                     std::to_string(out_.blocks) + " blocks";
     } else {
       walk();
-      out_.reason = too_long + "and it does not fit into shared memory or is "
-                               "read once, so each pass reads it from memory";
+      out_.reason = too_long +
+                    "and it does not fit into shared memory or is "
+                    "read once, so each pass reads it from memory";
     }
   }
 
@@ -324,7 +316,7 @@ class LaunchPlanner {
         4, 16 / element_bytes(program().arena[loads[0]].dtype));
     const CudaStreamChoices& stream = choices().stream;
     out_.chunk = std::max(unit, stream.ahead_bytes / row / unit * unit);
-    if (column.extent <= kColumnThreads ||
+    if (column.extent <= kCudaColumnThreads ||
         free_bytes / row < stream.column_chunks_min * out_.chunk ||
         static_cast<double>(matrices) <
             stream.busy_share_min * static_cast<double>(waves * facts_.sms)) {
@@ -340,10 +332,10 @@ class LaunchPlanner {
     out_.cooperative_groups = std::min<std::int64_t>(matrices, facts_.sms);
     out_.lane = column.id;
     out_.vector_width =
-        static_cast<int>(ceil_div(column.extent, kColumnThreads));
-    out_.points_per_block = kColumnThreads;
+        static_cast<int>(ceil_div(column.extent, kCudaColumnThreads));
+    out_.points_per_block = kCudaColumnThreads;
     out_.threads_per_point = 1;
-    out_.threads = kColumnThreads + 32;
+    out_.threads = kCudaColumnThreads + 32;
     return true;
   }
 
@@ -390,7 +382,7 @@ class LaunchPlanner {
     const std::int64_t free_bytes =
         (facts_.shared_bytes - kStreamBytes) / persistent_bytes();
     const CudaStreamChoices& stream = choices().stream;
-    if (free_bytes < stream.chunks_min * kStreamChunk) return false;
+    if (free_bytes < stream.chunks_min * kCudaStreamChunk) return false;
     // A maximum is mostly fused with softmax's exponentials, which need more
     // reduction warps and leave fewer registers for rows.
     const bool takes_exponentials =
@@ -409,24 +401,24 @@ class LaunchPlanner {
     const std::int64_t cooperative_groups =
         std::min(facts_.sms / blocks, out_.points);
     blocks = std::min(facts_.sms / cooperative_groups,
-                      std::max(blocks, whole / (2 * kStreamChunk)));
+                      std::max(blocks, whole / (2 * kCudaStreamChunk)));
     // Weights come from memory again for each row, and nothing hides that.
     if (cooperative_groups == 1 && reads_more()) return false;
     const std::int64_t share = ceil_div(whole, blocks);
-    const std::int64_t steps = ceil_div(share, kStreamChunk);
-    if (free_bytes / kStreamChunk < steps) return false;
+    const std::int64_t steps = ceil_div(share, kCudaStreamChunk);
+    if (free_bytes / kCudaStreamChunk < steps) return false;
     out_.cooperative_groups = cooperative_groups;
     out_.blocks = blocks;
-    out_.chunk = kStreamChunk;
+    out_.chunk = kCudaStreamChunk;
     out_.steps = steps;
-    out_.slots = std::min(free_bytes / kStreamChunk, 6 * steps);
+    out_.slots = std::min(free_bytes / kCudaStreamChunk, 6 * steps);
     out_.register_chunks = std::min(
         steps, stream.prefetched_vectors / std::ssize(out_.persistent));
     out_.reduce_warps =
-        takes_exponentials ? kReduceWarpsOfExponentials : kReduceWarps;
+        takes_exponentials ? kCudaReduceWarpsOfExponentials : kCudaReduceWarps;
     // With more copies in flight reads become slower.
     out_.copies_in_flight = std::clamp<std::int64_t>(
-        stream.ahead_bytes / (kStreamChunk * persistent_bytes()), 2,
+        stream.ahead_bytes / (kCudaStreamChunk * persistent_bytes()), 2,
         out_.slots);
     // A block may be a ring and a row ahead of what it stores, and another one
     // as far ahead of that.

@@ -21,11 +21,6 @@ enum class Persistence {
   stream,     ///< the same, warp-specialised: a warp reduces or stores
 };
 
-/// Store warps (the epilogue) of a warp-specialised block. The block also has a
-/// producer warp, a publisher, a gatherer of partials, and the warps that
-/// reduce.
-inline constexpr int kCudaStoreWarps = 12;
-
 /// How threads that share a row combine their partials.
 enum class Combine {
   block,    ///< one block has the row, or several rows

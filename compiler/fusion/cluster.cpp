@@ -18,9 +18,7 @@ namespace {
 class Grouping {
  public:
   explicit Grouping(const Graph& graph)
-      : graph_(graph),
-        next_(successors(graph)),
-        group_of_(graph.nodes.size()) {
+      : graph_(graph), next_(successors(graph)), group_of_(graph.nodes.size()) {
     for (std::size_t i = 0; i < group_of_.size(); ++i) {
       group_of_[i] = i;
       members_.push_back({i});
@@ -52,8 +50,9 @@ class Grouping {
     members_[from].insert(members_[from].end(), members_[to].begin(),
                           members_[to].end());
     members_[to].clear();
-    return {true, "the consumer reads what the producer computes, and no path "
-                  "between them leaves the subgraph"};
+    return {true,
+            "the consumer reads what the producer computes, and no path "
+            "between them leaves the subgraph"};
   }
 
  private:
@@ -147,9 +146,11 @@ std::vector<bool> lowerable_nodes(
       decision = is_lowerable(graph, lowerable, node);
     } else if (returns_tensors(node)) {
       const std::size_t tuple = before[i].front();
-      decision = {can[tuple], "it reads a result of " +
-                                  graph.nodes[tuple].name +
-                                  ", which stays PyTorch's"};
+      decision = true;
+      if (!can[tuple]) {
+        decision = {false, "it reads a result of " + graph.nodes[tuple].name +
+                               ", which stays PyTorch's"};
+      }
     }
     can[i] = decision;
     reasons.calls[node.name] = std::move(decision);
@@ -201,15 +202,14 @@ Regions cluster(const Graph& graph, const Lowerable& lowerable,
                 const NoFuse& no_fuse) {
   Regions regions;
   const auto before = predecessors(graph);
-  const auto can =
-      lowerable_nodes(graph, lowerable, before, regions.reasons);
+  const auto can = lowerable_nodes(graph, lowerable, before, regions.reasons);
   auto connects = connecting_nodes(graph, can, before);
   Grouping groups(graph);
   const std::size_t count = graph.nodes.size();
   const auto decided = [&](std::size_t producer,
                            std::size_t consumer) -> Decision& {
-    return regions.reasons.pairs[{graph.nodes[producer].name,
-                                  graph.nodes[consumer].name}];
+    return regions.reasons
+        .pairs[{graph.nodes[producer].name, graph.nodes[consumer].name}];
   };
 
   // A call and the getitems that read it first: they have no other path.
@@ -223,8 +223,9 @@ Regions cluster(const Graph& graph, const Lowerable& lowerable,
   const auto joins = [&](std::size_t i) -> Decision {
     const Node& node = graph.nodes[i];
     if (!connects[i]) {
-      return {false, node.name + " is a view or fill of outside values, which "
-                                 "joins a subgraph that alone uses it"};
+      return {false, node.name +
+                         " is a view or fill of outside values, which "
+                         "joins a subgraph that alone uses it"};
     }
     const auto apart = no_fuse.find(node.name);
     if (apart == no_fuse.end()) return true;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/choices/fusion_choices.hpp"
 #include "compiler/choices/reasons.hpp"
 #include "compiler/graph/graph.hpp"
 
@@ -27,9 +28,6 @@ struct PartitionReasons {
   /// Whether a producer was fused with its consumer, by their names.
   std::map<std::pair<std::string, std::string>, Decision> pairs;
 };
-
-/// Calls in one region at most: what a C++ compiler still takes quickly.
-inline constexpr std::size_t kRegionCallsMax = 256;
 
 /// Which region each node of the graph is in: region_of[i] for nodes[i], or
 /// kNoRegion. Regions are connected from producer to consumer, and can be run

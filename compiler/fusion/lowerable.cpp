@@ -72,8 +72,9 @@ Decision can_lower(const Graph& graph, const Node& call,
   const auto single = single_call_graph(graph, call);
   if (!single) return {false, "it reads a value that the graph does not have"};
   const auto program = lower(*single, options);
-  return {program.has_value(),
-          program ? "" : "the compiler has no code: " + program.error().message};
+  return {
+      program.has_value(),
+      program ? "" : "the compiler has no code: " + program.error().message};
 }
 
 }  // namespace weft

@@ -17,6 +17,6 @@ std::optional<Graph> single_call_graph(const Graph& graph, const Node& call);
 /// Whether lowering with those options covers this call (else it stays an
 /// extern). Lowers the call alone to find out.
 Decision can_lower(const Graph& graph, const Node& call,
-               const LoweringOptions& options);
+                   const LoweringOptions& options);
 
 }  // namespace weft

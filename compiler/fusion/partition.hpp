@@ -16,8 +16,7 @@ namespace weft {
 /// Partitions the graph as it is, without passes. Calls in `no_fuse` are not
 /// fused with others.
 Plan partition(const Graph& model, const Lowerable& lowerable,
-               const NoFuse& no_fuse = {},
-               const FusionChoices& choices = {});
+               const NoFuse& no_fuse = {}, const FusionChoices& choices = {});
 
 /// The plan whose subgraphs are those regions. No two regions depend on each
 /// other in a cycle.

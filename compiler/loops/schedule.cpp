@@ -130,10 +130,9 @@ void fuse_or_append(Program& program, std::vector<Nest>& nests, Stage stage,
     const Decision fits =
         !nests[i].no_fuse
             ? try_fuse(program, nests[i], stage, reads, facts, decisions)
-        : reads
-            ? try_fuse_scalar_epilogue(program, nests[i], stage, facts,
-                                       decisions)
-            : Decision(false, "it does not read the product's result");
+        : reads ? try_fuse_scalar_epilogue(program, nests[i], stage, facts,
+                                           decisions)
+                : Decision(false, "it does not read the product's result");
     if (!fits && reason.empty()) reason = fits.reason;
     if (!fits) continue;
     if (!scans(nests[i])) share_inner(program, nests[i], stage);

@@ -39,8 +39,9 @@ Decision competes_with_library(const Graph& graph, const Node& call,
                 "generated kernels compute other products"};
   }
   return {cut.undecided == CutOptions::Undecided::generated,
-          decision.reason + "; both partitions are built and timed, and this "
-                            "is one of them"};
+          decision.reason +
+              "; both partitions are built and timed, and this "
+              "is one of them"};
 }
 
 }  // namespace weft

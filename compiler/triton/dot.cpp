@@ -469,8 +469,8 @@ void DotText::print_merge() {
 
 TileReason print_triton_dot(const Schedule& plan, const Nest& nest,
                             const Contraction& contraction,
-                            const TritonVariant& variant,
-                            const GpuFacts& facts, TritonModule& module) {
+                            const TritonVariant& variant, const GpuFacts& facts,
+                            TritonModule& module) {
   DotText printer(plan, nest, contraction, variant, facts, module);
   printer.print();
   return printer.tile_reason();

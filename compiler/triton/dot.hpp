@@ -48,7 +48,7 @@ bool is_contraction(const Program& program, const Stage& stage,
 /// it has its tile. Throws Unsupported.
 TileReason print_triton_dot(const Schedule& plan, const Nest& nest,
                             const Contraction& contraction,
-                            const TritonVariant& variant,
-                            const GpuFacts& facts, TritonModule& module);
+                            const TritonVariant& variant, const GpuFacts& facts,
+                            TritonModule& module);
 
 }  // namespace weft

@@ -44,7 +44,7 @@ struct TritonModule {
   std::vector<TritonScratch> scratch;
   std::set<std::string> helpers;
   std::vector<KernelReason> reasons;  ///< of each kernel
-  bool free_rounding = false;  ///< see LoweringOptions
+  bool free_rounding = false;         ///< see LoweringOptions
   /// Names of the sizes that it is for any of, which kernels take as their last
   /// arguments but for the type of positions, `integer`: 32 bits where these
   /// are enough at those sizes.

@@ -165,8 +165,8 @@ void print_triton_nest(const Schedule& plan, const Nest& nest,
   const auto contraction =
       contraction_of(plan.program, nest.stages.front(), nest.outer,
                      facts.choices.triton.product, plan.symbolic_loops);
-  const TileReason tile = print_triton_dot(plan, nest, contraction.value(),
-                                           variant, facts, module);
+  const TileReason tile =
+      print_triton_dot(plan, nest, contraction.value(), variant, facts, module);
   add_reasons(module, nest, before, tile);
 }
 

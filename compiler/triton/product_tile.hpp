@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "compiler/choices/product_tiles.hpp"
 #include "compiler/choices/reasons.hpp"
 #include "compiler/loops/gpu_facts.hpp"
 
@@ -22,14 +23,6 @@ struct ProductSize {
   bool may_split_k = true;  ///< programs may share a sum
   bool may_split_factors =
       true;  ///< factors may be split beforehand (tf32x3_split.cpp)
-};
-
-struct ProductTile {
-  std::int64_t rows = 128;
-  std::int64_t columns = 128;
-  int warps = 8;
-  int stages = 3;
-  bool splits_factors = false;
 };
 
 /// A tile, and the estimated times of all that could be taken.

@@ -5,8 +5,7 @@
 #include "compiler/triton/nest_text.hpp"
 
 namespace weft {
-std::pair<NestText::Traversal, std::string> NestText::choose_traversal()
-    const {
+std::pair<NestText::Traversal, std::string> NestText::choose_traversal() const {
   const auto walks = [](const Pass& pass) { return !pass.inner.empty(); };
   const bool once = std::count_if(passes_.begin(), passes_.end(), walks) == 1;
   const bool scans =
