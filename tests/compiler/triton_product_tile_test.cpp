@@ -46,7 +46,8 @@ TEST_CASE("A second factor that lies across has other tiles") {
   const ProductTile across = choose_product_tile(size, kGpu).tile;
   CHECK(across.columns < 128);
   size.is_along = true;
-  CHECK(choose_product_tile(size, kGpu).tile.columns * choose_product_tile(size, kGpu).tile.rows >=
+  CHECK(choose_product_tile(size, kGpu).tile.columns *
+            choose_product_tile(size, kGpu).tile.rows >=
         across.columns * across.rows);
 }
 
