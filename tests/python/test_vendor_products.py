@@ -111,6 +111,7 @@ class VendorProducts(unittest.TestCase):
         )
         region_search.take_vendor_products(candidates, CPU, self.fail)
         (taken,) = [one for one in candidates if one.state == "verified"]
+        self.assertIn("cuBLASLt", taken.reason)
         made = insertion.with_inserted(module, taken.replacements())
         targets = [str(node.target) for node in made.graph.nodes if node.op == "call_function"]
         self.assertEqual(sum("weft_region" in one for one in targets), 1)

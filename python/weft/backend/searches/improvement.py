@@ -3,7 +3,6 @@ own; what needs a call's arguments is done by calls (whole_program.py)."""
 
 import atexit
 import contextlib
-import dataclasses
 import queue
 import threading
 import time
@@ -14,25 +13,19 @@ from typing import Any
 import torch
 from torch import fx
 
-from weft.backend.graphs.random_state import (
-    random_states,
-    set_random_states,
-    uses_rng,
-)
 from weft.backend.implementations import (
     cuda_graph,
-    first_result_check,
     select_implementation,
 )
 from weft.backend.implementations.incumbent import Compiled, Request
-from weft.backend.implementations.program_timing import Arguments, Comparison, compared
+from weft.backend.implementations.program_timing import Arguments, compared
 from weft.backend.options import Options, log, told
 from weft.backend.searches import machine_facts, region_search
+from weft.backend.searches.program_trials import ProgramTrials, Trial
 from weft.backend.searches.region_module import Combined
 from weft.backend.searches.region_search import Candidate
 from weft.backend.searches.search_turns import turns
 from weft.backend.searches.whole_program import Step, WholeProgram
-from weft.expect import tolerance
 from weft.regions import attribution, insertion, labels
 from weft.regions.regions import groups_of, regions_of
 from weft.regions.roofline import roofline_s
@@ -62,14 +55,6 @@ def _begin(program: WholeProgram, kernels: dict[str, list[int]]) -> threading.Ev
     return improvement.ended
 
 
-@dataclasses.dataclass
-class Trial:
-    """The result of one variant on a call's data."""
-
-    why_not: str = ""
-    comparison: Comparison | None = None
-
-
 class Improvement:
     """The search for one program; it does not keep the program alive."""
 
@@ -83,7 +68,7 @@ class Improvement:
         self._budget_s = program.options.budget_s
         self._incumbent = program.incumbent
         self._kernels = kernels
-        self._draws = uses_rng(program.request.module)
+        self._trials = ProgramTrials(program.request, program.options.trial_s)
         self._accepted: list[Candidate] = []
         #: The incumbent and what computes now, launched: those that are timed.
         self._raw: Compiled = program.incumbent
@@ -167,7 +152,7 @@ class Improvement:
         arguments = Arguments(self._request, given)
         self._kind = arguments.device().type
         nodes = list(self._request.module.graph.nodes)
-        with self._same_numbers(given):
+        with self._trials.same_numbers(given):
             profiles = self._profiles(arguments)
         weights = attribution.kernel_weights(self._kernels, nodes)
         times = attribution.node_times(
@@ -201,9 +186,9 @@ class Improvement:
         arguments = Arguments(self._request, given_values)
         wanted = {node for candidate in candidates for node in candidate.extracted[0].inputs}
         values = _Values(self._request.module, wanted)
-        with self._same_numbers(given_values):
+        with self._trials.same_numbers(given_values):
             expected = values.run(*arguments.fresh())
-        with self._same_numbers(given_values):
+        with self._trials.same_numbers(given_values):
             self._check_incumbent(expected, arguments)
         given = {
             id(candidate): [values.kept[node] for node in candidate.extracted[0].inputs]
@@ -236,9 +221,11 @@ class Improvement:
         """Where Inductor's code comes to something else than the operators do, these
         compute. Of gradients many are 0 but for rounding, so nothing is said of them;
         and what a backward graph expects of a forward graph is Inductor's alone."""
-        if self._draws or self._request.role != "inference":
+        if self._trials.draws or self._request.role != "inference":
             return
-        why = self._against_eager(arguments, list(expected), list(self._raw(arguments.fresh())))
+        why = self._trials.against_eager(
+            arguments, list(expected), list(self._raw(arguments.fresh()))
+        )
         if why:
             module = self._request.module
             self._live().use(lambda given: module(*given))
@@ -246,77 +233,9 @@ class Improvement:
                 f"Inductor's code comes to something else than eager, which computes instead: {why}"
             )
 
-    def _try(self, variant: Compiled, candidates: Sequence[Candidate], given: list[Any]) -> Trial:
-        """Compares its results and time with those of the incumbent and of the current
-        implementation."""
-        arguments = Arguments(self._request, given)
-        with self._same_numbers(given):
-            expected = list(self._raw(arguments.fresh()))
-        with self._same_numbers(given), _checked(candidates) as failures:
-            got = list(variant(arguments.fresh()))
-        if failures:
-            return Trial(failures[0])
-        why = self._difference(arguments, expected, got)
-        if why:
-            return Trial(f"in the whole program: {why}")
-        del expected, got
-        if self._options.trial_s <= 0:
-            return Trial()
-        with self._same_numbers(given):
-            return Trial(
-                "",
-                compared(
-                    [self._raw, self._current, variant],
-                    arguments,
-                    self._options.trial_s,
-                    self._uses_graphs(),
-                ),
-            )
-
     def _uses_graphs(self) -> bool:
         """Whether calls are replayed, as far as timing goes."""
-        return not self._draws and (self._request.uses_cuda_graphs() or self._may_replay())
-
-    def _difference(self, arguments: Arguments, expected: list[Any], got: list[Any]) -> str:
-        """ "" if the program is the same around the regions, each of which has been
-        compared with its own operators."""
-        why: str = first_result_check.difference(expected, got)
-        if not why:
-            return ""
-        if self._draws:  # Inductor draws other numbers than eager
-            return (
-                first_result_check.distance(expected, got)
-                if any(
-                    isinstance(one, torch.Tensor) and one.itemsize == 2 and one.is_floating_point()
-                    for one in expected
-                )
-                else why
-            )
-        eager = list(self._request.module(*arguments.fresh()))
-        return self._against_eager(arguments, eager, got)
-
-    def _against_eager(self, arguments: Arguments, eager: list[Any], got: list[Any]) -> str:
-        """ "" if a program that Inductor compiled is right, else what differs."""
-        return first_result_check.Check(
-            self._request.module,
-            arguments.fresh(),
-            "tf32",
-            arguments.static,
-            factor=tolerance.INDUCTOR_FACTOR,
-        ).why_not(eager, got)
-
-    @contextlib.contextmanager
-    def _same_numbers(self, given: list[Any]) -> Iterator[None]:
-        """What draws finds the generators as the program left them, and leaves them
-        so."""
-        if not self._draws:
-            yield
-            return
-        states = random_states(given)
-        try:
-            yield
-        finally:
-            set_random_states(states)
+        return not self._trials.draws and (self._request.uses_cuda_graphs() or self._may_replay())
 
     # Work that the thread does.
 
@@ -514,8 +433,12 @@ class Improvement:
         try:
             self._made = self._request.compiled(self._variant(candidates))
             compiled = time.monotonic()
+            functions = self._raw, self._current, self._made
+            kernels = [kernel for one in candidates for kernel in one.kernels()]
             self._on_call(
-                lambda arguments: found.append(self._try(self._made, candidates, arguments))
+                lambda arguments: found.append(
+                    self._trials.run(functions, kernels, arguments, self._uses_graphs())
+                )
             )
             log.info(
                 "%d regions: compiled in %.1f s, tried in %.1f s",
@@ -551,7 +474,7 @@ class Improvement:
         """Whether the program allows CUDA graphs, of which Inductor makes none."""
         return (
             self._options.graph_bytes() > 0
-            and not self._draws
+            and not self._trials.draws
             and self._request.role == "inference"
             and not self._request.uses_cuda_graphs()
             and not self._request.written_inputs()
@@ -616,23 +539,6 @@ class _Values(fx.Interpreter):  # type: ignore[misc]
         if n in self._wanted:
             self.kept[n] = found
         return found
-
-
-@contextlib.contextmanager
-def _checked(candidates: Sequence[Candidate]) -> Iterator[list[str]]:
-    """While it lasts, each call of these regions' kernels is compared with the
-    regions' own operators; gives the list of what differs."""
-    failures: list[str] = []
-    kernels = [kernel for candidate in candidates for kernel in candidate.kernels()]
-    for kernel in kernels:
-        kernel.check = failures
-    try:
-        yield failures
-    finally:
-        for kernel in kernels:
-            kernel.check = None
-            if kernel.failure:
-                failures.append(kernel.failure)
 
 
 def _overlap(one: Candidate, other: Candidate) -> bool:
