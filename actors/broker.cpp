@@ -44,6 +44,8 @@ void Broker::receive(const Address& from, const Message& message,
   if (receive_llm(from, message, context)) return;
   if (const auto* m = std::get_if<Capacities>(&message)) {
     configure(*m, context);
+  } else if (const auto* m = std::get_if<NodeLost>(&message)) {
+    lose_node(*m, context);
   } else if (const auto* m = std::get_if<LeaseRequest>(&message)) {
     enqueue(from, *m, context);
   } else if (const auto* m = std::get_if<LeaseReleased>(&message)) {
@@ -140,11 +142,31 @@ void Broker::configure(const Capacities& capacities, Context& context) {
     if (offers || !resource.pools.contains(location)) continue;
     resource.pools.erase(location);
     resource.reserved.erase(location);
-    lose(location, name, has_left(capacities), context);
+    lose(location, name, {has_left(capacities), ""}, context);
   }
   for (const auto& [name, units] : capacities.units) {
     if (units > 0) resources_[name].pools[location].capacity = units;
   }
+  settle_waiting(context);
+}
+
+/// All its locations go before anything is granted again: nothing is moved from
+/// one of them to another.
+void Broker::lose_node(const NodeLost& loss, Context& context) {
+  context.send(address::dispatcher, loss);
+  for (const Location& location : loss.locations) {
+    capabilities_[location].clear();
+    for (auto& [name, resource] : resources_) {
+      if (resource.pools.erase(location) == 0) continue;
+      resource.reserved.erase(location);
+      lose(location, name,
+           {false, "node " + loss.node + " is lost: " + loss.reason}, context);
+    }
+  }
+  settle_waiting(context);
+}
+
+void Broker::settle_waiting(Context& context) {
   for (auto& [name, resource] : resources_) {
     deny_hopeless(resource, name, context);
   }
@@ -155,7 +177,7 @@ void Broker::configure(const Capacities& capacities, Context& context) {
 /// and the work with it. Holders hear of one that left from its port: they must
 /// not take it for one that their work brought down.
 void Broker::lose(const Location& location, const std::string& resource,
-                  bool left, Context& context) {
+                  const Withdrawal& why, Context& context) {
   std::vector<Ticket> lost_tickets;
   for (const auto& [ticket, lease] : leases_) {
     const bool is_its = lease.resource == resource ||
@@ -169,11 +191,13 @@ void Broker::lose(const Location& location, const std::string& resource,
       pool->used -= lease.units;
     if (Pool* pool = find_pool(gpu_memory, location))
       pool->used -= lease.memory;
-    if (left) continue;
-    context.send(ticket.first,
-                 LeaseLost{ticket.second, location,
-                           location_name(location) + " no longer offers " +
-                               lease.resource});
+    if (why.left) continue;
+    context.send(
+        ticket.first,
+        LeaseLost{ticket.second, location,
+                  why.reason.empty() ? location_name(location) +
+                                           " no longer offers " + lease.resource
+                                     : why.reason});
   }
 }
 

@@ -15,7 +15,7 @@
 // Leases. A lease that is not given back in time expires. Its holder stops the
 // work and gives the lease back, or loses it after the grace time. If a holder
 // gives a request back before it is granted, the request leaves the queue. When
-// a location is gone, all leases there are lost.
+// a location or a node (NodeLost) is gone, all leases there are lost.
 //
 // Locations. A request names locations, or a capability that locations
 // announce. A request may wait for such a location for a limited time.
@@ -83,8 +83,16 @@ class Broker : public Role {
                    Context& context);
   void serve_llm(Context& context);
   void configure(const Capacities& capacities, Context& context);
-  void lose(const Location& location, const std::string& resource, bool left,
-            Context& context);
+  void lose_node(const NodeLost& loss, Context& context);
+  /// Why leases at a location end. `left`: by itself, and its port says so to
+  /// their holders.
+  struct Withdrawal {
+    bool left = false;
+    std::string reason;  ///< for people; empty: it no longer offers that
+  };
+  void lose(const Location& location, const std::string& resource,
+            const Withdrawal& why, Context& context);
+  void settle_waiting(Context& context);
   void deny_hopeless(Resource& resource, const std::string& name,
                      Context& context);
   void enqueue(const Address& from, const LeaseRequest& request,

@@ -28,6 +28,8 @@ void Dispatcher::receive(const Address&, const Message& message,
     if (!dispatch_) begin(*dispatch, context);
   } else if (const auto* offer = std::get_if<Capacities>(&message)) {
     take_offer(*offer, context);
+  } else if (const auto* loss = std::get_if<NodeLost>(&message)) {
+    lose_node(*loss, context);
   } else if (const auto* done = std::get_if<SubgraphDone>(&message)) {
     finished(*done, context);
   } else if (const auto* ask = std::get_if<SearchEagerContractions>(&message)) {
@@ -53,6 +55,15 @@ void Dispatcher::take_offer(const Capacities& offer, Context& context) {
   } else {
     offers_[offer.location] = offer;
   }
+  offers_changed(context);
+}
+
+void Dispatcher::lose_node(const NodeLost& loss, Context& context) {
+  for (const Location& location : loss.locations) offers_.erase(location);
+  offers_changed(context);
+}
+
+void Dispatcher::offers_changed(Context& context) {
   if (!dispatch_) return;
   start_agents(context);
   // With the time over, what waited for a location is not begun.

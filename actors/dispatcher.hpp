@@ -35,6 +35,8 @@ class Dispatcher : public Role {
 
  private:
   void take_offer(const Capacities& offer, Context& context);
+  void lose_node(const NodeLost& loss, Context& context);
+  void offers_changed(Context& context);
   void begin(const Dispatch& dispatch, Context& context);
   void start_agents(Context& context);
   void start_agent(const Subgraph& subgraph, Context& context);

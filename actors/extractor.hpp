@@ -21,6 +21,8 @@ class Extractor : public Role {
   void receive(const Address& from, const Message& message,
                Context& context) override;
   nlohmann::json describe() const override;
+  /// The model's partition, once it is made.
+  const Plan& cut() const { return cut_; }
 
  private:
   void begin(const RunStart& start, Context& context);

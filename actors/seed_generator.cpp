@@ -1,17 +1,10 @@
 #include "actors/seed_generator.hpp"
 
-#include "compiler/targets.hpp"
-
 namespace weft {
 namespace {
 
 SeedsReply compile_seeds(const OptimizeSubgraph& work, Blobs& blobs) {
   SeedsReply reply{work.subgraph, "compiler", {}, {}, {}};
-  const Target* target = find_target(work.options.target);
-  if (!target) {
-    reply.failure = {"wrong_input", "no target '" + work.options.target + "'"};
-    return reply;
-  }
   const auto text = blobs.get(work.graph);
   if (!text) {
     reply.failure = {"failed", text.error().message};
@@ -24,14 +17,7 @@ SeedsReply compile_seeds(const OptimizeSubgraph& work, Blobs& blobs) {
   }
   const Subgraph subgraph{work.subgraph, work.signature, work.type,
                           std::move(*graph)};
-  const auto choices = choices_with(work.options.choices);
-  if (!choices) {
-    reply.failure = to_failure(choices.error());
-    return reply;
-  }
-  const auto sources = generate_sources(
-      *target, subgraph, work.machine,
-      {work.options.variants_max, work.options.rounding == "free", *choices});
+  const auto sources = compiler_sources(subgraph, work.options, work.machine);
   if (!sources) {
     reply.failure = {"failed", sources.error().message};
     return reply;
@@ -45,6 +31,20 @@ SeedsReply compile_seeds(const OptimizeSubgraph& work, Blobs& blobs) {
 }
 
 }  // namespace
+
+Result<std::vector<TargetSource>> compiler_sources(const Subgraph& subgraph,
+                                                   const RunOptions& options,
+                                                   const Machine& machine) {
+  const Target* target = find_target(options.target);
+  if (!target) {
+    return fail(ErrorCode::wrong_input, "no target '" + options.target + "'");
+  }
+  const auto choices = choices_with(options.choices);
+  if (!choices) return std::unexpected(choices.error());
+  return generate_sources(
+      *target, subgraph, machine,
+      {options.variants_max, options.rounding == "free", *choices});
+}
 
 void CompilerSeeds::receive(const Address& from, const Message& message,
                             Context& context) {

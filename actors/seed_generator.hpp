@@ -3,8 +3,15 @@
 #pragma once
 
 #include "actors/role.hpp"
+#include "compiler/targets.hpp"
 
 namespace weft {
+
+/// The compiler's candidates for a subgraph, as a run with these options asks
+/// for them.
+Result<std::vector<TargetSource>> compiler_sources(const Subgraph& subgraph,
+                                                   const RunOptions& options,
+                                                   const Machine& machine);
 
 class CompilerSeeds : public Role {
  public:

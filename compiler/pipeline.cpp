@@ -36,13 +36,14 @@ Graph simplified(const Graph& model, const CutOptions& cut) {
 
 /// Whether the call stays PyTorch's own: of TF32's rounding or a sum's
 /// order only that makes the same.
-std::function<bool(const Node&)> keeps_eager_contraction(
+std::function<Decision(const Node&)> keeps_eager_contraction(
     const Graph& graph, const CutOptions& cut) {
-  if (!cut.eager_contractions) return [](const Node&) { return false; };
+  if (!cut.eager_contractions) return [](const Node&) { return Decision(); };
   const Graph marked = with_precision(graph, cut.precision);
   const bool has_tf32 = std::ranges::any_of(marked.nodes, &Node::tf32);
-  return [has_tf32](const Node& call) {
-    return is_product(call.target) && (call.tf32 || !has_tf32);
+  return [has_tf32](const Node& call) -> Decision {
+    return {is_product(call.target) && (call.tf32 || !has_tf32),
+            "this partition leaves products to PyTorch"};
   };
 }
 
@@ -61,31 +62,35 @@ bool others_can(const Node& call) {
 
 /// The cut along what the target lowers and what others may write kernels for.
 Plan cut_along(const Graph& graph, const Lowerable& lowerable,
-               const CutOptions& cut, std::set<std::string> no_fuse_set) {
+               const CutOptions& cut, NoFuse no_fuse) {
+  constexpr const char* separate =
+      "has a kernel from elsewhere, and is a subgraph of its own";
   if (cut.others == CutOptions::Others::none) {
-    return partition(graph, lowerable, no_fuse_set, cut.choices.fusion);
+    return partition(graph, lowerable, no_fuse, cut.choices.fusion);
   }
   std::set<std::string> hand_written;
   for (const Node& node : graph.nodes) {
     if (node.target == "getitem") {
       // What is read of several results stays with the call that gives them.
       for_each_ref(node, [&](const std::string& tuple) {
-        if (hand_written.contains(tuple) && no_fuse_set.contains(tuple)) {
-          no_fuse_set.insert(node.name);
+        if (hand_written.contains(tuple) && no_fuse.contains(tuple)) {
+          no_fuse.try_emplace(node.name, separate);
         }
       });
     }
     if (!others_can(node) || lowerable(graph, node)) continue;
     hand_written.insert(node.name);
-    if (cut.others == CutOptions::Others::separate)
-      no_fuse_set.insert(node.name);
+    if (cut.others == CutOptions::Others::separate) {
+      no_fuse.try_emplace(node.name, separate);
+    }
   }
   return partition(
       graph,
-      [&](const Graph& whole, const Node& call) {
-        return hand_written.contains(call.name) || lowerable(whole, call);
+      [&](const Graph& whole, const Node& call) -> Decision {
+        if (hand_written.contains(call.name)) return true;
+        return lowerable(whole, call);
       },
-      no_fuse_set, cut.choices.fusion);
+      no_fuse, cut.choices.fusion);
 }
 
 /// The captured graph, with attention as the cut wants it.
@@ -186,18 +191,20 @@ Plan partition(const Graph& model, const Target& target,
                const CutOptions& cut) {
   FusedAttention start = with_attention(model, cut);
   const auto stays_eager = keeps_eager_contraction(start.graph, cut);
-  const auto lowerable = [&](const Graph& graph, const Node& call) {
+  const auto lowerable = [&](const Graph& graph, const Node& call) -> Decision {
     const auto side = cut.sides.find(call.name);
-    const bool is_vendor = side != cut.sides.end() && !side->second;
-    return !is_vendor && !stays_eager(call) &&
-           target.can_lower(graph, call, cut);
+    if (side != cut.sides.end() && !side->second) {
+      return {false, "the plan for any size leaves it to PyTorch"};
+    }
+    if (Decision eager = stays_eager(call)) return {false, eager.reason};
+    return target.can_lower(graph, call, cut);
   };
   Plan plan;
   if (target.on_gpu) {
     const Relaid moved = relaid(
         prepared(std::move(start.graph), lowerable, cut), lowerable, cut);
     plan = cut_along(eliminate_dead_code(moved.graph), lowerable, cut,
-                     moved.no_fuse_set);
+                     moved.no_fuse);
   } else {
     plan = cut_along(with_precision(std::move(start.graph), "strict"),
                      lowerable, cut, {});

@@ -15,8 +15,10 @@ namespace weft {
 
 /// extractor (of the head), or "node/NAME" -> broker: how much there is of each
 /// resource at a location; broker -> dispatcher, of locations with devices.
-/// A later message about the same location replaces it. No units at all: the
-/// location is gone, and all leases there are lost.
+/// A later message about the same location replaces it. Units of 0: the
+/// location has left by itself. No units at all: it is gone, and all leases
+/// there are lost (vocabularies up to 5 said so of a node's death; now NodeLost
+/// does).
 struct Capacities {
   static constexpr std::string_view name = "Capacities";
   /// "cpu" -> cores, "gpu" -> 1 or more of one device, "gpu_memory" -> bytes.
@@ -35,6 +37,17 @@ struct Capacities {
   WEFT_FIELDS(units, queue_max, location, grace_ms, gpu, gpu_numbers,
               capabilities, device_class)
   bool operator==(const Capacities&) const = default;
+};
+
+/// "node/NAME" -> broker -> dispatcher: the node died, or nothing was heard of
+/// it for too long. All that it offered is gone at once, and all work there.
+struct NodeLost {
+  static constexpr std::string_view name = "NodeLost";
+  std::string node;                 ///< its name
+  std::vector<Location> locations;  ///< all that it offered
+  std::string reason;               ///< for people: "silent for 15 s"
+  WEFT_FIELDS(node, locations, reason)
+  bool operator==(const NodeLost&) const = default;
 };
 
 /// any role -> broker. A holder's tickets are its own numbers, never reused.

@@ -28,11 +28,14 @@ namespace weft {
 ///      roles decide as in 3.
 ///   5  Capabilities and a timing class (RunStart::device_class). A run without
 ///      a class decides as in 4.
-inline constexpr int vocabulary_version = 5;
+///   6  A node's death is NodeLost. Before, it was Capacities without units,
+///   one
+///      for each location of the node; roles take both.
+inline constexpr int vocabulary_version = 6;
 
 using AnyMessage = std::variant<
     RunStart, Progress, RunFinished, Capacities, LeaseRequest, LeaseGranted,
-    LeaseDenied, LeaseExpired, LeaseReleased, LeaseLost, CancelEffect,
+    LeaseDenied, LeaseExpired, LeaseReleased, LeaseLost, NodeLost, CancelEffect,
     RefineRequest, TimerRequest, TimerFired, CaptureRequest, CaptureReply,
     WriteFilesRequest, WriteFilesReply, BuildRequest, BuildReply, CheckRequest,
     CheckReply, TimeRequest, TimeReply, ProbeRequest, ProbeReply, Dispatch,

@@ -26,6 +26,12 @@ struct DeviceRates {
 /// default, scaled by the device's multiprocessors.
 DeviceRates device_rates(const Machine& machine);
 
+/// Instructions of an operation that takes a sequence of them (a division, an
+/// exponential), by compiled kernels for sm_90, 2026-11-29; and operations of
+/// an instruction, as rates are counted.
+inline constexpr double kSequenceInstructions = 10;
+inline constexpr double kOperationsPerInstruction = 2;
+
 /// What one kernel, or several, have to do at least.
 struct Work {
   double bytes = 0;  ///< read from and written to memory

@@ -7,6 +7,27 @@
 
 namespace weft {
 
+// Warps and threads that the text of a kernel depends on. A value that does not
+// fit the others is no choice, so they cannot be overridden. 2026-11-22.
+
+/// Store warps (the epilogue) of a warp-specialised block. The block also has a
+/// producer warp, a publisher, a gatherer of partials, and the warps that
+/// reduce.
+inline constexpr int kCudaStoreWarps = 12;
+/// Vector loads of a stream's chunk: one of each thread that stores them.
+inline constexpr std::int64_t kCudaStreamChunk = 32 * kCudaStoreWarps;
+/// A stream's warps that reduce; where these are exponentials, more. They
+/// divide a chunk among themselves.
+inline constexpr int kCudaReduceWarps = 4;
+inline constexpr int kCudaReduceWarpsOfExponentials = 6;
+static_assert(kCudaStreamChunk % (32 * kCudaReduceWarps) == 0 &&
+              kCudaStreamChunk % (32 * kCudaReduceWarpsOfExponentials) == 0);
+/// Threads that reduce down the columns of a streamed matrix.
+inline constexpr int kCudaColumnThreads = 512;
+/// Distance between two counters of cooperative groups in words, so that no two
+/// share a cache line.
+inline constexpr std::int64_t kCudaCounterDistance = 32;
+
 /// Reductions along rows, and down columns.
 struct CudaRowChoices {
   /// Vector loads of a row that a thread takes where several threads share a

@@ -6,6 +6,10 @@
 
 namespace weft {
 
+/// Calls in one region at most: what a C++ compiler still takes quickly, and
+/// what anybody writes as one kernel.
+inline constexpr std::size_t kRegionCallsMax = 256;
+
 struct FusionChoices {
   /// A copy into another layout is worth a kernel from so many elements on: a
   /// smaller one stays in an H200's cache. H200, 2026-11-21.

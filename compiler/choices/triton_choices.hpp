@@ -82,6 +82,11 @@ struct TritonProductChoices {
   std::int64_t phases_max = 16;
 };
 
+/// Weights that a program lays out. 2026-11-23.
+inline constexpr std::int64_t kTritonLayoutBlock = 1024;
+/// Extent of the square tile of a factor that is split at a time. 2026-11-21.
+inline constexpr std::int64_t kTritonSplitSquare = 64;
+
 struct TritonChoices {
   TritonNestChoices nest;
   TritonProductChoices product;

@@ -64,7 +64,7 @@ Result<std::vector<KernelSource>> sources_for_sizes(
     auto text = common_text(
         texts, kernel_sizes(subgraph.graph.symbolic_shapes.sizes.size()));
     if (text) {
-      common.push_back({first.variant, std::move(*text)});
+      common.push_back({first.variant, std::move(*text), first.reasons});
     } else {
       error = text.error();
     }

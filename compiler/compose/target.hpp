@@ -18,6 +18,8 @@ namespace weft {
 struct KernelSource {
   std::string variant;  ///< "vec16 unroll2 rows", for people and reports
   std::string text;     ///< one file, readable
+  /// Why each kernel in it is as it is.
+  std::vector<KernelReason> reasons{};
 };
 
 /// What a build on this machine may use.
@@ -73,10 +75,10 @@ struct Target {
   /// each has code for; the rest of this entry says how models are cut.
   std::vector<std::string_view> members;
 
-  /// True if the target has a kernel for this call and should use it; otherwise
+  /// Yes if the target has a kernel for this call and should use it; otherwise
   /// the call stays PyTorch's.
-  bool (*can_lower)(const Graph& graph, const Node& call,
-                    const CutOptions& cut) = nullptr;
+  Decision (*can_lower)(const Graph& graph, const Node& call,
+                        const CutOptions& cut) = nullptr;
   /// Variants of one subgraph, the one expected to be fastest first.
   Result<std::vector<KernelSource>> (*generate)(
       const Subgraph& subgraph, const Machine& machine,

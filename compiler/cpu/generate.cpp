@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/choices/cpu_variants.hpp"
 #include "compiler/compose/sized_sources.hpp"
 #include "compiler/cpu/print.hpp"
 #include "compiler/fusion/lowerable.hpp"
@@ -47,33 +48,6 @@ bool writes_much(const Graph& graph, const LoopFacts& facts) {
   return bytes > facts.choices.cpu.streamed_l2_multiple * facts.l2_bytes;
 }
 
-struct Named {
-  std::string name;
-  CpuVariant variant;
-};
-
-/// `large`: it writes more than caches hold.
-std::vector<Named> variants_for(bool large, const LoopFacts& facts) {
-  const int vector_width = std::max(4, facts.vector_bytes / 4);
-  const std::string width = "vec" + std::to_string(vector_width);
-  std::vector<Named> list;
-  const auto add = [&](std::string name, int unroll, std::int64_t block,
-                       bool stream) {
-    list.push_back(
-        {width + name, {vector_width, unroll, block, false, stream}});
-  };
-  list.push_back(
-      {width + " unroll4 keep", {vector_width, 4, 8192, true, false}});
-  add(" unroll4", 4, 8192, false);
-  if (large) add(" unroll4 stream", 4, 8192, true);
-  add(" unroll2 block256", 2, 256, false);
-  if (large) add(" unroll2 block256 stream", 2, 256, true);
-  add(" unroll8 block64", 8, 64, false);
-  if (vector_width > 8)
-    list.push_back({"vec8 unroll4", {8, 4, 8192, false, false}});
-  return list;
-}
-
 /// `usual`: of a symbolic graph, its schedule at the size by which loops are
 /// laid out. `large`: of a graph at that.
 Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
@@ -83,7 +57,7 @@ Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
                                               const LoweringOptions& options) {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
-  for (const auto& [name, variant] : variants_for(large, facts)) {
+  for (const auto& [name, variant] : cpu_variants(large, facts.vector_bytes)) {
     if (static_cast<int>(sources.size()) >= variants_max) break;
     Result<Program> program = lower(subgraph.graph, options);
     if (!program) return std::unexpected(program.error());
@@ -101,16 +75,17 @@ Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
     const SymbolicShapes& symbolic_shapes = subgraph.graph.symbolic_shapes;
     rounded.symbols =
         symbolic_shapes.is_symbolic() ? symbolic_shapes.sizes.size() : 0;
-    std::string text = print_cpu(plan, rounded, facts, "");
-    if (!seen.insert(text).second) continue;
-    sources.push_back({name, title_text(subgraph, name) + text});
+    CpuText printed = print_cpu(plan, rounded, facts, "");
+    if (!seen.insert(printed.text).second) continue;
+    sources.push_back({name, title_text(subgraph, name) + printed.text,
+                       std::move(printed.reasons)});
   }
   return sources;
 }
 
 }  // namespace
 
-bool can_lower(const Graph& graph, const Node& call) {
+Decision can_lower(const Graph& graph, const Node& call) {
   return can_lower(graph, call, {.adds_in_place = true});
 }
 

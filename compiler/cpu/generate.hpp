@@ -15,7 +15,7 @@
 namespace weft {
 
 /// Whether the compiler can lower this call (else it stays an extern).
-bool can_lower(const Graph& graph, const Node& call);
+Decision can_lower(const Graph& graph, const Node& call);
 
 /// At least one variant for every subgraph partition() makes; the one expected
 /// to be fastest first; at most `variants_max`; no two equal texts. A source is

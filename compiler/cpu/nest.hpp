@@ -8,6 +8,7 @@
 
 #include "compiler/cpu/print.hpp"
 #include "compiler/cpu/scalar.hpp"
+#include "compiler/loops/kernel_reasons.hpp"
 #include "compiler/loops/pass.hpp"
 #include "compiler/loops/symbolic_loops.hpp"
 #include "compiler/text/count.hpp"
@@ -23,6 +24,8 @@ class NestPrinter {
       : plan_(plan), nest_(nest), variant_(variant), facts_(facts), out_(out) {}
 
   void print();
+  /// Why its loops are blocked and shared so; empty before print().
+  const TileReason& tile_reason() const { return tile_reason_; }
 
  private:
   static std::string name(LoopVar v) { return "v" + text(v.id); }
@@ -94,6 +97,7 @@ class NestPrinter {
   const LoopFacts& facts_;
   Writer& out_;
   std::int64_t block_ = 1;
+  TileReason tile_reason_;
   std::set<ExprId> cached_;  ///< values of one pass that a later one needs
   std::set<ExprId> stored_;  ///< those that a pass has put away by now
 };

@@ -6,8 +6,15 @@
 namespace weft {
 
 void NestPrinter::choose_block() {
-  if (!nest_.outer_reduction) return;
   const std::int64_t vector_width = variant_.vector_width;
+  const std::string shares =
+      nest_.split ? "; points are few, so the cores share each reduction" : "";
+  tile_reason_ = {"rows in vectors of " + text(vector_width),
+                  "neighbours along the last inner loop are neighbours in "
+                  "memory, so vectors run along it" +
+                      shares};
+  if (!nest_.outer_reduction) return;
+  std::string why = "the variant's own; timing compares the variants";
   const std::int64_t extent = nest_.outer.back().extent;
   const CpuChoices& choices = facts_.choices.cpu;
   std::int64_t block = variant_.block;
@@ -25,12 +32,22 @@ void NestPrinter::choose_block() {
               : size_hint({nest_.outer.back()}) / (2 * facts_.cores);
     block = std::clamp<std::int64_t>(
         fits, std::min(choices.fold_columns_min, block), block);
+    why = again ? "several passes walk the rows, so a block of all rows stays "
+                  "in a part of the L2 cache (cpu.columns_l2_divisor)"
+                : "one pass walks the rows, so pieces are long, with a block "
+                  "for every core";
   } else if (blocks_outside()) {
     block = std::min(block, choices.down_columns_max);
+    why =
+        "something is read across its grain, so the next row finds the "
+        "block's lines in the cache (cpu.down_columns_max)";
   }
   // Of another size there may be more of them.
   if (!variant_.for_sizes()) block = std::min(block, extent);
   block_ = (block + vector_width - 1) / vector_width * vector_width;
+  tile_reason_ = {
+      text(block_) + " columns at a time, in vectors of " + text(vector_width),
+      why + shares};
 }
 
 // Whether the loop over blocks goes outside the other points: where something

@@ -48,9 +48,10 @@ constexpr std::string_view kOutside =
 
 }  // namespace
 
-std::string print_cpu(const Schedule& plan, const CpuVariant& variant,
-                      const LoopFacts& facts, const std::string& title) {
+CpuText print_cpu(const Schedule& plan, const CpuVariant& variant,
+                  const LoopFacts& facts, const std::string& title) {
   Writer out;
+  std::vector<KernelReason> reasons;
   out.open(signature_text(plan, variant.symbols));
   const bool checks = checks_indices(plan);
   if (checks) out.line("int64_t outside = 0;");
@@ -63,14 +64,18 @@ std::string print_cpu(const Schedule& plan, const CpuVariant& variant,
              "_scratch.data;");
   }
   for (const Nest& nest : plan.nests) {
-    NestPrinter(plan, nest, variant, facts, out).print();
+    NestPrinter printer(plan, nest, variant, facts, out);
+    printer.print();
+    add_reasons(reasons, nest, {"nest" + std::to_string(reasons.size())},
+                printer.tile_reason());
   }
   if (checks) out.line("outside_found = outside;");
   out.close();
-  return title +
-         cpu_prelude(variant.vector_width, variant.stream_stores,
-                     variant.free_rounding) +
-         "\n" + (checks ? std::string(kOutside) : "") + out.str();
+  return {title +
+              cpu_prelude(variant.vector_width, variant.stream_stores,
+                          variant.free_rounding) +
+              "\n" + (checks ? std::string(kOutside) : "") + out.str(),
+          std::move(reasons)};
 }
 
 }  // namespace weft

@@ -20,7 +20,7 @@ Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
 }
 
 /// There is nothing that has code and is left to PyTorch even so.
-bool takes(const Graph& graph, const Node& call, const CutOptions&) {
+Decision takes(const Graph& graph, const Node& call, const CutOptions&) {
   return can_lower(graph, call);
 }
 

@@ -4,13 +4,6 @@
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
-namespace {
-
-/// Distance between two counters in words, so that no two share a cache line.
-constexpr std::int64_t kCounterDistance = 32;
-
-}  // namespace
-
 void CudaNest::print_clearing(const std::string& type, const std::string& name,
                               std::int64_t count, std::int64_t bytes) {
   module_.scratch.push_back({name, count * bytes});
@@ -26,14 +19,14 @@ void CudaNest::clear_counters() {
   count_name_ =
       "count" + text(static_cast<std::int64_t>(module_.launches.size()));
   print_clearing("unsigned", count_name_,
-                 kernel_plan_.cooperative_groups * kCounterDistance, 4);
+                 kernel_plan_.cooperative_groups * kCudaCounterDistance, 4);
 }
 
 void CudaNest::open_cooperative_group(CudaKernel& kernel) {
   kernel.need("team");
   kernel.use("unsigned", count_name_);
   kernel.out().line("Team team = {" + count_name_ + " + group * " +
-                    text(kCounterDistance) + ", 0, rank, 0};");
+                    text(kCudaCounterDistance) + ", 0, rank, 0};");
 }
 
 std::string CudaNest::group_partial(CudaKernel& kernel,

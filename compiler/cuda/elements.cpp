@@ -45,6 +45,14 @@ void CudaNest::print_elements() {
     while (items_per_thread > 1 && vectors % (threads * items_per_thread) != 0)
       items_per_thread /= 2;
   }
+  tile_reason_ = {
+      text(threads) + " threads, " + text(items_per_thread) + " vectors of " +
+          text(vector_width) + " for each",
+      down ? "much is read again for each value of the first dimension, so a "
+             "thread takes several of these values"
+           : "elements are independent; vectors are as long as alignment "
+             "allows, and as many as the variant has and the points divide "
+             "into"};
   // A thread's vectors are a block apart, or `across` points.
   const std::int64_t blocks_per_row =
       ceil_div(vectors, threads * (down ? 1 : items_per_thread));

@@ -134,14 +134,17 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
   module.varies = plan.nests.size() != 1 ||
                   !reduces_windows(plan.program, plan.nests.front());
   for (const Nest& nest : plan.nests) {
-    CudaNest(plan, nest, variant, facts, module).print();
+    const std::size_t before = module.launches.size();
+    CudaNest printer(plan, nest, variant, facts, module);
+    printer.print();
+    add_reasons(module, nest, before, printer.tile_reason());
   }
   return module;
 }
 
 }  // namespace
 
-bool cuda_can_lower(const Graph& graph, const Node& call) {
+Decision cuda_can_lower(const Graph& graph, const Node& call) {
   LoweringOptions options;
   options.has_function = &has_function;
   options.halves = true;
@@ -167,7 +170,8 @@ Result<std::vector<KernelSource>> generate_cuda(
                                            options.free_rounding, keep);
     if (variant.streams && !module.streams) continue;
     if (!seen.insert(source_text(subgraph, "", module)).second) continue;
-    sources.push_back({name, source_text(subgraph, name, module)});
+    sources.push_back(
+        {name, source_text(subgraph, name, module), module.reasons});
     if (!module.varies) break;
   }
   return sources;

@@ -13,7 +13,7 @@
 namespace weft {
 
 /// Whether the target has code for this call (else it stays an extern).
-bool cuda_can_lower(const Graph& graph, const Node& call);
+Decision cuda_can_lower(const Graph& graph, const Node& call);
 
 /// Variants of a subgraph, the one expected to be fastest first; at most
 /// `variants_max`; no two equal texts. A source says in a comment at its top

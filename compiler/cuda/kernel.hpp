@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/choices/reasons.hpp"
 #include "compiler/cuda/scalar.hpp"
 #include "compiler/loops/schedule.hpp"
 #include "compiler/text/writer.hpp"
@@ -50,10 +51,11 @@ struct CudaModule {
   std::vector<CudaLaunch> launches;
   std::vector<CudaScratch> scratch;
   std::set<std::string> helpers;
-  std::set<std::string> sections;  ///< of the prelude
-  bool varies = true;              ///< variants of it are worth trying
-  bool approximate = false;        ///< functions need no more than 16 bits
-  bool free_rounding = false;      ///< see LoweringOptions
+  std::vector<KernelReason> reasons;  ///< of each kernel
+  std::set<std::string> sections;     ///< of the prelude
+  bool varies = true;                 ///< variants of it are worth trying
+  bool approximate = false;           ///< functions need no more than 16 bits
+  bool free_rounding = false;         ///< see LoweringOptions
   bool streams = false;  ///< rows go through shared memory (stream.cpp)
 };
 

@@ -16,16 +16,6 @@ constexpr std::int64_t kSlotsMax = 31;
 constexpr std::int64_t kReductionBytes = 3 << 10;
 /// … and what a stream needs: its reductions, and barriers.
 constexpr std::int64_t kStreamBytes = 8 << 10;
-/// Vector loads of a stream's chunk: one of each thread that stores them.
-constexpr std::int64_t kStreamChunk = 32 * kCudaStoreWarps;
-/// A stream's warps that reduce; where these are exponentials, more. They
-/// divide a chunk among themselves.
-constexpr int kReduceWarps = 4;
-constexpr int kReduceWarpsOfExponentials = 6;
-static_assert(kStreamChunk % (32 * kReduceWarps) == 0 &&
-              kStreamChunk % (32 * kReduceWarpsOfExponentials) == 0);
-/// Threads that reduce down columns.
-constexpr int kColumnThreads = 512;
 /// Shared memory that the driver reserves of each block.
 constexpr std::int64_t kDriverBytes = 1 << 10;
 
@@ -152,6 +142,10 @@ class LaunchPlanner {
     return variant_.rings && !out_.persistent.empty();
   }
 
+  std::string row_text() const {
+    return "a row has " + std::to_string(out_.row) + " elements";
+  }
+
   void set_block(std::int64_t threads) {
     out_.threads = static_cast<int>(threads);
     out_.threads_per_point = out_.threads;
@@ -167,6 +161,9 @@ class LaunchPlanner {
       out_.threads = 256;
       out_.points_per_block = out_.threads / out_.threads_per_point;
       out_.steps = ceil_div(whole, out_.threads_per_point);
+      out_.reason = row_text() +
+                    ": short enough for a part of a warp, so a "
+                    "block has several rows";
       if (!out_.persistent.empty()) out_.persistence = Persistence::registers;
       return;
     }
@@ -175,12 +172,27 @@ class LaunchPlanner {
           32 * ceil_div(ceil_div(whole, variant_.persistent_vectors), 32);
       set_block(std::clamp<std::int64_t>(threads, 64, 1024));
       out_.steps = ceil_div(whole, out_.threads);
+      out_.reason = row_text() + ": it fits into one block's registers (" +
+                    std::to_string(variant_.register_row) +
+                    " elements in this variant)";
       if (!out_.persistent.empty()) out_.persistence = Persistence::registers;
       return;
     }
-    if (can_stream() && stream()) return;
-    if (can_ring() && ring()) return;
-    walk();
+    const std::string too_long =
+        row_text() + ": more than one block's registers hold, ";
+    if (can_stream() && stream()) {
+      out_.reason = too_long +
+                    "and one pass reduces what the next stores, so warps "
+                    "specialise in reading, reducing and storing";
+    } else if (can_ring() && ring()) {
+      out_.reason = too_long + "so it stays in the shared memory of " +
+                    std::to_string(out_.blocks) + " blocks";
+    } else {
+      walk();
+      out_.reason = too_long +
+                    "and it does not fit into shared memory or is "
+                    "read once, so each pass reads it from memory";
+    }
   }
 
   /// Threads that share a short row: about four vectors each, or as many as fit
@@ -304,23 +316,26 @@ class LaunchPlanner {
         4, 16 / element_bytes(program().arena[loads[0]].dtype));
     const CudaStreamChoices& stream = choices().stream;
     out_.chunk = std::max(unit, stream.ahead_bytes / row / unit * unit);
-    if (column.extent <= kColumnThreads ||
+    if (column.extent <= kCudaColumnThreads ||
         free_bytes / row < stream.column_chunks_min * out_.chunk ||
         static_cast<double>(matrices) <
             stream.busy_share_min * static_cast<double>(waves * facts_.sms)) {
       return false;
     }
     out_.persistent = loads;
+    out_.reason =
+        "whole matrices are contiguous and a block reduces one down its "
+        "columns, so a warp streams its rows through shared memory";
     out_.persistence = Persistence::stream;
     out_.slots = free_bytes / (row * out_.chunk);
     out_.steps = ceil_div(out_.row, out_.chunk);
     out_.cooperative_groups = std::min<std::int64_t>(matrices, facts_.sms);
     out_.lane = column.id;
     out_.vector_width =
-        static_cast<int>(ceil_div(column.extent, kColumnThreads));
-    out_.points_per_block = kColumnThreads;
+        static_cast<int>(ceil_div(column.extent, kCudaColumnThreads));
+    out_.points_per_block = kCudaColumnThreads;
     out_.threads_per_point = 1;
-    out_.threads = kColumnThreads + 32;
+    out_.threads = kCudaColumnThreads + 32;
     return true;
   }
 
@@ -367,7 +382,7 @@ class LaunchPlanner {
     const std::int64_t free_bytes =
         (facts_.shared_bytes - kStreamBytes) / persistent_bytes();
     const CudaStreamChoices& stream = choices().stream;
-    if (free_bytes < stream.chunks_min * kStreamChunk) return false;
+    if (free_bytes < stream.chunks_min * kCudaStreamChunk) return false;
     // A maximum is mostly fused with softmax's exponentials, which need more
     // reduction warps and leave fewer registers for rows.
     const bool takes_exponentials =
@@ -386,24 +401,24 @@ class LaunchPlanner {
     const std::int64_t cooperative_groups =
         std::min(facts_.sms / blocks, out_.points);
     blocks = std::min(facts_.sms / cooperative_groups,
-                      std::max(blocks, whole / (2 * kStreamChunk)));
+                      std::max(blocks, whole / (2 * kCudaStreamChunk)));
     // Weights come from memory again for each row, and nothing hides that.
     if (cooperative_groups == 1 && reads_more()) return false;
     const std::int64_t share = ceil_div(whole, blocks);
-    const std::int64_t steps = ceil_div(share, kStreamChunk);
-    if (free_bytes / kStreamChunk < steps) return false;
+    const std::int64_t steps = ceil_div(share, kCudaStreamChunk);
+    if (free_bytes / kCudaStreamChunk < steps) return false;
     out_.cooperative_groups = cooperative_groups;
     out_.blocks = blocks;
-    out_.chunk = kStreamChunk;
+    out_.chunk = kCudaStreamChunk;
     out_.steps = steps;
-    out_.slots = std::min(free_bytes / kStreamChunk, 6 * steps);
+    out_.slots = std::min(free_bytes / kCudaStreamChunk, 6 * steps);
     out_.register_chunks = std::min(
         steps, stream.prefetched_vectors / std::ssize(out_.persistent));
     out_.reduce_warps =
-        takes_exponentials ? kReduceWarpsOfExponentials : kReduceWarps;
+        takes_exponentials ? kCudaReduceWarpsOfExponentials : kCudaReduceWarps;
     // With more copies in flight reads become slower.
     out_.copies_in_flight = std::clamp<std::int64_t>(
-        stream.ahead_bytes / (kStreamChunk * persistent_bytes()), 2,
+        stream.ahead_bytes / (kCudaStreamChunk * persistent_bytes()), 2,
         out_.slots);
     // A block may be a ring and a row ahead of what it stores, and another one
     // as far ahead of that.
@@ -473,6 +488,10 @@ class LaunchPlanner {
 
   void split_rows() {
     out_.combine = Combine::parts;
+    out_.reason = std::to_string(out_.points) + " rows are too few for " +
+                  std::to_string(facts_.sms) +
+                  " multiprocessors, so blocks share each row and a second "
+                  "kernel reduces their partials";
     set_block(512);
     const CudaRowChoices& rows = choices().rows;
     const std::int64_t wanted = rows.split_blocks_per_sm * facts_.sms;
@@ -485,6 +504,7 @@ class LaunchPlanner {
 
   void plan_scan_rows() {
     const std::int64_t threads = power_of_two(ceil_div(vectors(), 4));
+    out_.reason = row_text() + ": a block scans one row";
     set_block(std::clamp<std::int64_t>(threads, 32, 512));
     out_.steps = ceil_div(vectors(), out_.threads);
   }
@@ -516,6 +536,11 @@ class LaunchPlanner {
       }
     }
     out_.points_per_block = out_.threads / out_.threads_per_point;
+    out_.reason =
+        "neighbouring points are neighbours in memory, so threads lie along "
+        "the points; " +
+        std::to_string(out_.threads_per_point) + " share each of " +
+        std::to_string(wide) + ", by what keeps the multiprocessors busy";
     if (nest_.split) {
       out_.combine = Combine::parts;
       const std::int64_t groups = ceil_div(wide, out_.points_per_block);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "compiler/choices/cuda_variants.hpp"
@@ -19,11 +20,6 @@ enum class Persistence {
   ring,       ///< shared memory, into which the next row is prefetched
   stream,     ///< the same, warp-specialised: a warp reduces or stores
 };
-
-/// Store warps (the epilogue) of a warp-specialised block. The block also has a
-/// producer warp, a publisher, a gatherer of partials, and the warps that
-/// reduce.
-inline constexpr int kCudaStoreWarps = 12;
 
 /// How threads that share a row combine their partials.
 enum class Combine {
@@ -66,6 +62,7 @@ struct KernelPlan {
   std::vector<ExprId> persistent;
   std::vector<LoopVar>
       persistent_inner;  ///< inner variables of the persistent passes
+  std::string reason;    ///< why this plan, for people
 };
 
 /// Chooses the plan of a nest.

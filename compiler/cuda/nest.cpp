@@ -63,11 +63,27 @@ void CudaNest::print() {
   if (!walks) return print_elements();
   if (variant_.windows) {
     const auto tile = find_stencil_tile(plan_, nest_, passes_, facts_);
-    if (tile) return print_stencil_tile(*tile);
+    if (tile) {
+      tile_reason_ = {"a stencil's planes",
+                      "windows overlap along a walk, so a thread keeps the "
+                      "planes that the next window reads again"};
+      return print_stencil_tile(*tile);
+    }
     const auto windows = find_windows(plan_, nest_, passes_, facts_);
-    if (windows) return print_windows(*windows);
+    if (windows) {
+      tile_reason_ = {text(kCudaWindowVectorWidth) + " neighbouring windows",
+                      "windows overlap, so a thread keeps the rows that "
+                      "several windows read in registers"};
+      return print_windows(*windows);
+    }
   }
   kernel_plan_ = plan_kernel(plan_, nest_, passes_, variant_, facts_);
+  tile_reason_ = {text(kernel_plan_.threads) + " threads, " +
+                      text(kernel_plan_.points_per_block) +
+                      " points in a block, " + text(kernel_plan_.blocks) +
+                      " blocks for a point, vectors of " +
+                      text(kernel_plan_.vector_width),
+                  kernel_plan_.reason};
   if (kernel_plan_.persistence == Persistence::stream) {
     return kernel_plan_.outer_reduction ? print_streamed_columns()
                                         : print_streamed();

@@ -10,6 +10,7 @@
 #include "compiler/cuda/stencil_tile.hpp"
 #include "compiler/cuda/windows.hpp"
 #include "compiler/loops/integers.hpp"
+#include "compiler/loops/kernel_reasons.hpp"
 #include "compiler/text/number_text.hpp"
 
 namespace weft {
@@ -22,6 +23,8 @@ class CudaNest {
            const GpuFacts& facts, CudaModule& module);
 
   void print();
+  /// Why its kernels have their threads; empty before print().
+  const TileReason& tile_reason() const { return tile_reason_; }
 
  private:
   // elements.cpp
@@ -140,6 +143,7 @@ class CudaNest {
   /// Reductions that are fused with others, in one walk.
   std::map<const Stage*, const Stage*> companions_;
   KernelPlan kernel_plan_;
+  TileReason tile_reason_;
   bool wide_ = false;
   bool ragged_ = false;  ///< some threads have no point: `inside` says which
   std::string count_name_;

@@ -17,7 +17,7 @@ Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
   return generate_cuda(subgraph, gpu_facts(machine, options.choices), options);
 }
 
-bool takes(const Graph& graph, const Node& call, const CutOptions&) {
+Decision takes(const Graph& graph, const Node& call, const CutOptions&) {
   return cuda_can_lower(graph, call);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -17,7 +18,7 @@ namespace {
 class Grouping {
  public:
   explicit Grouping(const Graph& graph)
-      : next_(successors(graph)), group_of_(graph.nodes.size()) {
+      : graph_(graph), next_(successors(graph)), group_of_(graph.nodes.size()) {
     for (std::size_t i = 0; i < group_of_.size(); ++i) {
       group_of_[i] = i;
       members_.push_back({i});
@@ -30,31 +31,45 @@ class Grouping {
     return members_[group].size();
   }
 
-  /// Merges the groups of an edge's ends; false where a path leads from one
-  /// to the other through a third group, or the result would be too large.
-  bool merge(std::size_t producer, std::size_t consumer) {
+  /// Merges the groups of an edge's ends. Not where a path leads from one to
+  /// the other through a third group, or the result would be too large.
+  Decision merge(std::size_t producer, std::size_t consumer) {
     const std::size_t from = group_of_[producer];
     const std::size_t to = group_of_[consumer];
-    if (from == to) return true;
-    if (size_of(from) + size_of(to) > kRegionCallsMax) return false;
-    if (has_detour(from, to)) return false;
+    if (from == to) return {true, "other calls joined both to one subgraph"};
+    if (size_of(from) + size_of(to) > kRegionCallsMax) {
+      return {false, "together the two subgraphs would have more than " +
+                         std::to_string(kRegionCallsMax) + " calls"};
+    }
+    if (const auto via = detour(from, to)) {
+      return {false, "a path between them leaves the subgraph: through " +
+                         graph_.nodes[*via].name +
+                         ", which would have to run in the middle of it"};
+    }
     for (std::size_t node : members_[to]) group_of_[node] = from;
     members_[from].insert(members_[from].end(), members_[to].begin(),
                           members_[to].end());
     members_[to].clear();
-    return true;
+    return {true,
+            "the consumer reads what the producer computes, and no path "
+            "between them leaves the subgraph"};
   }
 
  private:
-  bool has_detour(std::size_t from, std::size_t to) const {
+  /// A node of a third group on a path from one group to the other.
+  std::optional<std::size_t> detour(std::size_t from, std::size_t to) const {
     std::vector<bool> seen(members_.size(), false);
     std::vector<std::size_t> waiting;
+    std::size_t before_target = 0;
     const auto visit_after = [&](std::size_t group, bool skip_target) {
       for (std::size_t node : members_[group]) {
         for (std::size_t after : next_[node]) {
           const std::size_t reached = group_of_[after];
           if (skip_target && reached == to) continue;
-          if (!seen[reached]) waiting.push_back(reached);
+          if (!seen[reached]) {
+            waiting.push_back(reached);
+            if (reached == to) before_target = node;
+          }
           seen[reached] = true;
         }
       }
@@ -64,12 +79,13 @@ class Grouping {
     while (!waiting.empty()) {
       const std::size_t group = waiting.back();
       waiting.pop_back();
-      if (group == to) return true;
+      if (group == to) return before_target;
       visit_after(group, /*skip_target=*/false);
     }
-    return false;
+    return {};
   }
 
+  const Graph& graph_;
   std::vector<std::vector<std::size_t>> next_;
   std::vector<std::size_t> group_of_;
   std::vector<std::vector<std::size_t>> members_;
@@ -104,20 +120,40 @@ bool returns_tensors(const Node& node) {
              node.values, [](const auto& value) { return value.has_value(); });
 }
 
+Decision is_lowerable(const Graph& graph, const Lowerable& lowerable,
+                      const Node& call) {
+  if (!returns_tensors(call)) return {false, "it returns no tensors"};
+  if (is_impure(call.target)) {
+    return {false, "it draws random numbers or changes its input"};
+  }
+  // Splits stay outside: free there, and their parts keep aliasing.
+  if (is_split(call.target)) {
+    return {false, "it splits a tensor, which costs PyTorch nothing"};
+  }
+  return lowerable(graph, call);
+}
+
 std::vector<bool> lowerable_nodes(
     const Graph& graph, const Lowerable& lowerable,
-    const std::vector<std::vector<std::size_t>>& before) {
+    const std::vector<std::vector<std::size_t>>& before,
+    PartitionReasons& reasons) {
   std::vector<bool> can(graph.nodes.size(), false);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (node.kind != NodeKind::call || !returns_tensors(node)) continue;
-    if (node.target == "getitem") {
-      can[i] = can[before[i].front()];
-    } else {
-      // Splits stay outside: free there, and their parts keep aliasing.
-      can[i] = !is_impure(node.target) && !is_split(node.target) &&
-               lowerable(graph, node);
+    if (node.kind != NodeKind::call) continue;
+    Decision decision;
+    if (node.target != "getitem") {
+      decision = is_lowerable(graph, lowerable, node);
+    } else if (returns_tensors(node)) {
+      const std::size_t tuple = before[i].front();
+      decision = true;
+      if (!can[tuple]) {
+        decision = {false, "it reads a result of " + graph.nodes[tuple].name +
+                               ", which stays PyTorch's"};
+      }
     }
+    can[i] = decision;
+    reasons.calls[node.name] = std::move(decision);
   }
   return can;
 }
@@ -163,26 +199,47 @@ std::vector<std::vector<std::size_t>> successors(const Graph& graph) {
 }
 
 Regions cluster(const Graph& graph, const Lowerable& lowerable,
-                const std::set<std::string>& no_fuse_set) {
+                const NoFuse& no_fuse) {
+  Regions regions;
   const auto before = predecessors(graph);
-  const auto can = lowerable_nodes(graph, lowerable, before);
+  const auto can = lowerable_nodes(graph, lowerable, before, regions.reasons);
   auto connects = connecting_nodes(graph, can, before);
   Grouping groups(graph);
   const std::size_t count = graph.nodes.size();
+  const auto decided = [&](std::size_t producer,
+                           std::size_t consumer) -> Decision& {
+    return regions.reasons
+        .pairs[{graph.nodes[producer].name, graph.nodes[consumer].name}];
+  };
 
   // A call and the getitems that read it first: they have no other path.
   for (std::size_t i = 0; i < count; ++i) {
     if (can[i] && graph.nodes[i].target == "getitem") {
       groups.merge(before[i].front(), i);
+      decided(before[i].front(), i) = {
+          true, "the consumer is one of the producer's results"};
     }
   }
-  const auto joins = [&](std::size_t i) {
-    return connects[i] && !no_fuse_set.contains(graph.nodes[i].name);
+  const auto joins = [&](std::size_t i) -> Decision {
+    const Node& node = graph.nodes[i];
+    if (!connects[i]) {
+      return {false, node.name +
+                         " is a view or fill of outside values, which "
+                         "joins a subgraph that alone uses it"};
+    }
+    const auto apart = no_fuse.find(node.name);
+    if (apart == no_fuse.end()) return true;
+    return {false, node.name + " " + apart->second};
   };
   for (std::size_t i = 0; i < count; ++i) {
-    if (!joins(i)) continue;
+    if (!can[i]) continue;
+    const Decision consumer = joins(i);
     for (std::size_t ref : before[i]) {
-      if (joins(ref)) groups.merge(ref, i);
+      if (!can[ref] || graph.nodes[i].target == "getitem") continue;
+      const Decision producer = joins(ref);
+      decided(ref, i) = !consumer   ? consumer
+                        : !producer ? producer
+                                    : groups.merge(ref, i);
     }
   }
 
@@ -196,11 +253,20 @@ Regions cluster(const Graph& graph, const Lowerable& lowerable,
       return connects[user] &&
              groups.group_of(user) == groups.group_of(users.front());
     });
-    if (is_private && groups.merge(i, users.front())) connects[i] = true;
+    if (!is_private || !groups.merge(i, users.front())) {
+      continue;
+    }
+    connects[i] = true;
+    for (const std::size_t user : users) {
+      decided(i, user) = {true, "this subgraph alone uses the view or fill"};
+    }
   }
 
-  Regions regions;
   for (std::size_t i = 0; i < count; ++i) {
+    if (can[i] && !connects[i]) {
+      regions.reasons.calls[graph.nodes[i].name] = {
+          false, "it is a view or fill whose value no subgraph alone uses"};
+    }
     regions.region_of.push_back(connects[i]
                                     ? static_cast<int>(groups.group_of(i))
                                     : Regions::kNoRegion);

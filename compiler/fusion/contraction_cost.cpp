@@ -7,6 +7,7 @@
 #include "compiler/graph/convolution_facts.hpp"
 #include "compiler/graph/graph_check.hpp"
 #include "compiler/graph/operator_facts.hpp"
+#include "messages/formatted.hpp"
 
 namespace weft {
 namespace {
@@ -47,6 +48,11 @@ TimeRange range(const Work& work, const DeviceRates& rates,
                 const ShareRange& arithmetic, const ShareRange& memory = {}) {
   return {cost_us(work, rates, {memory.most, arithmetic.most}),
           cost_us(work, rates, {memory.least, arithmetic.least})};
+}
+
+/// "12.3 to 40.0 us".
+std::string range_text(const TimeRange& time) {
+  return formatted("%.1f to %.1f us", time.least_us, time.most_us);
 }
 
 class Costing {
@@ -153,15 +159,23 @@ std::optional<ContractionCost> contraction_cost(const Graph& graph,
   return ContractionCost{costing.generated(), costing.vendor()};
 }
 
-ContractionChoice choose_contraction(const Graph& graph, const Node& call,
-                                     const CutOptions& cut) {
+ContractionDecision choose_contraction(const Graph& graph, const Node& call,
+                                       const CutOptions& cut) {
   const auto cost = contraction_cost(graph, call, cut);
-  if (!cost) return ContractionChoice::generated;
-  if (cannot_win(cost->generated, cost->vendor))
-    return ContractionChoice::vendor;
-  return cannot_win(cost->vendor, cost->generated)
-             ? ContractionChoice::generated
-             : ContractionChoice::undecided;
+  if (!cost) return {ContractionChoice::generated, "it has no cost estimate"};
+  const std::string times = "a generated kernel takes " +
+                            range_text(cost->generated) +
+                            ", the vendor library " + range_text(cost->vendor);
+  if (cannot_win(cost->generated, cost->vendor)) {
+    return {ContractionChoice::vendor,
+            "by the cost model the vendor library is faster: " + times};
+  }
+  if (cannot_win(cost->vendor, cost->generated)) {
+    return {ContractionChoice::generated,
+            "by the cost model a generated kernel is faster: " + times};
+  }
+  return {ContractionChoice::undecided,
+          "the cost model cannot tell which is faster: " + times};
 }
 
 bool layout_is_undecided(const Graph& graph, const Node& call,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "compiler/choices/cost.hpp"
 #include "compiler/graph/graph.hpp"
@@ -24,8 +25,16 @@ std::optional<ContractionCost> contraction_cost(const Graph& graph,
 /// Implementation of a call by the cost model. `undecided`: the ranges overlap,
 /// so both partitions are built and benchmarked.
 enum class ContractionChoice { generated, undecided, vendor };
-ContractionChoice choose_contraction(const Graph& graph, const Node& call,
-                                     const CutOptions& cut);
+
+/// The choice, and the estimated times that it was made by.
+struct ContractionDecision {
+  ContractionChoice choice = ContractionChoice::generated;
+  std::string reason;
+  // NOLINTNEXTLINE(google-explicit-constructor): it is that choice.
+  operator ContractionChoice() const { return choice; }
+};
+ContractionDecision choose_contraction(const Graph& graph, const Node& call,
+                                       const CutOptions& cut);
 
 /// True if a vendor convolution in the captured layout may be as fast as with
 /// channels innermost, given the bytes of layout copies that no other kernel

@@ -41,6 +41,8 @@ class RegionFilter {
       const Uses uses = uses_of(i);
       if (!uses.inside) {
         region = Regions::kNoRegion;
+        regions_.reasons.calls[graph_.nodes[i].name] = {
+            false, "it is a view that no call of its subgraph reads"};
       } else if (uses.outside) {
         repeat_outside(i);
       }
@@ -81,6 +83,9 @@ class RegionFilter {
     for (Mutation& mutation : graph_.mutations) {
       mutation.node = rename(mutation.node);
     }
+    regions_.reasons.calls[twin.name] = {
+        false,
+        "it repeats the view " + name + " for the calls outside its subgraph"};
     for_each_ref(twin, [&](const std::string& source) {
       repeated_refs_.insert(source);
     });
@@ -165,10 +170,17 @@ void dissolve_idle_regions(const Graph& graph, Regions& regions,
       if (region_of[name] != region) reading.insert(region);
     });
   }
-  for (int& region : regions.region_of) {
-    if (!working.contains(region) || !reading.contains(region)) {
-      region = Regions::kNoRegion;
-    }
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    int& region = regions.region_of[i];
+    if (region == Regions::kNoRegion) continue;
+    const bool works = working.contains(region);
+    if (works && reading.contains(region)) continue;
+    regions.reasons.calls[graph.nodes[i].name] = {
+        false,
+        works ? "its subgraph reads no tensor, so its device is unknown"
+              : "its subgraph would only view, fill or copy, or compute single "
+                "numbers"};
+    region = Regions::kNoRegion;
   }
 }
 

@@ -116,6 +116,10 @@ void hoist_loop_slices(const Graph& graph, Regions& regions,
     for (const Region* region : alike) {
       for (const std::size_t i : region->views) {
         regions.region_of[i] = Regions::kNoRegion;
+        regions.reasons.calls[graph.nodes[i].name] = {
+            false, "it reads one step of a loop, and with it inside each of " +
+                       std::to_string(alike.size()) +
+                       " equal subgraphs would need a kernel of its own"};
       }
     }
   }

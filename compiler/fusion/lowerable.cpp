@@ -59,17 +59,22 @@ std::optional<Graph> single_call_graph(const Graph& graph, const Node& call) {
   return single;
 }
 
-bool can_lower(const Graph& graph, const Node& call,
-               const LoweringOptions& options) {
-  if (call.kind != NodeKind::call) return false;
+Decision can_lower(const Graph& graph, const Node& call,
+                   const LoweringOptions& options) {
+  if (call.kind != NodeKind::call) return {false, "it is no call"};
   if (call.target == "getitem") {
     const auto* ref =
         call.args.empty() ? nullptr : std::get_if<NodeRef>(&call.args[0].value);
     const Node* tuple = ref == nullptr ? nullptr : graph.find(ref->name);
-    return tuple != nullptr && can_lower(graph, *tuple, options);
+    if (tuple == nullptr) return {false, "it reads no call's result"};
+    return can_lower(graph, *tuple, options);
   }
   const auto single = single_call_graph(graph, call);
-  return single && lower(*single, options).has_value();
+  if (!single) return {false, "it reads a value that the graph does not have"};
+  const auto program = lower(*single, options);
+  return {
+      program.has_value(),
+      program ? "" : "the compiler has no code: " + program.error().message};
 }
 
 }  // namespace weft

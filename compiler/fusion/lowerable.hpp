@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "compiler/choices/reasons.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/lowering/lowering_options.hpp"
 
@@ -15,7 +16,7 @@ std::optional<Graph> single_call_graph(const Graph& graph, const Node& call);
 
 /// Whether lowering with those options covers this call (else it stays an
 /// extern). Lowers the call alone to find out.
-bool can_lower(const Graph& graph, const Node& call,
-               const LoweringOptions& options);
+Decision can_lower(const Graph& graph, const Node& call,
+                   const LoweringOptions& options);
 
 }  // namespace weft

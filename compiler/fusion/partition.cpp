@@ -66,6 +66,51 @@ std::string template_of(std::size_t outputs) {
   return std::string("(").append(text).append(")");
 }
 
+/// What was decided of a pair, as it stands in the end: neighbours may come
+/// into one region by calls between them, and leave one when it is dissolved.
+std::string reason_of(const Node& producer, const Node& consumer, bool is_fused,
+                      const PartitionReasons& reasons) {
+  const auto pair = reasons.pairs.find({producer.name, consumer.name});
+  const bool is_told = pair != reasons.pairs.end();
+  if (is_fused) {
+    return is_told && pair->second
+               ? pair->second.reason
+               : "calls between them joined both to one subgraph";
+  }
+  for (const Node* node : {&producer, &consumer}) {
+    const auto call = reasons.calls.find(node->name);
+    if (call != reasons.calls.end() && !call->second) {
+      return node->name + " stays PyTorch's";
+    }
+  }
+  return is_told ? pair->second.reason : "";
+}
+
+/// For each call, and each call that it reads.
+std::vector<FusionReason> reasons_of(const Graph& graph,
+                                     const Regions& regions) {
+  std::vector<FusionReason> reasons;
+  std::map<std::string, std::size_t> index_of;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& consumer = graph.nodes[i];
+    index_of[consumer.name] = i;
+    if (consumer.kind != NodeKind::call) continue;
+    std::set<std::string> seen;
+    for_each_ref(consumer, [&](const std::string& name) {
+      const std::size_t at = index_of.at(name);
+      const Node& producer = graph.nodes[at];
+      if (producer.kind != NodeKind::call || !seen.insert(name).second) return;
+      const int region = regions.region_of[at];
+      const bool is_fused =
+          region != Regions::kNoRegion && region == regions.region_of[i];
+      reasons.push_back(
+          {name, consumer.name, is_fused,
+           reason_of(producer, consumer, is_fused, regions.reasons)});
+    });
+  }
+  return reasons;
+}
+
 }  // namespace
 
 void order_by_region(Graph& graph, Regions& regions) {
@@ -95,6 +140,7 @@ void order_by_region(Graph& graph, Regions& regions) {
   }
   std::vector<Node> nodes;
   Regions ordered;
+  ordered.reasons = std::move(regions.reasons);
   while (!ready.empty()) {
     const std::size_t id = ready.top();
     ready.pop();
@@ -170,10 +216,9 @@ Extracted PieceExtractor::extract(
 }
 
 Plan partition(const Graph& model, const Lowerable& lowerable,
-               const std::set<std::string>& no_fuse_set,
-               const FusionChoices& choices) {
+               const NoFuse& no_fuse, const FusionChoices& choices) {
   Graph graph = model;
-  Regions regions = cluster(graph, lowerable, no_fuse_set);
+  Regions regions = cluster(graph, lowerable, no_fuse);
   drop_trivial_regions(graph, regions, choices);
   hoist_loop_slices(graph, regions, choices);
   return plan_of(std::move(graph), std::move(regions));
@@ -183,6 +228,8 @@ Plan plan_of(Graph model, Regions regions) {
   Plan plan;
   plan.model = std::move(model);
   order_by_region(plan.model, regions);
+  plan.fusion_reasons = reasons_of(plan.model, regions);
+  plan.call_reasons = std::move(regions.reasons.calls);
 
   std::vector<std::vector<std::size_t>> in_order;
   int before = Regions::kNoRegion;

@@ -13,11 +13,10 @@
 
 namespace weft {
 
-/// Partitions the graph as it is, without passes. Calls in `no_fuse_set` are
-/// not fused with others.
+/// Partitions the graph as it is, without passes. Calls in `no_fuse` are not
+/// fused with others.
 Plan partition(const Graph& model, const Lowerable& lowerable,
-               const std::set<std::string>& no_fuse_set = {},
-               const FusionChoices& choices = {});
+               const NoFuse& no_fuse = {}, const FusionChoices& choices = {});
 
 /// The plan whose subgraphs are those regions. No two regions depend on each
 /// other in a cycle.

@@ -15,9 +15,6 @@ namespace {
 
 using Edges = std::vector<std::vector<std::size_t>>;
 
-/// No kernel of so many calls is written, or read.
-constexpr std::size_t kCallsMax = 256;
-
 std::string group_name(int group) {
   return "group " + std::to_string(group + 1);
 }
@@ -40,9 +37,9 @@ class Assigned {
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const int group = static_cast<int>(g);
       if (groups[g].empty()) return refused(group_name(group) + " is empty");
-      if (groups[g].size() > kCallsMax) {
+      if (groups[g].size() > kRegionCallsMax) {
         return refused(group_name(group) + " has more than " +
-                       std::to_string(kCallsMax) + " calls");
+                       std::to_string(kRegionCallsMax) + " calls");
       }
       for (const std::string& name : groups[g]) {
         if (auto taken = take(group, name); !taken) return taken;

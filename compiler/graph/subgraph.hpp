@@ -9,6 +9,7 @@
 
 #include "compiler/choices/choices.hpp"
 #include "compiler/choices/cost.hpp"
+#include "compiler/choices/reasons.hpp"
 #include "compiler/graph/graph.hpp"
 
 namespace weft {
@@ -50,6 +51,11 @@ struct Plan {
   /// kernel; subgraphs that only it has are searched for then, not before. At
   /// most one plan, whose own list is empty.
   std::vector<Plan> eager_contractions_partition{};
+  /// Why neighbouring calls share a subgraph or do not, and why a call may be
+  /// in a subgraph or stays PyTorch's, by name. Not part of the plan's JSON:
+  /// reasons are for people, and a parsed plan has none.
+  std::vector<FusionReason> fusion_reasons{};
+  std::map<std::string, Decision> call_reasons{};
 };
 
 /// Labels of two partitions that only timing can tell apart.

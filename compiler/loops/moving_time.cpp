@@ -54,11 +54,13 @@ double instructions_of(const Scalar& node) {
       "div",  "sqrt", "rsqrt",   "exp",  "exp2",    "expm1",     "log",
       "log2", "tanh", "sigmoid", "silu", "gelu",    "gelu_tanh", "erf",
       "pow",  "sin",  "cos",     "tan",  "softplus"};
-  constexpr double kSequence = 10;
+  constexpr double kSequenceInstructions = 10;
   const bool is_sequence =
       node.op == ScalarOp::call &&
       std::ranges::find(kSequences, node.function) != std::end(kSequences);
-  return node.op == ScalarOp::constant ? 0 : is_sequence ? kSequence : 1;
+  return node.op == ScalarOp::constant ? 0
+         : is_sequence                 ? kSequenceInstructions
+                                       : 1;
 }
 
 /// Operations of all points. An expression that depends on an inner variable is

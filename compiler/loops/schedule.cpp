@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/choices/reasons.hpp"
 #include "compiler/loops/align.hpp"
 #include "compiler/loops/decisions.hpp"
 #include "compiler/loops/recompute.hpp"
@@ -45,10 +46,18 @@ bool stores_transposed(const Program& program, const Stage& stage,
 // Fuses the stage into the nest, if it can share its loops. Scans fuse only
 // with stages that consume their results in scan order. Additions in place are
 // done when their nest is. On a GPU a transposed store is never fused.
-bool try_fuse(Program& program, Nest& nest, Stage& stage, bool reads_results,
-              const LoopFacts& facts, Decisions& decisions) {
-  if (stage.is_scan || stage.is_add || adds(nest)) return false;
-  if (scans(nest)) return reads_results && align_to_scan(program, nest, stage);
+Decision try_fuse(Program& program, Nest& nest, Stage& stage,
+                  bool reads_results, const LoopFacts& facts,
+                  Decisions& decisions) {
+  if (stage.is_scan) return {false, "a scan begins a kernel"};
+  if (stage.is_add) return {false, "an addition in place begins a kernel"};
+  if (adds(nest)) {
+    return {false, "additions in place are complete only when their kernel is"};
+  }
+  if (scans(nest)) {
+    if (reads_results && align_to_scan(program, nest, stage)) return true;
+    return {false, "it does not take the scan's results in the scan's order"};
+  }
   Nest tried = nest;
   Stage aligned = with_buffers(program, stage, nest.recomputed);
   const bool fits =
@@ -56,11 +65,18 @@ bool try_fuse(Program& program, Nest& nest, Stage& stage, bool reads_results,
           ? align_to_results(program, tried, aligned)
           : align_to_loads(program, tried, aligned) ||
                 (facts.on_gpu && align_beside(program, tried, aligned, facts));
-  if (!fits) return false;
+  if (!fits) {
+    return {false, reads_results
+                       ? "it reads several points of the earlier kernel's "
+                         "result, so that kernel must be complete first"
+                       : "its loops share no reads with the earlier kernel's"};
+  }
   if (facts.on_gpu && decisions.by_size([&] {
         return stores_transposed(program, aligned, facts.choices.loops);
       }) != 0) {
-    return false;
+    return {false,
+            "its stores would be strided where its reads are contiguous; "
+            "alone, it is a transposition by tiles"};
   }
   nest = std::move(tried);
   stage = std::move(aligned);
@@ -76,17 +92,20 @@ bool is_no_fuse(const Program& program, const Stage& stage,
 
 // A nest that the target wants alone takes only a scalar epilogue: a stage
 // without inner loops, after which the nest is still what the target wants.
-bool try_fuse_scalar_epilogue(Program& program, Nest& nest, Stage& stage,
-                              const LoopFacts& facts, Decisions& decisions) {
+Decision try_fuse_scalar_epilogue(Program& program, Nest& nest, Stage& stage,
+                                  const LoopFacts& facts,
+                                  Decisions& decisions) {
+  const Decision refused = {
+      false, "after a product, only element-wise work on its result is fused"};
   Nest tried = nest;
   Stage aligned = stage;
   walk_whole_blocks(program, nest, aligned);
   if (!align_to_results(program, tried, aligned) || !aligned.inner.empty()) {
-    return false;
+    return refused;
   }
   Stage first = tried.stages.front();
   first.outer = tried.outer;
-  if (!is_no_fuse(program, first, facts, decisions)) return false;
+  if (!is_no_fuse(program, first, facts, decisions)) return refused;
   nest = std::move(tried);
   stage = std::move(aligned);
   return true;
@@ -103,13 +122,18 @@ void fuse_or_append(Program& program, std::vector<Nest>& nests, Stage stage,
   }
   const bool depends = !nests.empty() && makes_any(nests[first], read);
   const bool no_fuse = is_no_fuse(program, stage, facts, decisions);
+  // The refusal of the nest whose results it reads says most.
+  std::string reason = nests.empty() ? "it is the first" : "";
+  if (no_fuse) reason = "a product on matrix units begins a kernel";
   for (std::size_t i = first; i < nests.size() && !no_fuse; ++i) {
     const bool reads = depends && i == first;
-    const bool fits =
-        nests[i].no_fuse
-            ? reads && try_fuse_scalar_epilogue(program, nests[i], stage, facts,
-                                                decisions)
-            : try_fuse(program, nests[i], stage, reads, facts, decisions);
+    const Decision fits =
+        !nests[i].no_fuse
+            ? try_fuse(program, nests[i], stage, reads, facts, decisions)
+        : reads ? try_fuse_scalar_epilogue(program, nests[i], stage, facts,
+                                           decisions)
+                : Decision(false, "it does not read the product's result");
+    if (!fits && reason.empty()) reason = fits.reason;
     if (!fits) continue;
     if (!scans(nests[i])) share_inner(program, nests[i], stage);
     nests[i].stages.push_back(std::move(stage));
@@ -117,6 +141,7 @@ void fuse_or_append(Program& program, std::vector<Nest>& nests, Stage stage,
   }
   Nest nest;
   nest.no_fuse = no_fuse;
+  nest.reason = std::move(reason);
   nest.outer = stage.is_store() ? stage.inner : stage.outer;
   if (stage.is_store()) stage.inner.clear();
   stage.outer.clear();
@@ -444,6 +469,11 @@ void split_reductions(const Program& program, std::vector<Nest>& nests,
     Nest piece;
     piece.outer = nest.outer;
     piece.split = stage.is_reduction && extent_of(stage.inner) > 1;
+    piece.reason =
+        piece.split
+            ? "much data is reduced to few points, so the threads of the whole "
+              "device share its reduction"
+            : "the reduction that all threads share must be complete first";
     if (!stage.is_reduction) {
       piece.outer.insert(piece.outer.end(), stage.inner.begin(),
                          stage.inner.end());

@@ -39,6 +39,8 @@ struct Nest {
   /// Results of earlier nests that it computes itself, to its own buffers
   /// (recompute.hpp).
   std::map<int, int> recomputed;
+  /// Why its stages do not share an earlier nest, for people.
+  std::string reason{};
 };
 
 /// A program in its nests, in order.

@@ -45,7 +45,7 @@ class Relayer {
         nodes_.push_back(node);
       }
     }
-    Relaid relaid{graph_, std::move(no_fuse_set_), std::move(copied_bytes_)};
+    Relaid relaid{graph_, std::move(no_fuse_), std::move(copied_bytes_)};
     relaid.graph.nodes = std::move(nodes_);
     return relaid;
   }
@@ -93,7 +93,11 @@ class Relayer {
         copy(node.name, bare.name, *node.values[0], "contiguous_format");
     back.source = node.source;
     channels_last_names_[node.name] = bare.name;
-    if (!may_join(node)) no_fuse_set_.insert(node.name);
+    if (!may_join(node)) {
+      no_fuse_[node.name] =
+          "copies the convolution's result into rows, which calls behind it "
+          "read more than once";
+    }
     nodes_.push_back(std::move(bare));
     nodes_.push_back(std::move(back));
   }
@@ -215,7 +219,7 @@ class Relayer {
   std::set<std::string> chosen_;
   std::vector<Node> nodes_;
   std::map<std::string, std::string> channels_last_names_;
-  std::set<std::string> no_fuse_set_;
+  NoFuse no_fuse_;
   std::map<std::string, double> copied_bytes_;
 };
 

@@ -68,7 +68,7 @@ Graph transposed_to_forward_convolution(const Graph& graph);
 /// A graph, and its calls that must not be fused with others.
 struct Relaid {
   Graph graph;
-  std::set<std::string> no_fuse_set;
+  NoFuse no_fuse;
   /// Bytes of a convolution's layout copies that no other kernel moves anyway,
   /// by the convolution's name. Such a convolution may be faster in the old
   /// layout.

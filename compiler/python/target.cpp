@@ -8,7 +8,9 @@
 namespace weft {
 namespace {
 
-bool can_lower(const Graph&, const Node&, const CutOptions&) { return false; }
+Decision can_lower(const Graph&, const Node&, const CutOptions&) {
+  return {false, "kernels of this target come from elsewhere"};
+}
 
 Result<std::vector<KernelSource>> generate(const Subgraph&, const Machine&,
                                            const GenerateOptions&) {

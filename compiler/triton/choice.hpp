@@ -9,7 +9,7 @@ namespace weft {
 /// Whether the call is ours in that cut. Where only timing can tell, both cuts
 /// are made (partition_candidates). A lost piece goes back to PyTorch
 /// with all that was fused to it, so what would lose is left out of the piece.
-bool competes_with_library(const Graph& graph, const Node& call,
-                           const CutOptions& cut);
+Decision competes_with_library(const Graph& graph, const Node& call,
+                               const CutOptions& cut);
 
 }  // namespace weft

@@ -50,6 +50,8 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
                   it_.reduced);
   row_tiles_ = tiles_of(plan_, it_.rows, block_m_);
   column_tiles_ = tiles_of(plan_, it_.columns, block_n_);
+  tile_reason_.tile = text(block_m_) + "x" + text(block_n_) + ", " +
+                      text(block_k_) + " of the sum at a time";
   choose_shares(facts);
   splits_factors_ = wants_split_factors();
   lays_out_ = wants_layout();
@@ -142,7 +144,13 @@ void DotText::sort_outer() {
 // Windows are gathered, which takes longer than the rest.
 void DotText::choose_tile(const GpuFacts& facts) {
   const bool has_windows = convolves() && it_.reduced.size() > 1;
-  if (!variant_.fits || precision() != "tf32x3" || has_windows) return;
+  if (!variant_.fits || precision() != "tf32x3" || has_windows) {
+    tile_reason_.reason =
+        variant_.fits ? "the variant's own: the cost model has no times for "
+                        "windows, half precision or TF32"
+                      : "the variant's own: timing compares the variants";
+    return;
+  }
   ProductSize size;
   size.batch = size_hint(plan_, it_.batch);
   size.rows = size_hint(plan_, it_.rows);
@@ -154,7 +162,9 @@ void DotText::choose_tile(const GpuFacts& facts) {
       !is_symbolic(plan_, it_.columns) && !is_symbolic(plan_, it_.reduced);
   size.may_split_factors =
       !gathers() && split_is_profitable(size.rows, size.columns, size.k);
-  const ProductTile tile = fitting_tile(size, facts);
+  const auto [tile, options] = choose_product_tile(size, facts);
+  tile_reason_.reason = "it takes the least time by the cost model";
+  tile_reason_.options = options;
   variant_.block_m = tile.rows;
   variant_.block_n = tile.columns;
   variant_.dot_warps = tile.warps;
@@ -172,6 +182,9 @@ void DotText::choose_shares(const GpuFacts& facts) {
   if (wanted < 2) return;
   k_per_program_ = ceil_div(steps, wanted) * block_k_;
   split_k_ = ceil_div(k_, k_per_program_);
+  tile_reason_.reason += "; " + text(all.value) + " tiles are too few for " +
+                         text(facts.sms) + " multiprocessors, so " +
+                         text(split_k_) + " programs share the sums of each";
 }
 
 void DotText::choose_width(TritonKernel& kernel) const {
@@ -454,11 +467,13 @@ void DotText::print_merge() {
                 warps_for(block, variant_.per_thread));
 }
 
-void print_triton_dot(const Schedule& plan, const Nest& nest,
-                      const Contraction& contraction,
-                      const TritonVariant& variant, const GpuFacts& facts,
-                      TritonModule& module) {
-  DotText(plan, nest, contraction, variant, facts, module).print();
+TileReason print_triton_dot(const Schedule& plan, const Nest& nest,
+                            const Contraction& contraction,
+                            const TritonVariant& variant, const GpuFacts& facts,
+                            TritonModule& module) {
+  DotText printer(plan, nest, contraction, variant, facts, module);
+  printer.print();
+  return printer.tile_reason();
 }
 
 }  // namespace weft

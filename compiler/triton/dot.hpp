@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "compiler/loops/kernel_reasons.hpp"
 #include "compiler/triton/generate.hpp"
 #include "compiler/triton/kernel.hpp"
 
@@ -43,11 +44,11 @@ bool lies_along(const ScalarArena& arena, ExprId factor,
 bool is_contraction(const Program& program, const Stage& stage,
                     const TritonProductChoices& choices);
 
-/// Adds the nest's kernel to the module; two kernels with split-k. Throws
-/// Unsupported.
-void print_triton_dot(const Schedule& plan, const Nest& nest,
-                      const Contraction& contraction,
-                      const TritonVariant& variant, const GpuFacts& facts,
-                      TritonModule& module);
+/// Adds the nest's kernel to the module; two kernels with split-k. Returns why
+/// it has its tile. Throws Unsupported.
+TileReason print_triton_dot(const Schedule& plan, const Nest& nest,
+                            const Contraction& contraction,
+                            const TritonVariant& variant, const GpuFacts& facts,
+                            TritonModule& module);
 
 }  // namespace weft

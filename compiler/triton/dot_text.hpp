@@ -18,6 +18,7 @@ class DotText {
           TritonModule& module);
 
   void print();
+  const TileReason& tile_reason() const { return tile_reason_; }
 
  private:
   const Stage& sum() const { return nest_.stages.front(); }
@@ -129,6 +130,7 @@ class DotText {
   bool lays_out_ = false;      ///< the weights
   std::int64_t last_row_ = 0;  ///< extent of the last row's, if it is padded
   int stages_ = 2;
+  TileReason tile_reason_;
 };
 
 }  // namespace weft

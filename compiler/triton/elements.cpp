@@ -55,6 +55,15 @@ void NestText::print_elements() {
   }
   const std::int64_t height =
       std::min(std::max<std::int64_t>(1, elements / block), tile_max(rows));
+  tile_reason_ = {
+      text(height) + "x" + text(block),
+      transposed ? "neighbours lie along different dimensions in what is read "
+                   "and stored, so the tile is long both ways"
+      : rows.empty() || columns.empty()
+          ? "elements are independent, so a program takes as many as the "
+            "variant has in its tile"
+          : "rows fill blocks of " + text(block) +
+                " elements, so that what depends on the row is computed once"};
   const Count width = tiles_of(columns, block);
   const std::string id = kernel.program_id();
   std::string at = id;

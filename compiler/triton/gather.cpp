@@ -16,8 +16,6 @@ namespace {
 
 // Elements of a vector load.
 constexpr std::int64_t kPack = 4;
-// Weights that a program lays out.
-constexpr std::int64_t kBlock = 1024;
 
 }  // namespace
 
@@ -92,8 +90,8 @@ void DotText::print_layout() {
   const std::int64_t elements = laid_out_elements();
   TritonKernel kernel(plan_.program, module_);
   choose_width(kernel);
-  kernel.line("r = " + kernel.program_id() + " * " + text(kBlock) +
-              " + tl.arange(0, " + text(kBlock) + ")[None, :]");
+  kernel.line("r = " + kernel.program_id() + " * " + text(kTritonLayoutBlock) +
+              " + tl.arange(0, " + text(kTritonLayoutBlock) + ")[None, :]");
   kernel.line("k = r % " + text(laid_out_width()));
   kernel.line("n = r // " + text(laid_out_width()) + " % " +
               text(elements / laid_out_width()));
@@ -114,10 +112,10 @@ void DotText::print_layout() {
   module_.scratch.push_back({laid_out(), all});
   kernel.use(laid_out());
   const std::string tile = "tl.broadcast_to(" + kernel.operand(it_.b) +
-                           ", (1, " + text(kBlock) + "))";
+                           ", (1, " + text(kTritonLayoutBlock) + "))";
   kernel.line("tl.store(" + laid_out() + " + r, " + in_tf32(kernel, tile) +
               ", mask=r < " + text(all) + ")");
-  kernel.finish(ceil_div(all, kBlock), 4);
+  kernel.finish(ceil_div(all, kTritonLayoutBlock), 4);
 }
 
 // A step's tile of the weights.

@@ -258,7 +258,8 @@ Result<std::vector<KernelSource>> generate_at(
                      options.free_rounding, materialized.at(recomputes));
     if (!seen.insert(triton_source(subgraph, "", module)).second) continue;
     const std::string name = variant_name(variant, tf32);
-    sources.push_back({name, triton_source(subgraph, name, module)});
+    sources.push_back(
+        {name, triton_source(subgraph, name, module), module.reasons});
   }
   return sources;
 } catch (const Unsupported& reason) {
@@ -267,14 +268,19 @@ Result<std::vector<KernelSource>> generate_at(
 
 }  // namespace
 
-bool triton_can_lower(const Graph& graph, const Node& call,
-                      const CutOptions& cut) {
+Decision triton_can_lower(const Graph& graph, const Node& call,
+                          const CutOptions& cut) {
   const LoweringChoices& choices = cut.choices.lowering;
   const auto lowering = lowering_options({}, choices, false,
                                          !cut.for_sizes || has_any_size(call));
-  if (!can_lower(graph, call, lowering)) return false;
-  return cut.no_extern || (competes_with_library(graph, call, cut) &&
-                           !is_product_of_halves(graph, call, choices));
+  Decision decision = can_lower(graph, call, lowering);
+  if (!decision) return decision;
+  if (cut.no_extern) return {true, "--no-extern leaves nothing to PyTorch"};
+  decision = competes_with_library(graph, call, cut);
+  if (decision && is_product_of_halves(graph, call, choices)) {
+    return {false, "the vendor library computes products of half precision"};
+  }
+  return decision;
 }
 
 Result<std::vector<KernelSource>> generate_triton(

@@ -13,8 +13,8 @@
 namespace weft {
 
 /// Whether the target has code for this call (else it stays an extern).
-bool triton_can_lower(const Graph& graph, const Node& call,
-                      const CutOptions& cut);
+Decision triton_can_lower(const Graph& graph, const Node& call,
+                          const CutOptions& cut);
 
 /// At least one variant for every subgraph that partition() makes along
 /// triton_can_lower; the one expected to be fastest first; at most

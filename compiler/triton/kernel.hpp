@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/choices/reasons.hpp"
 #include "compiler/choices/triton_variants.hpp"
 #include "compiler/loops/integers.hpp"
 #include "compiler/text/count.hpp"
@@ -42,7 +43,8 @@ struct TritonModule {
   std::vector<TritonLaunch> launches;
   std::vector<TritonScratch> scratch;
   std::set<std::string> helpers;
-  bool free_rounding = false;  ///< see LoweringOptions
+  std::vector<KernelReason> reasons;  ///< of each kernel
+  bool free_rounding = false;         ///< see LoweringOptions
   /// Names of the sizes that it is for any of, which kernels take as their last
   /// arguments but for the type of positions, `integer`: 32 bits where these
   /// are enough at those sizes.

@@ -8,13 +8,6 @@
 #include "compiler/triton/tiles.hpp"
 
 namespace weft {
-namespace {
-
-/// A power of two that no tile comes to.
-constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
-
-}  // namespace
-
 std::string NestText::Tile::shape() const {
   return "(" + text(height) + ", " + text(width) + ")";
 }
@@ -163,13 +156,18 @@ bool NestText::has_wide_lanes() const {
 void print_triton_nest(const Schedule& plan, const Nest& nest,
                        const TritonVariant& variant, const GpuFacts& facts,
                        TritonModule& module) {
+  const std::size_t before = module.launches.size();
   if (!nest.no_fuse) {
-    return NestText(plan, nest, variant, facts, module).print();
+    NestText printer(plan, nest, variant, facts, module);
+    printer.print();
+    return add_reasons(module, nest, before, printer.tile_reason());
   }
   const auto contraction =
       contraction_of(plan.program, nest.stages.front(), nest.outer,
                      facts.choices.triton.product, plan.symbolic_loops);
-  print_triton_dot(plan, nest, contraction.value(), variant, facts, module);
+  const TileReason tile =
+      print_triton_dot(plan, nest, contraction.value(), variant, facts, module);
+  add_reasons(module, nest, before, tile);
 }
 
 }  // namespace weft

@@ -4,13 +4,18 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "compiler/loops/kernel_reasons.hpp"
 #include "compiler/loops/symbolic_loops.hpp"
 #include "compiler/triton/nest.hpp"
 #include "compiler/triton/reduction.hpp"
 
 namespace weft {
+
+/// A power of two that no tile comes to.
+inline constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
 
 class NestText {
  public:
@@ -24,6 +29,8 @@ class NestText {
         passes_(passes_of(plan.program, nest)) {}
 
   void print();
+  /// Why its kernels have their tile; empty before print().
+  const TileReason& tile_reason() const { return tile_reason_; }
 
  private:
   /// How a program goes over the inner elements of its points.
@@ -47,7 +54,8 @@ class NestText {
 
   // rows.cpp
   void print_rows();
-  Traversal traversal() const;
+  /// The traversal, and why.
+  std::pair<Traversal, std::string> choose_traversal() const;
   /// Most points of a window for each thread.
   int window_points() const;
   std::int64_t recomputing_points(std::int64_t width) const;
@@ -132,6 +140,7 @@ class NestText {
   const GpuFacts& facts_;
   TritonModule& module_;
   std::vector<Pass> passes_;
+  TileReason tile_reason_;
 };
 
 }  // namespace weft

@@ -1,40 +1,12 @@
 #include "compiler/triton/product_tile.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "compiler/choices/cost.hpp"
 #include "compiler/loops/integers.hpp"
 
 namespace weft {
 namespace {
-
-/// Share of the matrix units' rate that kernels with a tile reach: if the sum
-/// is contiguous in the second factor, and if that factor is transposed. 0: not
-/// measured.
-struct TileShares {
-  ProductTile tile;
-  double along = 0;
-  double transposed = 0;
-};
-
-// Geometric means over 116 products of 64 to 32,768 rows, 48 to 6,144 columns
-// and as many reduced, in batches of up to 120, on an H200, 2026-11-29
-// (docs/experiments/2026-11-29-product-tiles.md).
-constexpr std::array<TileShares, 6> kTiles = {{
-    {{128, 128, 8, 3, true}, 0.68, 0.68},
-    {{64, 64, 4, 3, true}, 0.58, 0.58},
-    {{128, 128, 8, 3, false}, 0.575, 0.354},
-    {{128, 64, 8, 4, false}, 0.575, 0.435},
-    {{64, 64, 4, 4, false}, 0.517, 0.33},
-    {{128, 32, 4, 4, false}, 0.469, 0.42},
-}};
-/// Prologue and epilogue of a tile, in elements of the sum.
-constexpr double kEnds = 96;
-/// Elements of the sum in a step (TritonVariant::block_k).
-constexpr std::int64_t kStep = 32;
-/// Bytes of a factor's element that is read once and written in two halves.
-constexpr double kPackedBytes = 12;
 
 /// Microseconds in which one multiprocessor adds one product to one element of
 /// a tile.
@@ -51,36 +23,47 @@ double tile_us(const ProductSize& size, const TileShares& shares,
   const std::int64_t tiles =
       size.batch * ceil_div(size.rows, rows) * ceil_div(size.columns, columns);
   const std::int64_t split_k =
-      size.may_split_k ? split_k_programs(tiles, ceil_div(size.k, kStep), facts)
-                       : 1;
+      size.may_split_k
+          ? split_k_programs(tiles, ceil_div(size.k, kTileStep), facts)
+          : 1;
   const auto elements = static_cast<double>(
       ceil_div(tiles * split_k, facts.sms) * rows * columns);
   const double k =
-      static_cast<double>(size.k) / static_cast<double>(split_k) + kEnds;
+      static_cast<double>(size.k) / static_cast<double>(split_k) + kTileEnds;
   double us = elements * k * element_us(facts) /
               (size.is_along ? shares.along : shares.transposed);
   if (shares.tile.splits_factors) {
     const auto factors =
         static_cast<double>(size.batch * (size.rows + size.columns) * size.k);
-    us += cost_us({.bytes = kPackedBytes * factors}, facts.rates);
+    us += cost_us({.bytes = kSplitFactorBytes * factors}, facts.rates);
   }
   return us;
 }
 
+/// "128x64, 8 warps, factors split beforehand".
+std::string name_of(const ProductTile& tile) {
+  return std::to_string(tile.rows) + "x" + std::to_string(tile.columns) + ", " +
+         std::to_string(tile.warps) + " warps" +
+         (tile.splits_factors ? ", factors split beforehand" : "");
+}
+
 }  // namespace
 
-ProductTile fitting_tile(const ProductSize& size, const GpuFacts& facts) {
+ProductTileChoice choose_product_tile(const ProductSize& size,
+                                      const GpuFacts& facts) {
   const TileShares* best = nullptr;
   double best_us = 0;
-  for (const TileShares& candidate : kTiles) {
+  std::vector<EstimatedOption> options;
+  for (const TileShares& candidate : kProductTiles) {
     if (candidate.tile.splits_factors && !size.may_split_factors) continue;
     const double us = tile_us(size, candidate, facts);
+    options.push_back({name_of(candidate.tile), us});
     if (best == nullptr || us < best_us) {
       best = &candidate;
       best_us = us;
     }
   }
-  return best->tile;
+  return {best->tile, std::move(options)};
 }
 
 std::int64_t split_k_programs(std::int64_t tiles, std::int64_t steps,

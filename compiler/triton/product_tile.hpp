@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "compiler/choices/product_tiles.hpp"
+#include "compiler/choices/reasons.hpp"
 #include "compiler/loops/gpu_facts.hpp"
 
 namespace weft {
@@ -22,16 +25,15 @@ struct ProductSize {
       true;  ///< factors may be split beforehand (tf32x3_split.cpp)
 };
 
-struct ProductTile {
-  std::int64_t rows = 128;
-  std::int64_t columns = 128;
-  int warps = 8;
-  int stages = 3;
-  bool splits_factors = false;
+/// A tile, and the estimated times of all that could be taken.
+struct ProductTileChoice {
+  ProductTile tile;
+  std::vector<EstimatedOption> options;
 };
 
-/// The one that takes the least time, by the model.
-ProductTile fitting_tile(const ProductSize& size, const GpuFacts& facts);
+/// The tile that takes the least time, by the model.
+ProductTileChoice choose_product_tile(const ProductSize& size,
+                                      const GpuFacts& facts);
 
 /// Number of programs that share the sums of one tile (split-k), if there are
 /// too few tiles for the device; otherwise 1.

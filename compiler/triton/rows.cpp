@@ -5,7 +5,7 @@
 #include "compiler/triton/nest_text.hpp"
 
 namespace weft {
-NestText::Traversal NestText::traversal() const {
+std::pair<NestText::Traversal, std::string> NestText::choose_traversal() const {
   const auto walks = [](const Pass& pass) { return !pass.inner.empty(); };
   const bool once = std::count_if(passes_.begin(), passes_.end(), walks) == 1;
   const bool scans =
@@ -13,12 +13,26 @@ NestText::Traversal NestText::traversal() const {
                   [](const Pass& pass) { return pass.scan() != nullptr; });
   if (variant_.windows && nest_.outer_reduction && once && !scans &&
       longest() <= choices().window_elements_max) {
-    return Traversal::window;
+    return {Traversal::window,
+            "a window has " + text(longest()) +
+                " elements, so each is read by itself for many points "
+                "(triton.nest.window_elements_max)"};
   }
   const std::int64_t beside =
       nest_.outer_reduction ? choices().column_points : 1;
   const bool fits = power_of_two(longest()) * beside <= variant_.row_max;
-  return fits ? Traversal::persistent : Traversal::walk;
+  const std::string elements =
+      "a row has " +
+      (longest() == kUnbounded ? "any number of" : text(longest())) +
+      " elements";
+  const std::string most =
+      " than the variant keeps in registers (" + text(variant_.row_max) + ")";
+  if (fits) {
+    return {Traversal::persistent,
+            elements + ", no more" + most + ", so it is read once"};
+  }
+  return {Traversal::walk,
+          elements + ", more" + most + ", so it is walked tile by tile"};
 }
 
 // Number of reductions of the pass that has most of them, at least 1.
@@ -109,7 +123,7 @@ Count NestText::open_transposed_points(TritonKernel& kernel, LoopVar transposed,
 void NestText::print_rows() {
   TritonKernel kernel(program(), module_);
   choose_width(kernel, has_wide_lanes());
-  const Traversal traversal = this->traversal();
+  const auto [traversal, why] = choose_traversal();
   Tile tile = tile_for(traversal);
   const auto transposed =
       traversal == Traversal::window ? transposed_loop() : std::nullopt;
@@ -121,6 +135,11 @@ void NestText::print_rows() {
   } else {
     open_points(kernel, kernel.program_id(), tile.height);
   }
+  tile_reason_ = {text(tile.height) + "x" + text(tile.width),
+                  transposed
+                      ? "reads and stores are contiguous along different "
+                        "dimensions, so the tile is long both ways"
+                      : why};
   const std::string of_points =
       traversal == Traversal::window ? tile.shape() : tile.column();
   if (traversal == Traversal::window && !transposed && has_interior(tile)) {

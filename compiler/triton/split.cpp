@@ -40,6 +40,12 @@ void NestText::print_split() {
       product(parts_of(extent, most * tile.width, is_open, "//"), tile.width);
   const std::int64_t shares = is_open ? most : ceil_div(extent, share.value);
   if (shares == 1) return print_rows();
+  tile_reason_ = {
+      text(tile.height) + "x" + text(tile.width),
+      text(points) + " points are too few for " + text(facts_.sms) +
+          " multiprocessors, so " + text(shares) +
+          " programs share each reduction and a second kernel reduces what "
+          "they leave"};
   print_shares(pass, tile, share, shares);
   print_merge(pass, shares);
 }

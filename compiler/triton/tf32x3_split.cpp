@@ -14,9 +14,6 @@
 namespace weft {
 namespace {
 
-/// Extent of the square tile that is transposed at a time.
-constexpr std::int64_t kSquare = 64;
-
 std::int64_t rounded_up(std::int64_t value, std::int64_t unit) {
   return ceil_div(value, unit) * unit;
 }
@@ -24,12 +21,12 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t unit) {
 }  // namespace
 
 std::int64_t DotText::padded(std::int64_t extent, std::int64_t tile) const {
-  return rounded_up(extent, std::max(kSquare, tile));
+  return rounded_up(extent, std::max(kTritonSplitSquare, tile));
 }
 
 std::int64_t DotText::padded_k() const {
   const std::int64_t read = split_k_ > 1 ? split_k_ * k_per_program_ : k_;
-  return rounded_up(read, std::max(kSquare, block_k_));
+  return rounded_up(read, std::max(kTritonSplitSquare, block_k_));
 }
 
 // Whether a pass over a factor is profitable, and its scratch memory, depend on
@@ -64,11 +61,11 @@ void DotText::print_split_factor(ExprId factor, const char* name,
   const std::int64_t extent = extent_of(variables);
   const std::int64_t high = padded(extent, tile);
   const std::int64_t wide = padded_k();
-  const std::int64_t squares_per_row = wide / kSquare;
-  const std::int64_t squares = high / kSquare * squares_per_row;
+  const std::int64_t squares_per_row = wide / kTritonSplitSquare;
+  const std::int64_t squares = high / kTritonSplitSquare * squares_per_row;
   TritonKernel kernel(plan_.program, module_);
   choose_width(kernel);
-  const std::string offsets = "tl.arange(0, " + text(kSquare) + ")";
+  const std::string offsets = "tl.arange(0, " + text(kTritonSplitSquare) + ")";
   kernel.line("tile = tl.program_id(0)");
   std::string address = "m";
   if (!it_.batch.empty()) {
@@ -77,10 +74,10 @@ void DotText::print_split_factor(ExprId factor, const char* name,
     kernel.name_variables(it_.batch, "matrix", Axis::none, "");
     address = "(matrix * " + text(high) + " + m)";
   }
-  kernel.line("m = tile // " + text(squares_per_row) + " * " + text(kSquare) +
-              " + " + offsets + "[:, None]");
-  kernel.line("k = tile % " + text(squares_per_row) + " * " + text(kSquare) +
-              " + " + offsets + "[None, :]");
+  kernel.line("m = tile // " + text(squares_per_row) + " * " +
+              text(kTritonSplitSquare) + " + " + offsets + "[:, None]");
+  kernel.line("k = tile % " + text(squares_per_row) + " * " +
+              text(kTritonSplitSquare) + " + " + offsets + "[None, :]");
   const bool ragged = high != extent || wide != k_;
   if (ragged) {
     kernel.line("inside = (m < " + text(extent) + ") & (k < " + text(k_) + ")");
@@ -93,8 +90,9 @@ void DotText::print_split_factor(ExprId factor, const char* name,
   if (ragged) value = "tl.where(inside, " + value + ", 0.0)";
   kernel.help("high_half");
   kernel.help("low_half");
-  kernel.line("x = tl.broadcast_to(" + value + ", (" + text(kSquare) + ", " +
-              text(kSquare) + "))");
+  kernel.line("x = tl.broadcast_to(" + value + ", (" +
+              text(kTritonSplitSquare) + ", " + text(kTritonSplitSquare) +
+              "))");
   for (const char* half : {"high", "low"}) {
     const std::string buffer = split_factor(name, half);
     module_.scratch.push_back({buffer, extent_of(it_.batch) * high * wide});

@@ -228,7 +228,9 @@ void HeadBus::perform(head_action::Joined action) {
   const auto before = present_.find(name);
   auto all = capacities_of(action.hello, options_.start);
   const bool goes_on = before != present_.end() && action.knows_run;
-  if (before != present_.end() && !goes_on) report_gone(name);
+  if (before != present_.end() && !goes_on) {
+    report_lost(name, "it joined again and knew nothing of the run");
+  }
   log("node " + name + (goes_on ? " is back" : " joined") + ": " +
       std::to_string(action.hello.machine.cores) + " cores, " +
       std::to_string(all.size() - 1) + " GPUs for this run; it can " +
@@ -249,7 +251,10 @@ void HeadBus::perform(head_action::NodeGone action) {
       open_.erase(request.id);
     }
   }
-  if (present_.contains(action.node)) report_gone(action.node, action.politely);
+  if (present_.contains(action.node)) {
+    action.politely ? report_left(action.node)
+                    : report_lost(action.node, action.why);
+  }
   present_.erase(action.node);
 }
 
@@ -340,6 +345,17 @@ void HeadBus::inform(const std::string& node,
   if (!words.empty()) post_(to_envelopes(address::node(node), 0, words));
 }
 
+/// All that it offered is gone at once, and what ran there with it.
+void HeadBus::report_lost(const std::string& node, const std::string& why) {
+  if (!post_) return;
+  NodeLost loss{node, {}, why};
+  for (const Capacities& capacities : present_[node]) {
+    loss.locations.push_back(capacities.location);
+  }
+  if (loss.locations.empty()) loss.locations.push_back(node);
+  post_(to_envelopes(address::node(node), 0, {{address::broker, loss}}));
+}
+
 /// It goes to another location, and does not count as the cause of this one's
 /// end. With code "disk_full" it may be the cause: it goes to one other
 /// location.
@@ -350,12 +366,11 @@ void HeadBus::hand_back(std::uint64_t id, const std::string& code,
   answer(id, failed_reply(open->second.request, {code, why}));
 }
 
-/// All its locations, without any units; of one that left, they are named.
-void HeadBus::report_gone(const std::string& node, bool left) {
+/// All its locations, with none of their units any more.
+void HeadBus::report_left(const std::string& node) {
   std::vector<Capacities> all = present_[node];
   if (all.empty()) all.emplace_back().location = node;
   for (Capacities& capacities : all) {
-    if (!left) capacities.units.clear();
     for (auto& [resource, units] : capacities.units) units = 0;
   }
   inform(node, all);
@@ -409,9 +424,14 @@ Result<JournaledLocations> journaled_locations(const Journal& journal) {
   JournaledLocations found;
   std::map<Location, Capacities> locations;
   const auto read = journal.read(1, [&](const Envelope& envelope) {
-    if (envelope.type != Capacities::name) return true;
+    const bool is_loss = envelope.type == NodeLost::name;
+    if (!is_loss && envelope.type != Capacities::name) return true;
     const auto message = decode(envelope.type, envelope.body);
     if (!message) return true;
+    if (const auto* loss = std::get_if<NodeLost>(&*message)) {
+      for (const Location& gone : loss->locations) locations.erase(gone);
+      return true;
+    }
     const auto& capacities = std::get<Capacities>(*message);
     if (envelope.dst == address::dispatcher && capacities.location.empty()) {
       found.spares_head = capacities.units.empty();

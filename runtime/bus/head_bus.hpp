@@ -89,7 +89,8 @@ class HeadBus : public Nodes {
   void take_built(std::uint64_t id, const BuildRequest& request,
                   BuildReply reply);
   void inform(const std::string& node, const std::vector<Capacities>& all);
-  void report_gone(const std::string& node, bool left = false);
+  void report_lost(const std::string& node, const std::string& why);
+  void report_left(const std::string& node);
   void stranger();
   void write_state(std::int64_t now_ms);
   void log(const std::string& text);

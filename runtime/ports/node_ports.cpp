@@ -18,9 +18,6 @@
 namespace weft {
 namespace {
 
-/// Each oracle and its candidate hold PyTorch: about half a GiB a slot.
-constexpr int kOracleSlotsMax = 4;
-
 /// What a run left, above all its kernels, is of no use to the next.
 void clear(const std::filesystem::path& folder) {
   std::error_code ignored;

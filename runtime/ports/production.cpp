@@ -20,9 +20,6 @@
 namespace weft {
 namespace {
 
-/// Each oracle and its candidate hold PyTorch: about half a GiB a slot.
-constexpr int kOracleSlotsMax = 4;
-
 /// Where models and kernels run: one of the run's GPUs, or the processor.
 struct RunDevice {
   Location location;

@@ -21,6 +21,9 @@
 
 namespace weft {
 
+/// Each oracle and its candidate hold PyTorch: about half a GiB a slot.
+inline constexpr int kOracleSlotsMax = 4;
+
 /// Another oracle and its candidate's process load PyTorch: so long a processor
 /// works for them (3.7 s of 21 s of a run on two cores, 2026-11-29).
 constexpr std::int64_t kOracleStartMs = 4'000;

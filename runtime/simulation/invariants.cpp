@@ -117,7 +117,12 @@ std::string Invariants::take_lease(const Envelope& envelope,
                                    const Message& message) {
   if (envelope.src == address::broker) offer(envelope.cause);
   if (const auto* m = std::get_if<Capacities>(&message)) {
-    if (envelope.dst == address::broker) offers_[envelope.seq] = *m;
+    if (envelope.dst == address::broker) offers_.emplace(envelope.seq, *m);
+  } else if (const auto* m = std::get_if<NodeLost>(&message)) {
+    if (envelope.dst != address::broker) return "";
+    for (const Location& location : m->locations) {
+      offers_.emplace(envelope.seq, Capacities{{}, 10'000, location});
+    }
   } else if (const auto* m = std::get_if<LeaseRequest>(&message)) {
     return asked({envelope.src, m->ticket}, *m);
   } else if (const auto* m = std::get_if<LeaseGranted>(&message)) {

@@ -63,7 +63,7 @@ class Invariants {
 
   std::set<std::uint64_t> answered_;
   /// By the event that told the broker: it knows them once it has heard it.
-  std::map<std::uint64_t, Capacities> offers_;
+  std::multimap<std::uint64_t, Capacities> offers_;
   std::map<Pool, std::int64_t> capacity_;
   std::map<Pool, std::int64_t> used_;
   std::map<Ticket, Lease> leases_;

@@ -58,6 +58,7 @@ class Simulator {
   void change_location();
   void hand_back(const Location& location);
   void inform(const Capacities& location);
+  std::vector<Location> lose_node(const std::string& node);
   void cancel(const Envelope& word, const CancelEffect& effect);
   bool step();
   bool advance_clock();
@@ -203,18 +204,39 @@ void Simulator::change_location() {
       pick(random_, static_cast<std::int64_t>(locations_.size())))];
   offer.is_there = !offer.is_there;
   offer.has_changed = true;
-  inform(offer.is_there ? offer.capacities
-                        : Capacities{{}, 10'000, offer.capacities.location});
-  if (offer.is_there) return;
+  const Location& changed = offer.capacities.location;
+  if (offer.is_there) return inform(offer.capacities);
   if (happens(random_, options_.faults.politely)) {
+    inform(Capacities{{}, 10'000, changed});
     ++end_.locations_left;
-    return hand_back(offer.capacities.location);
+    return hand_back(changed);
   }
   ++end_.locations_lost;
+  std::vector<Location> lost = {changed};
+  if (const std::string node = node_of(changed); node.empty()) {
+    inform(Capacities{{}, 10'000, changed});
+  } else {
+    lost = lose_node(node);
+  }
   std::erase_if(answers_, [&](const auto& item) {
     const Location location = location_of(item.second.first.dst);
-    return location == offer.capacities.location && happens(random_, 800);
+    return std::ranges::find(lost, location) != lost.end() &&
+           happens(random_, 800);
   });
+}
+
+/// The node dies, and all its locations with it.
+std::vector<Location> Simulator::lose_node(const std::string& node) {
+  NodeLost loss{node, {}, "it died"};
+  for (Offer& offer : locations_) {
+    if (node_of(offer.capacities.location) != node) continue;
+    offer.is_there = false;
+    offer.has_changed = true;
+    loss.locations.push_back(offer.capacities.location);
+  }
+  const Address from = address::node(node);
+  posted_[from].push_back(to_envelopes(from, 0, {{address::broker, loss}}));
+  return loss.locations;
 }
 
 /// Whoever waits for an answer from there is told that there will be none, and

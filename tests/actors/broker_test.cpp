@@ -1,5 +1,7 @@
 #include "actors/broker.hpp"
 
+#include <set>
+
 #include "tests/actors/role_fixture.hpp"
 
 using namespace weft;
@@ -252,6 +254,38 @@ TEST_CASE(
   broker.device("/GPU-a");
   CHECK(broker.granted(broker.give("c", broker.gpu(2, {"/GPU-a"}))) ==
         "/GPU-a");
+}
+
+TEST_CASE("Broker_LosesANode_WithAllItsLocationsAtOnce") {
+  LocationFixture broker;
+  const Location machine = "n1", device = "n1/GPU-c";
+  Capacities cores{{{"cpu", 4}}, 10'000, machine};
+  broker.give("node/n1", cores);
+  broker.device(device);
+  broker.give("a", broker.gpu(1, {device}));
+  broker.give("b", broker.gpu(2, {device}));
+  LeaseRequest core{3, "cpu", 1, "g"};
+  core.locations = {machine};
+  CHECK(broker.granted(broker.give("c", core)) == machine);
+  const auto sent = broker.give(
+      "node/n1", NodeLost{"n1", {machine, device}, "silent for 15 s"});
+  std::set<Location> lost;
+  for (const auto& [holder, loss] : only<LeaseLost>(sent)) {
+    lost.insert(loss.location);
+    CHECK(loss.reason == "node n1 is lost: silent for 15 s");
+  }
+  CHECK(lost == std::set<Location>{machine, device});
+  // Who waits for it has no hope, and nobody was granted what is left of it.
+  CHECK(single<LeaseDenied>(sent).ticket == 2);
+  CHECK(only<LeaseGranted>(sent).empty());
+  // The dispatcher hears the same.
+  CHECK(single<NodeLost>(sent).locations ==
+        std::vector<Location>{machine, device});
+  CHECK(broker.role.in_use("cpu", machine) == 0);
+  CHECK(broker.role.capacity("gpu", device) == 0);
+  // It may come back.
+  broker.device(device);
+  CHECK(broker.granted(broker.give("d", broker.gpu(4, {device}))) == device);
 }
 
 TEST_CASE("a place that leaves takes its leases with it, and nobody's work") {

@@ -1,5 +1,7 @@
 #include "actors/dispatcher.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "compiler/fusion/regroup.hpp"
 #include "compiler/targets.hpp"
 #include "tests/actors/run_fixture.hpp"
@@ -223,6 +225,25 @@ TEST_CASE("a chain grows only where the step before was worth it") {
   CHECK(chain.parts == Counts{0, 0, 0, 0, 0, 2, 2, 2, 2});
   REQUIRE(chain.composed.size() == 1);
   CHECK(chain.composed.front().results.size() == 2);
+}
+
+TEST_CASE("Dispatcher_LosesANode_WithAllItsOffers") {
+  DispatcherFixture dispatcher;
+  Capacities machine, device;
+  machine.location = "n1";
+  device.location = "n1/GPU-b";
+  Capacities other = device;
+  other.location = "n2/GPU-c";
+  for (Capacities* offer : {&machine, &device, &other}) {
+    offer->units = {{"gpu", 4}};
+    dispatcher.take(dispatcher.say(address::broker, *offer));
+  }
+  CHECK(dispatcher.role.describe()["offers"].size() == 3);
+  dispatcher.take(dispatcher.say(
+      address::broker, NodeLost{"n1", {"n1", "n1/GPU-b"}, "it died"}));
+  const auto left = dispatcher.role.describe()["offers"];
+  CHECK(left.size() == 1);
+  CHECK(left.dump().contains("n2/GPU-c"));
 }
 
 TEST_CASE("an agent is told what was measured on the device that it gets") {

@@ -154,6 +154,25 @@ std::vector<std::string> draws(const Graph& graph) {
   return names;
 }
 
+/// Each pair of neighbours has a reason, and the decision is the plan's.
+void check_reasons(const Plan& plan) {
+  std::map<std::string, const Placement*> placement_of;
+  for (const Placement& placement : plan.placements) {
+    for (const std::string& name : placement.nodes) {
+      placement_of[name] = &placement;
+    }
+  }
+  for (const FusionReason& pair : plan.fusion_reasons) {
+    CAPTURE(pair.producer);
+    CAPTURE(pair.consumer);
+    CHECK_FALSE(pair.reason.empty());
+    CHECK(pair.is_fused ==
+          (placement_of.contains(pair.producer) &&
+           placement_of.contains(pair.consumer) &&
+           placement_of[pair.producer] == placement_of[pair.consumer]));
+  }
+}
+
 TEST_CASE("regions of random graphs are convex, connected and in order") {
   for (unsigned seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
@@ -165,6 +184,7 @@ TEST_CASE("regions of random graphs are convex, connected and in order") {
     check_convex(plan);
     check_connected(plan);
     CHECK(draws(plan.model) == draws(graph));
+    check_reasons(plan);
     CHECK(plan_to_json(plan) == plan_to_json(partition(graph, no_products)));
   }
 }

@@ -10,7 +10,8 @@ namespace {
 const GpuFacts kGpu = {.sms = 132};
 
 ProductTile tile_of(std::int64_t rows, std::int64_t columns, std::int64_t k) {
-  return fitting_tile({.rows = rows, .columns = columns, .k = k}, kGpu);
+  return choose_product_tile({.rows = rows, .columns = columns, .k = k}, kGpu)
+      .tile;
 }
 
 }  // namespace
@@ -36,16 +37,17 @@ TEST_CASE(
   CHECK_FALSE(tile_of(16384, 256, 256).splits_factors);
   ProductSize size = {.rows = 16384, .columns = 4096, .k = 4096};
   size.may_split_factors = false;
-  CHECK_FALSE(fitting_tile(size, kGpu).splits_factors);
+  CHECK_FALSE(choose_product_tile(size, kGpu).tile.splits_factors);
 }
 
 TEST_CASE("A second factor that lies across has other tiles") {
   ProductSize size = {.rows = 16384, .columns = 2048, .k = 512};
   size.is_along = size.may_split_factors = false;
-  const ProductTile across = fitting_tile(size, kGpu);
+  const ProductTile across = choose_product_tile(size, kGpu).tile;
   CHECK(across.columns < 128);
   size.is_along = true;
-  CHECK(fitting_tile(size, kGpu).columns * fitting_tile(size, kGpu).rows >=
+  CHECK(choose_product_tile(size, kGpu).tile.columns *
+            choose_product_tile(size, kGpu).tile.rows >=
         across.columns * across.rows);
 }
 

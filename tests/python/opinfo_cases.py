@@ -95,7 +95,8 @@ PRODUCTS = (
     "mv",
     "tensordot",
     "nn.functional.conv",
-    "nn.functional.linear",
+    "nn.functional.linear.",
+    "kron",
     "nn.functional.bilinear",
 )
 

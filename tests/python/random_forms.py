@@ -1,5 +1,5 @@
-"""Random calls of the operators that have a rule of their own and are other forms of
-those in random_calls.py and random_networks.py."""
+"""Random calls of operators that are other forms of those in random_calls.py and
+random_networks.py, such as a view by another name."""
 
 from __future__ import annotations
 

@@ -95,6 +95,27 @@ class Links(unittest.TestCase):
         self.assertEqual(missing, set())
 
 
+class Decisions(unittest.TestCase):
+    PAGE = os.path.join(DOCS, "explanation", "architecture.md")
+    ROW = re.compile(r"^\| ([^|]+\?) \| `([^`]+)` \| `(\w+)` \|$", re.MULTILINE)
+
+    def test_each_deciding_function_is_defined_in_the_named_file(self):
+        rows = self.ROW.findall(text_of(self.PAGE))
+        asked = " ".join(question for question, _, _ in rows)
+        for word in ("share a subgraph", "tile", "tolerance", "dead", "swap a kernel"):
+            self.assertIn(word, asked)
+        for question, path, name in rows:
+            with self.subTest(question):
+                text = text_of(os.path.join(ROOT, path))
+                # A definition begins its line; a member's has its class before it.
+                defined = (
+                    rf"^ *def {name}\(|^{name}\b.* = "
+                    if path.endswith(".py")
+                    else rf"^[\w:<>, &*\[\]]*[ :&*]{name}\([^;]*?\)[\w ]*\{{"
+                )
+                self.assertRegex(text, re.compile(defined, re.MULTILINE))
+
+
 class Pages(unittest.TestCase):
     def test_generated_pages_are_up_to_date(self):
         done = subprocess.run(

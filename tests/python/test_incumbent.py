@@ -13,7 +13,7 @@ from torch import nn
 import weft
 from weft.backend.implementations import incumbent, program_timing
 from weft.backend.implementations.program_timing import Arguments, Comparison, copied, timed
-from weft.backend.searches import improvement
+from weft.backend.searches import improvement, program_trials
 from weft.backend.searches.whole_program import Step, WholeProgram
 
 
@@ -104,7 +104,7 @@ class Regions(IncumbentCase):
         self.set_environment(FAKE_WEFT="later")
         net, x = Net().eval(), torch.randn(5, 12)
         # By the look at the results alone, the first call of each.
-        self.patch(improvement.Improvement, "_difference", lambda *_: "")
+        self.patch(program_trials.ProgramTrials, "_difference", lambda *_: "")
         with torch.no_grad():
             mine = self.compiled(net)
             for _ in range(3):
@@ -360,12 +360,13 @@ class Timing(unittest.TestCase):
         program = WholeProgram(
             request, lambda given: given, weft.backend.options.Options(), mock.Mock()
         )
-        with mock.patch.object(improvement, "uses_rng", lambda _: False):
+        with mock.patch.object(program_trials, "uses_rng", lambda _: False):
             search = improvement.Improvement(program, {})
         search._made, candidate = mock.Mock(), mock.Mock()
         with mock.patch.object(search, "_variant"):
             search._accept(
-                [candidate], improvement.Trial("", Comparison(((1.2,) * 8, (1.2,) * 8, (1.0,) * 8)))
+                [candidate],
+                program_trials.Trial("", Comparison(((1.2,) * 8, (1.2,) * 8, (1.0,) * 8))),
             )
         self.assertEqual(request.compiled.call_args.args[1:], (True,))
         self.assertIs(program.function, request.compiled.return_value)

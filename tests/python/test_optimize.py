@@ -266,6 +266,20 @@ class Optimized(OptimizedCase):
         with self.assertRaises(FileNotFoundError):
             weft.load(path)
 
+    def test_a_class_that_cannot_be_imported_is_named(self):
+        path = os.path.join(self.folder, "module.pt")
+        for error in (
+            ModuleNotFoundError("No module named 'mine'"),
+            AttributeError("Can't get attribute 'Mine' on <module '__main__'>"),
+        ):
+            with open(path, "wb") as file, zipfile.ZipFile(file, "w") as whole:
+                whole.writestr("data.pkl", b"")
+            with (
+                mock.patch.object(torch, "load", side_effect=error),
+                self.assertRaisesRegex(type(error), "(?i)mine.*needs the class of its module"),
+            ):
+                weft.load(path)
+
     def test_a_file_of_an_earlier_version_says_so(self):
         path = os.path.join(self.folder, "module.pt")
         for error in (

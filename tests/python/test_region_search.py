@@ -15,6 +15,7 @@ from weft.backend.implementations.program_timing import Comparison
 from weft.backend.searches import (
     improvement,
     machine_facts,
+    program_trials,
     region_module,
     region_search,
 )
@@ -37,7 +38,7 @@ class Candidates(unittest.TestCase):
                 tried.append([one.name for one in candidates])
                 gain = sum(gains[one.name] for one in candidates)
                 ours = (1.0 - gain,) * 8
-                return improvement.Trial("", Comparison(((1.0,) * 8,) * 2 + (ours,)))
+                return program_trials.Trial("", Comparison(((1.0,) * 8,) * 2 + (ours,)))
 
             def _accept(self, candidates, trial):
                 self._accepted += candidates
@@ -68,6 +69,33 @@ class Candidates(unittest.TestCase):
         self.assertEqual(found, ["a", "c", "d"])
         self.assertEqual(tried[0], ["a", "b", "c", "d"])
 
+    def test_half_of_a_region_s_kernels_may_pay(self):
+        gains = {"ab": -0.2, "a": -0.3, "b": 0.1}
+        one = mock.Mock(used=None, reason="")
+        one.halves.return_value = ["a", "b"]
+
+        class Played(improvement.Improvement):
+            def __init__(self):
+                self._accepted = []
+
+            def _trial_of(self, candidates):
+                gain = gains[candidates[0].used or "ab"]
+                times = ((1.0,) * 8, (1.0,) * 8, (1.0 - gain,) * 8)
+                return program_trials.Trial("", Comparison(times))
+
+            def _accept(self, candidates, trial):
+                self._accepted += candidates
+
+        self.patch_overlap(())
+        played = Played()
+        played._insert([one])
+        self.assertEqual((played._accepted, one.used), ([one], "b"))
+        self.assertIn("half of its kernels; with all of them: the program is not", one.reason)
+        gains["b"] = -0.1
+        one.used, played = None, Played()
+        played._insert([one])
+        self.assertEqual((played._accepted, one.state), ([], "slower"))
+
     def test_of_two_that_overlap_the_second_has_its_turn_if_the_first_loses(self):
         found, _ = self.inserted({"a": -0.1, "b": 0.1}, [{"a", "b"}])
         self.assertEqual(found, ["b"])
@@ -93,7 +121,7 @@ class Verified(unittest.TestCase):
 
             def _trial_of(self, candidates):
                 found.append(list(candidates))
-                return improvement.Trial("no")
+                return program_trials.Trial("no")
 
         found = []
         with mock.patch.object(improvement, "_overlap", lambda *_: False):
@@ -280,7 +308,7 @@ class Budgets(unittest.TestCase):
         self.assertEqual(len(region_search.searched_together(ones[:2], 1.0, "cpu")), 2)
 
     def test_trials_have_a_part_of_the_budget(self):
-        with mock.patch.object(improvement, "uses_rng", lambda _: False):
+        with mock.patch.object(program_trials, "uses_rng", lambda _: False):
             for compile_s, budget_s, expected in (
                 (0.0, 60.0, 54.0),
                 (4.0, 60.0, 50.0),
@@ -296,7 +324,7 @@ class Budgets(unittest.TestCase):
                 self.assertAlmostEqual(improvement.Improvement(program, {})._search_s(), expected)
 
     def search(self, budget_s=40.0):
-        with mock.patch.object(improvement, "uses_rng", lambda _: False):
+        with mock.patch.object(program_trials, "uses_rng", lambda _: False):
             program = WholeProgram(
                 mock.Mock(compile_s=0.0),
                 lambda given: given,

@@ -171,6 +171,7 @@ class Cluster {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::set<std::string> in_, gone_;           // told the broker
+  std::map<std::string, std::string> lost_;   // of those gone: NodeLost, why
   std::map<std::string, std::string> ended_;  // how each node's thread did
   std::map<std::uint64_t, BuildReply> answers_;
 
@@ -185,6 +186,11 @@ class Cluster {
     for (const Envelope& envelope : batch) {
       const auto message = decode(envelope.type, envelope.body);
       REQUIRE(message);
+      if (const auto* loss = std::get_if<NodeLost>(&*message)) {
+        gone_.insert(loss->locations.begin(), loss->locations.end());
+        lost_[loss->node] = loss->reason;
+        continue;
+      }
       const auto& capacities = std::get<Capacities>(*message);
       const bool is_gone =
           capacities.units.empty() || capacities.units.begin()->second == 0;

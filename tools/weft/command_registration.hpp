@@ -20,6 +20,7 @@ void add_config(CLI::App& app, CommonFlags& common, int& code);
 
 // inspect_registration.cpp: commands that read the journal of a run.
 void add_show(CLI::App& app, CommonFlags& common, int& code);
+void add_explain(CLI::App& app, CommonFlags& common, int& code);
 void add_ui(CLI::App& app, CommonFlags& common, int& code);
 void add_export(CLI::App& app, CommonFlags& common, int& code);
 void add_replay(CLI::App& app, CommonFlags& common, int& code);

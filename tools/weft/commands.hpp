@@ -46,9 +46,14 @@ struct RunFlags {
   bool train = false;      ///< the backward pass, too
   bool untrusted_problem = false;  ///< its code runs in a sandbox only
   std::vector<std::string> words;  ///< those flags that each pass's run gets
+  bool only_partition = false;     ///< stop when the model is partitioned
 };
 
 int run_command(const CommonFlags& common, const RunFlags& flags);
+
+/// `flags.problem` is a problem file, whose model is captured and partitioned,
+/// or a run directory.
+int explain_command(const CommonFlags& common, const RunFlags& flags);
 
 struct ResumeFlags {
   std::filesystem::path run;

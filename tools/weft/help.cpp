@@ -12,8 +12,8 @@ using std::string_view;
 
 constexpr std::array<string_view, 6> kUse = {"run",    "eval",   "bench",
                                              "resume", "doctor", "config"};
-constexpr std::array<string_view, 6> kInspect = {"show",   "ui",   "export",
-                                                 "replay", "diff", "fork"};
+constexpr std::array<string_view, 7> kInspect = {
+    "show", "explain", "ui", "export", "replay", "diff", "fork"};
 constexpr std::array<string_view, 3> kMachines = {"node", "cluster", "keygen"};
 constexpr std::array<string_view, 1> kModels = {"llm"};
 constexpr std::array<string_view, 5> kDevelop = {"choices", "tune", "simulate",

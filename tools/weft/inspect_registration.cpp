@@ -2,6 +2,8 @@
 
 #include "tools/weft/command_registration.hpp"
 #include "tools/weft/export_command.hpp"
+#include "tools/weft/run_flags.hpp"
+#include "tools/weft/settings_flags.hpp"
 #include "tools/weft/shared_options.hpp"
 
 namespace weft {
@@ -20,6 +22,25 @@ void add_show(CLI::App& app, CommonFlags& common, int& code) {
       ->expected(0, 1)
       ->type_name("[FILE]");
   show->callback([&] { code = show_command(common, flags); });
+}
+
+void add_explain(CLI::App& app, CommonFlags& common, int& code) {
+  static RunFlags flags;
+  auto* explain = app.add_subcommand(
+      "explain", "Print why calls were fused, tiles chosen and kernels used");
+  add_common(*explain, common);
+  explain
+      ->add_option("problem", flags.problem,
+                   "Problem file, which is captured and partitioned, or run "
+                   "directory")
+      ->required();
+  const auto passed = add_settable(*explain, flags);
+  explain->parse_complete_callback(
+      [explain, &common] { apply_settings(*explain, "run", common.config); });
+  explain->callback([&, passed] {
+    flags.words = words_of(passed);
+    code = explain_command(common, flags);
+  });
 }
 
 void add_ui(CLI::App& app, CommonFlags& common, int& code) {

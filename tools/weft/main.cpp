@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   add_resume(app, common, code);
   add_replay(app, common, code);
   add_show(app, common, code);
+  add_explain(app, common, code);
   add_doctor(app, common, code);
   add_simulate(app, common, code);
   add_fork(app, common, code);

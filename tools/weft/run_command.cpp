@@ -4,6 +4,7 @@
 
 #include "actors/device.hpp"
 #include "actors/llm/seeds.hpp"
+#include "actors/plan_receiver.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/python/inductor.hpp"
 #include "compiler/targets.hpp"
@@ -231,6 +232,15 @@ void probe(const CommonFlags& common, const RunFlags& flags, Ready& ready) {
                terminal_paragraph(probed.error().message).c_str());
 }
 
+/// Says why a model was not partitioned.
+int partition_code(const CommonFlags& common, const RunFinished& finished) {
+  if (finished.exit_code == 0) return 0;
+  const auto code = finished.exit_code == 2   ? ErrorCode::wrong_input
+                    : finished.exit_code == 3 ? ErrorCode::missing
+                                              : ErrorCode::failed;
+  return report_error(common, {code, finished.summary});
+}
+
 int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
           const Interrupt& interrupt, const Stopwatch& watch) {
   const auto problem = read_file(flags.problem);
@@ -265,16 +275,25 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
     start.description = open.blobs.put(flags.describe);
   }
   start.untrusted_problem = flags.untrusted_problem;
-  Display display(common);
+  CommonFlags shown = common;
+  if (flags.only_partition) {  // only the explanation is for the user
+    shown.quiet = true;
+    shown.json = false;
+  }
+  Display display(shown);
   display.say("run directory: " + open.directory.folder().string());
   say_protections(display, start.machine);
   say_untimed(display, start);
   say_unasked(display, flags);
   mark_own(open.journal, start);
-  const auto end = host_start({common, flags.listen, ready.installation,
-                               ready.llm, display, interrupt.token()},
-                              open, start, address::extractor);
+  Hosting hosting{common,    flags.listen, ready.installation,
+                  ready.llm, display,      interrupt.token()};
+  if (flags.only_partition) hosting.make_role = &make_role_to_partition;
+  const auto end = host_start(hosting, open, start, address::extractor);
   if (!end) return report_error(common, end.error());
+  if (flags.only_partition && end->kind == HostEnd::Kind::finished) {
+    return partition_code(common, end->finished);
+  }
   return conclude(common, display, open.directory, *end);
 }
 

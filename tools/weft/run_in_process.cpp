@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/capabilities.hpp"
-#include "actors/roster.hpp"
 #include "config/llm_settings.hpp"
 #include "messages/shown_text.hpp"
 #include "messages/untrusted.hpp"
@@ -62,7 +61,7 @@ Result<std::unique_ptr<OpenRun>> open_with(Result<RunDirectory> directory,
 
 HostOptions host_options(const Hosting& hosting) {
   HostOptions options;
-  options.make_role = &make_role;
+  options.make_role = hosting.make_role;
   options.on_user = [&hosting](const Envelope& envelope,
                                const Message& message) {
     const bool is_end = std::holds_alternative<RunFinished>(message);

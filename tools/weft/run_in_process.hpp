@@ -8,6 +8,7 @@
 #include <memory>
 #include <stop_token>
 
+#include "actors/roster.hpp"
 #include "runtime/host/caf_host.hpp"
 #include "runtime/ports/production.hpp"
 #include "runtime/store/run_directory.hpp"
@@ -63,6 +64,7 @@ struct Hosting {
   Display& display;
   std::stop_token stop;
   bool shows_end = true;  ///< its RunFinished is for the person
+  std::unique_ptr<Role> (*make_role)(const Address&) = &weft::make_role;
 };
 
 /// Begins with `start`, told to the role `first`, and goes to the end. An

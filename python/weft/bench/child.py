@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -13,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from weft.device import process
 from weft.problem import sentences
 
-_libc = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG = 1
 #: A run that was told to stop leaves at once, when it can.
 _GRACE_S = 8.0
 #: What is read of a log's end: its last lines.
@@ -36,7 +33,7 @@ class Child:
         def prepare() -> None:
             # Dies with the bench, however that ends: the next one needs the
             # journal, and the GPU.
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            process.die_with_parent()
             if os.getppid() != parent:
                 os._exit(1)
             if cores:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.utils._pytree as pytree
 
-from weft.build import triton_interpreter
+from weft.build import build_folders, triton_interpreter
 from weft.problem import (
     attribute_buffers,
     function_model,
@@ -58,14 +58,6 @@ if TYPE_CHECKING:
 NEW_MODULE = "weft_model_new"
 #: What a composed module calls it (compiler/compose/pass_on_source.cpp).
 PASSED_ON = "_weft_passed_on"
-#: Variables that say where a module's kernels are built: nothing else in the
-#: sandbox can be written to.
-_BUILD_FOLDERS = (
-    "WEFT_KERNEL_CACHE",
-    "TORCH_EXTENSIONS_DIR",
-    "TRITON_CACHE_DIR",
-    "TORCHINDUCTOR_CACHE_DIR",
-)
 #: By the class itself: a candidate may give its own class any name.
 _TENSOR_TYPES = {torch.Tensor: "Tensor", torch.nn.Parameter: "Parameter"}
 
@@ -87,7 +79,7 @@ def load(job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> Mode
 
 def _build_candidate(job: dict[str, Any], device: torch.device) -> torch.nn.Module:
     """ModelNew(*get_init_inputs()), seeded as KernelBench does."""
-    for name in _BUILD_FOLDERS:
+    for name in build_folders.VARIABLES:
         os.environ.setdefault(name, job["kernel_cache"])
     triton_interpreter.mend()
     spec = importlib.util.spec_from_file_location(NEW_MODULE, job["module"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from weft.build import built_code, triton_interpreter
+from weft.build import build_folders, built_code, triton_interpreter
 from weft.candidate.allocations import Allocations
 from weft.candidate.mapped_tensors import tensor_at
 from weft.problem import operator_trace
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     from weft.device.device_arena import SharedDeviceMemory
 
 NAME = "weft_kernel"
-#: Where what it builds lies: nothing else in the sandbox can be written to.
-_BUILD_FOLDERS = (
-    "WEFT_KERNEL_CACHE",
-    "TORCH_EXTENSIONS_DIR",
-    "TRITON_CACHE_DIR",
-    "TORCHINDUCTOR_CACHE_DIR",
-)
 
 
 class PythonKernel:
@@ -48,7 +41,7 @@ class PythonKernel:
 
             torch.cuda.set_device(memory.device)
             self._clock = clock_of(memory.driver)
-        for name in _BUILD_FOLDERS:
+        for name in build_folders.VARIABLES:
             os.environ[name] = job["kernel_cache"]
         triton_interpreter.mend()
         self._allocations = Allocations()

@@ -18,7 +18,14 @@ from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS, FLAGS, TOUCHES
 from weft.device.trace_spans import lap
 from weft.problem.problem import SEED, init_arguments
 from weft.candidate.slot import CandidateFailed, Slot
-from weft.judge.verify_subgraph import TF32_REASON, ArenaKeeper, Limits, Verdict, is_of_tf32
+from weft.judge.verify_subgraph import (
+    BUILD_ALLOWANCE_MS,
+    TF32_REASON,
+    ArenaKeeper,
+    Limits,
+    Verdict,
+    is_of_tf32,
+)
 
 if TYPE_CHECKING:
     from weft.device.arena import Arena
@@ -28,9 +35,8 @@ if TYPE_CHECKING:
     from weft.judge.whole_model import WholeModel
     from weft.oracle.warden_client import OutsideFolders
 
-#: A composed module may build its kernels when it is first imported.
-BUILD_ALLOWANCE_MS = 300_000
-#: Or when it is first called: Triton's kernels, one after the other.
+#: A composed module may build Triton's kernels when it is first called, one after
+#: the other.
 FIRST_CALL_ALLOWANCE_MS = 60_000
 #: No further case is begun after this much time in the reference.
 REFERENCE_BUDGET_S = 60.0

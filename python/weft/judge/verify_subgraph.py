@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LOAD_ALLOWANCE_MS = 5000
 #: … and on a device makes its context and loads its modules.
 DEVICE_LOAD_ALLOWANCE_MS = 60_000
-#: … and a Python file builds what it is made of.
+#: … and a Python file, or a composed module, builds what it is made of.
 BUILD_ALLOWANCE_MS = 300_000
 #: What is said of a refused result that is as exact as TF32.
 TF32_REASON = "; TF32 errs so, and the framework computed in float32 (--precision tf32 allows it)"

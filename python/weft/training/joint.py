@@ -20,10 +20,9 @@ from weft.backend.graphs import (
     module_guards,
 )
 from weft.backend.graphs.problem_source import Unsupported, is_view
+from weft.capture.graph import CONSTANT_ELEMENTS_MAX
 from weft.problem import sentences
 
-#: Tensors that forward() makes of numbers are written into ModelNew's file.
-CONSTANT_ELEMENTS_MAX = 4096
 _LITERALS = (bool, int, float, str, type(None))
 #: Attributes of every module.
 _OF_MODULES = frozenset(vars(torch.nn.Module()))

@@ -45,7 +45,8 @@ def _told(module: torch.nn.Module) -> str:
 def load(path: str | os.PathLike[str] | IO[bytes]) -> torch.nn.Module:
     """Reads a module that weft.save() wrote. It is a pickle: load only what you trust.
 
-    Raises ValueError if the file has another format or is incomplete."""
+    Its class must be importable. Raises ValueError if the file has another format or is
+    incomplete."""
     if isinstance(path, (str, os.PathLike)):
         with open(path, "rb") as file:
             if not zipfile.is_zipfile(file):  # the end is what tells
@@ -53,8 +54,11 @@ def load(path: str | os.PathLike[str] | IO[bytes]) -> torch.nn.Module:
     try:
         kept = torch.load(path, weights_only=False)
     except (AttributeError, ModuleNotFoundError) as error:
-        if "weft.backend" not in str(error):
-            raise  # the module's own class is not there
+        if "weft.backend" not in str(error):  # the module's own class is not there
+            raise type(error)(
+                f"{error}: {path} needs the class of its module; make the file that defines "
+                "it importable (sys.path)"
+            ) from None
         raise ValueError(
             f"{path} was written by another version of weft: call weft.optimize and weft.save again"
         ) from None

@@ -3,8 +3,6 @@ own; what needs a call's arguments is done by calls (whole_program.py)."""
 
 import atexit
 import contextlib
-import dataclasses
-import os
 import queue
 import threading
 import time
@@ -15,31 +13,23 @@ from typing import Any
 import torch
 from torch import fx
 
-from weft.backend.graphs.random_state import (
-    random_states,
-    set_random_states,
-    uses_rng,
-)
 from weft.backend.implementations import (
     cuda_graph,
-    first_result_check,
     select_implementation,
 )
 from weft.backend.implementations.incumbent import Compiled, Request
-from weft.backend.implementations.program_timing import Arguments, Comparison, compared
+from weft.backend.implementations.program_timing import Arguments, compared
 from weft.backend.options import Options, log, told
 from weft.backend.searches import machine_facts, region_search
-from weft.backend.searches.background_verification import rechecks
+from weft.backend.searches.program_trials import ProgramTrials, Trial
 from weft.backend.searches.region_module import Combined
 from weft.backend.searches.region_search import Candidate
+from weft.backend.searches.search_turns import turns
 from weft.backend.searches.whole_program import Step, WholeProgram
-from weft.expect import tolerance
 from weft.regions import attribution, insertion, labels
 from weft.regions.regions import groups_of, regions_of
 from weft.regions.roofline import roofline_s
 
-#: Cores that one search keeps busy, and the most searches that run at once.
-CORES_PER_SEARCH, SEARCHES_MAX = 2, 6
 #: Trials in the program that the budget has time for after the search, and the parts of
 #: the budget that are kept for them, at least and at most.
 TRIALS, TRIALS_SHARE_MIN, TRIALS_SHARE_MAX = 2, 0.1, 0.25
@@ -49,35 +39,6 @@ _SLOWER = "the program is not faster with it"
 
 class Stopped(Exception):
     """The program is gone, or the process ends."""
-
-
-class _SearchTurns:
-    """Limits the searches at once in this process, and pauses full verdicts."""
-
-    def __init__(self) -> None:
-        self.at_once = max(1, min(SEARCHES_MAX, len(os.sched_getaffinity(0)) // CORES_PER_SEARCH))
-        self._free = threading.Semaphore(self.at_once)
-        self._lock = threading.Lock()
-        self._count = 0
-        self._paused = contextlib.ExitStack()
-
-    @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
-        with self._free:
-            with self._lock:
-                if self._count == 0:
-                    self._paused.enter_context(rechecks.paused())
-                self._count += 1
-            try:
-                yield
-            finally:
-                with self._lock:
-                    self._count -= 1
-                    if self._count == 0:
-                        self._paused.close()
-
-
-_turns = _SearchTurns()
 
 
 def adopt(request: Request, compiled: Any, options: Options) -> Compiled:
@@ -94,14 +55,6 @@ def _begin(program: WholeProgram, kernels: dict[str, list[int]]) -> threading.Ev
     return improvement.ended
 
 
-@dataclasses.dataclass
-class Trial:
-    """The result of one variant on a call's data."""
-
-    why_not: str = ""
-    comparison: Comparison | None = None
-
-
 class Improvement:
     """The search for one program; it does not keep the program alive."""
 
@@ -115,7 +68,7 @@ class Improvement:
         self._budget_s = program.options.budget_s
         self._incumbent = program.incumbent
         self._kernels = kernels
-        self._draws = uses_rng(program.request.module)
+        self._trials = ProgramTrials(program.request, program.options.trial_s)
         self._accepted: list[Candidate] = []
         #: The incumbent and what computes now, launched: those that are timed.
         self._raw: Compiled = program.incumbent
@@ -199,7 +152,7 @@ class Improvement:
         arguments = Arguments(self._request, given)
         self._kind = arguments.device().type
         nodes = list(self._request.module.graph.nodes)
-        with self._same_numbers(given):
+        with self._trials.same_numbers(given):
             profiles = self._profiles(arguments)
         weights = attribution.kernel_weights(self._kernels, nodes)
         times = attribution.node_times(
@@ -233,9 +186,9 @@ class Improvement:
         arguments = Arguments(self._request, given_values)
         wanted = {node for candidate in candidates for node in candidate.extracted[0].inputs}
         values = _Values(self._request.module, wanted)
-        with self._same_numbers(given_values):
+        with self._trials.same_numbers(given_values):
             expected = values.run(*arguments.fresh())
-        with self._same_numbers(given_values):
+        with self._trials.same_numbers(given_values):
             self._check_incumbent(expected, arguments)
         given = {
             id(candidate): [values.kept[node] for node in candidate.extracted[0].inputs]
@@ -268,9 +221,11 @@ class Improvement:
         """Where Inductor's code comes to something else than the operators do, these
         compute. Of gradients many are 0 but for rounding, so nothing is said of them;
         and what a backward graph expects of a forward graph is Inductor's alone."""
-        if self._draws or self._request.role != "inference":
+        if self._trials.draws or self._request.role != "inference":
             return
-        why = self._against_eager(arguments, list(expected), list(self._raw(arguments.fresh())))
+        why = self._trials.against_eager(
+            arguments, list(expected), list(self._raw(arguments.fresh()))
+        )
         if why:
             module = self._request.module
             self._live().use(lambda given: module(*given))
@@ -278,77 +233,9 @@ class Improvement:
                 f"Inductor's code comes to something else than eager, which computes instead: {why}"
             )
 
-    def _try(self, variant: Compiled, candidates: Sequence[Candidate], given: list[Any]) -> Trial:
-        """Compares its results and time with those of the incumbent and of the current
-        implementation."""
-        arguments = Arguments(self._request, given)
-        with self._same_numbers(given):
-            expected = list(self._raw(arguments.fresh()))
-        with self._same_numbers(given), _checked(candidates) as failures:
-            got = list(variant(arguments.fresh()))
-        if failures:
-            return Trial(failures[0])
-        why = self._difference(arguments, expected, got)
-        if why:
-            return Trial(f"in the whole program: {why}")
-        del expected, got
-        if self._options.trial_s <= 0:
-            return Trial()
-        with self._same_numbers(given):
-            return Trial(
-                "",
-                compared(
-                    [self._raw, self._current, variant],
-                    arguments,
-                    self._options.trial_s,
-                    self._uses_graphs(),
-                ),
-            )
-
     def _uses_graphs(self) -> bool:
         """Whether calls are replayed, as far as timing goes."""
-        return not self._draws and (self._request.uses_cuda_graphs() or self._may_replay())
-
-    def _difference(self, arguments: Arguments, expected: list[Any], got: list[Any]) -> str:
-        """ "" if the program is the same around the regions, each of which has been
-        compared with its own operators."""
-        why: str = first_result_check.difference(expected, got)
-        if not why:
-            return ""
-        if self._draws:  # Inductor draws other numbers than eager
-            return (
-                first_result_check.distance(expected, got)
-                if any(
-                    isinstance(one, torch.Tensor) and one.itemsize == 2 and one.is_floating_point()
-                    for one in expected
-                )
-                else why
-            )
-        eager = list(self._request.module(*arguments.fresh()))
-        return self._against_eager(arguments, eager, got)
-
-    def _against_eager(self, arguments: Arguments, eager: list[Any], got: list[Any]) -> str:
-        """ "" if a program that Inductor compiled is right, else what differs."""
-        return first_result_check.Check(
-            self._request.module,
-            arguments.fresh(),
-            "tf32",
-            arguments.static,
-            factor=tolerance.INDUCTOR_FACTOR,
-        ).why_not(eager, got)
-
-    @contextlib.contextmanager
-    def _same_numbers(self, given: list[Any]) -> Iterator[None]:
-        """What draws finds the generators as the program left them, and leaves them
-        so."""
-        if not self._draws:
-            yield
-            return
-        states = random_states(given)
-        try:
-            yield
-        finally:
-            set_random_states(states)
+        return not self._trials.draws and (self._request.uses_cuda_graphs() or self._may_replay())
 
     # Work that the thread does.
 
@@ -381,7 +268,7 @@ class Improvement:
     def _turn(self, budget_s: float) -> Iterator[None]:
         """A search of `budget_s`. The budget does not pay for the time until it is this
         search's turn; trials follow it."""
-        with _turns.turn():
+        with turns.turn():
             self._until = max(self._until, time.monotonic() + budget_s + self._trials_s())
             yield
 
@@ -411,7 +298,7 @@ class Improvement:
         budgets = region_search.budgets_s(
             len(candidates),
             max(0.0, self._until - self._trials_s() - time.monotonic()),
-            _turns.at_once,
+            turns.at_once,
             region_search.BUDGET_MIN_S[self._kind],
         )
         for one in candidates[len(budgets) :]:
@@ -430,7 +317,7 @@ class Improvement:
                     finally:
                         done.put(one)
 
-        for _ in range(min(_turns.at_once, len(budgets))):
+        for _ in range(min(turns.at_once, len(budgets))):
             threading.Thread(target=work, name="weft-region", daemon=True).start()
         left = len(budgets)
         while left:
@@ -501,28 +388,29 @@ class Improvement:
         trial = self._trial_of(free)
         if not trial.why_not and self._is_faster(trial):
             self._accept(free, trial)
-        elif len(free) == 1 and not self._insert_part(free[0]):
+        elif len(free) == 1:
             free[0].state = "slower"
             free[0].reason = trial.why_not or _SLOWER
             if trial.comparison:
                 free[0].gain = trial.comparison.ratio(1, 2)
-        elif len(free) > 1:
+            self._insert_part(free[0])
+        else:
             self._insert(free[: len(free) // 2])
             self._insert(free[len(free) // 2 :])
         self._insert(later)
 
-    def _insert_part(self, candidate: Candidate) -> bool:
-        """Whether the program is faster with a half of its kernels; those are in use
-        then."""
+    def _insert_part(self, candidate: Candidate) -> None:
+        """Uses the half of a candidate's kernels with which the program is faster, if there
+        is one."""
         for half in candidate.halves():
             if time.monotonic() > self._until:
-                break
+                return
             candidate.used = half
             trial = self._trial_of([candidate])
             if not trial.why_not and self._is_faster(trial):
+                candidate.reason = f"half of its kernels; with all of them: {candidate.reason}"
                 self._accept([candidate], trial)
-                return True
-        return False
+                return
 
     def _is_faster(self, trial: Trial) -> bool:
         return trial.comparison is None or (
@@ -545,8 +433,12 @@ class Improvement:
         try:
             self._made = self._request.compiled(self._variant(candidates))
             compiled = time.monotonic()
+            functions = self._raw, self._current, self._made
+            kernels = [kernel for one in candidates for kernel in one.kernels()]
             self._on_call(
-                lambda arguments: found.append(self._try(self._made, candidates, arguments))
+                lambda arguments: found.append(
+                    self._trials.run(functions, kernels, arguments, self._uses_graphs())
+                )
             )
             log.info(
                 "%d regions: compiled in %.1f s, tried in %.1f s",
@@ -582,7 +474,7 @@ class Improvement:
         """Whether the program allows CUDA graphs, of which Inductor makes none."""
         return (
             self._options.graph_bytes() > 0
-            and not self._draws
+            and not self._trials.draws
             and self._request.role == "inference"
             and not self._request.uses_cuda_graphs()
             and not self._request.written_inputs()
@@ -647,23 +539,6 @@ class _Values(fx.Interpreter):  # type: ignore[misc]
         if n in self._wanted:
             self.kept[n] = found
         return found
-
-
-@contextlib.contextmanager
-def _checked(candidates: Sequence[Candidate]) -> Iterator[list[str]]:
-    """While it lasts, each call of these regions' kernels is compared with the
-    regions' own operators; gives the list of what differs."""
-    failures: list[str] = []
-    kernels = [kernel for candidate in candidates for kernel in candidate.kernels()]
-    for kernel in kernels:
-        kernel.check = failures
-    try:
-        yield failures
-    finally:
-        for kernel in kernels:
-            kernel.check = None
-            if kernel.failure:
-                failures.append(kernel.failure)
 
 
 def _overlap(one: Candidate, other: Candidate) -> bool:

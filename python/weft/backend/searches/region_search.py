@@ -169,8 +169,9 @@ def take_vendor_products(
         if product is None:
             continue
         kernel = Kernel(None, product, own.module, on_failure)
-        candidate.found = Found("", "the library's product with its activation", "", kernel)
+        candidate.found = Found(kernel=kernel)
         candidate.state = "verified"
+        candidate.reason = "cuBLASLt computes the activation with the product"
 
 
 def chosen(times: Sequence[RegionTime], whole_s: float) -> list[Candidate]:
@@ -301,7 +302,6 @@ def search_together(
         kernel = Kernel(problem.source, module, one.extracted[0].module, on_failure)
         if outcome.from_store:
             rechecks.begin(kernel, module, options)
-        facts = region_graph.facts_of(outcome.path, one.extracted[0].device())
         results.append(
             Found(
                 "",
@@ -309,10 +309,21 @@ def search_together(
                 outcome.path,
                 kernel,
                 sum(seconds.get(subgraph, 0.0) for subgraph in module.subgraphs),
-                SubgraphKernels(module, facts, problem.source, on_failure),
+                _kernels_of(module, problem.source, one.extracted[0].device(), on_failure),
             )
         )
     return results
+
+
+def _kernels_of(
+    module: RegionModule, source: Source, device: torch.device, on_failure: Callable[[str], None]
+) -> SubgraphKernels | None:
+    """None on a processor: there Inductor would build C++ for what lies between the kernels,
+    which takes most of a trial, and each operator costs microseconds."""
+    if device.type != "cuda":
+        return None
+    path, _ = module.identity
+    return SubgraphKernels(module, region_graph.facts_of(path, device), source, on_failure)
 
 
 def _asked(options: Options, budget_s: float) -> Options:

@@ -23,6 +23,10 @@ RESHAPES = ("view", "_unsafe_view", "reshape")
 #: Rows and terms of the product that tries an activation: enough for the library.
 TRIED_ROWS = TRIED_TERMS = 16
 
+#: 1 + tanh(x) loses digits near -1. cuBLASLt's result for -3.51 was the farthest of all from
+#: float32's: by 1.2e-6 of the argument (H200, 2026-11-30).
+GELU_SLACK = 2e-6
+
 Activation = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -149,8 +153,9 @@ def vendor_product(extracted: Extracted, device: torch.device) -> VendorProduct 
 
 def is_same(epilogue: Epilogue, device: torch.device, is_gelu: bool) -> bool:
     """Whether the library's activation is the region's own, on all numbers of the type: equal,
-    or for GELU within one unit in the last place and a millionth of the argument. Either may
-    take subnormal float32 numbers for 0."""
+    or for GELU within one unit in the last place and GELU_SLACK of the argument. Either may
+    take subnormal float32 numbers for 0. Numbers beyond half of float32's largest are left
+    out: the library's GELU gives infinity for them."""
     bits = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16)
     values = bits.view(epilogue.dtype).to(device)
     left = torch.zeros(TRIED_ROWS, TRIED_TERMS, dtype=epilogue.dtype, device=device)
@@ -162,9 +167,10 @@ def is_same(epilogue: Epilogue, device: torch.device, is_gelu: bool) -> bool:
     slack = torch.full_like(values, torch.finfo(torch.float32).tiny, dtype=torch.float32)
     if is_gelu:
         unit = torch.finfo(epilogue.dtype).eps
-        slack += unit * expected.float().abs() + 1e-6 * values.float().abs()
+        slack += unit * expected.float().abs() + GELU_SLACK * values.float().abs()
     near = (got.float() - expected.float()).abs() <= slack
-    same = near | (got == expected) | (got.isnan() & expected.isnan())
+    left_out = values.isfinite() & (values.float().abs() > torch.finfo(torch.float32).max / 2)
+    same = near | (got == expected) | (got.isnan() & expected.isnan()) | left_out
     differing = int((~same.all(0)).sum())
     if differing:
         log.info("gelu=%s differs for %d of %d numbers", is_gelu, differing, len(values))
