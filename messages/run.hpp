@@ -158,7 +158,7 @@ struct RunStart {
   Machine machine;
   std::string weft_version;
   /// Blob: a graph that somebody captured already (docs/reference/graph.md).
-  /// Then there is no problem file, and nothing is captured.
+  /// Then the capture of the problem file, if there is one, is left out.
   std::string graph{};
   int vocabulary = 1;       ///< vocabulary_version of the weft that began it
   std::string decisions{};  ///< decisions_version() of it; empty: not said
