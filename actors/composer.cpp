@@ -34,6 +34,7 @@ constexpr std::int64_t kProbeLeftMs = 5'000;
 /// to end all processes takes about a second more, and a run may be late by 5
 /// s.
 constexpr std::int64_t kLateMsMax = 3'000;
+constexpr std::int64_t kEarlierLateMsMax = 2'000;  ///< before these rules
 /// A timing of up to a quarter of a second may begin so much later: it takes
 /// half a second for a small model, and what was checked is delivered without
 /// it.
@@ -80,7 +81,10 @@ void Composer::begin(const Compose& compose, Context& context) {
   plan->eager_contractions_partition.clear();
   if (compose.ends_us > 0) {
     deadline_ = effects_.timer(
-        std::max<std::int64_t>(0, left_ms(context)) + kLateMsMax, context);
+        std::max<std::int64_t>(0, left_ms(context)) +
+            (spends_small_budgets(compose.run) ? kLateMsMax
+                                               : kEarlierLateMsMax),
+        context);
   }
   report_.unsupported_dtype = unsupported_dtype(plan->model, options);
   trials_.begin(std::move(*plan), times_module(options, compose.run.machine));
@@ -153,7 +157,8 @@ std::int64_t Composer::left_ms(const Context& context) const {
 }
 
 bool Composer::has_time_to_time(const Context& context) const {
-  const bool is_brief = compose_->run.options.final_timing_ms <= kBriefTimingMs;
+  const bool is_brief = spends_small_budgets(compose_->run) &&
+                        compose_->run.options.final_timing_ms <= kBriefTimingMs;
   return left_ms(context) > (is_brief ? -kLateTimingMs : 0);
 }
 

@@ -115,7 +115,9 @@ void Dispatcher::limit_time(Context& context) {
   captured_us_ = context.now_us();
   const std::int64_t gone_ms = (captured_us_ - dispatch_->begun_us) / 1'000;
   search_until_us_ =
-      captured_us_ + search_ms(dispatch_->run.options, gone_ms) * 1'000;
+      captured_us_ + search_ms(dispatch_->run.options, gone_ms,
+                               !spends_small_budgets(dispatch_->run)) *
+                         1'000;
   shares_ = SearchShares(plan_);
   order_ = shares_.order();
   limit_kernels(order_.size(), context);
@@ -132,12 +134,13 @@ void Dispatcher::limit_kernels(std::size_t subgraphs, const Context& context) {
       is_limited ? kernels_each(left_ms(context), subgraphs, options) : 0;
 }
 
-/// Those of one subgraph, where the time is limited. Journals of runs whose
-/// module is timed hold decisions of the rule with one number for all.
+/// Those of one subgraph, where the time is limited.
 int Dispatcher::kernels_for(const Subgraph& subgraph,
                             const Context& context) const {
   const RunOptions& options = dispatch_->run.options;
-  if (options.final_timing_ms > 0) return kernels_each_;
+  if (options.final_timing_ms > 0 || !spends_small_budgets(dispatch_->run)) {
+    return kernels_each_;
+  }
   return kernels_by_share(left_ms(context), shares_.share(subgraph.id),
                           order_.size() - next_ + working_, kernels_each_,
                           options);

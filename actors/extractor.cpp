@@ -343,8 +343,9 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
     if (!compares) return false;
     if (!has_limit) return true;
     const std::int64_t gone_ms = (context.now_us() - begun_us_) / 1'000;
-    return is_ample(search_ms(run_->options, gone_ms),
-                    all_subgraphs(plan).size(), run_->options);
+    return is_ample(
+        search_ms(run_->options, gone_ms, !spends_small_budgets(*run_)),
+        all_subgraphs(plan).size(), run_->options);
   };
   if (!sizes_.empty()) {
     auto plan = plan_for_sizes(graphs_, sizes_, *target, options,

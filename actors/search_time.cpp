@@ -77,9 +77,10 @@ double call_cost(const Graph& graph, const Node& call) {
 
 }  // namespace
 
-std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms) {
+std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms,
+                       bool is_earlier) {
   const std::int64_t budget_ms = options.budget_ms;
-  if (budget_ms <= kTinyBudgetMs) {
+  if (budget_ms <= kTinyBudgetMs && !is_earlier) {
     return std::max<std::int64_t>(0, budget_ms - gone_ms);
   }
   // A minute or two have no room for torch.compile, whatever is kept.

@@ -23,10 +23,18 @@ inline constexpr std::int64_t kCompileLeftMs = 60'000;
 /// subgraph that is searched for at once.
 inline constexpr std::int64_t kLeastShareMs = 10'000;
 
+/// RunStart::vocabulary of the first runs that spend small budgets by the
+/// present rules. Earlier runs are decided as they were.
+inline constexpr int kSmallBudgetsVocabulary = 6;
+inline bool spends_small_budgets(const RunStart& run) {
+  return run.vocabulary >= kSmallBudgetsVocabulary;
+}
+
 /// Of the run's budget, of which so much is gone (for capturing the model); the
 /// rest is for checking and timing what was composed. 0: nothing is left to
-/// search in.
-std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms);
+/// search in. `is_earlier`: of a run before kSmallBudgetsVocabulary.
+std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms,
+                       bool is_earlier = false);
 
 /// Whether that is time enough for so many subgraphs to be searched for as
 /// without a budget: in every way to cut, with torch.compile beside each piece.

@@ -55,7 +55,8 @@ struct ComposerFixture : ComposingFixture {
   explicit ComposerFixture(const std::string& target = "cpu",
                            const std::string& outcome = "won",
                            const std::string& accept = "weft",
-                           std::int64_t ends_us = 0, bool delivers_best = false,
+                           std::int64_t ends_us = 0,
+                           bool has_present_rules = false,
                            std::int64_t final_timing_ms = 4'000) {
     plan = partition(two_piece_graph(), *find_target("cpu"));
     Compose compose{blobs.put(plan_to_json(plan)), small_run(blobs), {}};
@@ -63,7 +64,7 @@ struct ComposerFixture : ComposingFixture {
     compose.run.options.accept = accept;
     compose.run.options.final_timing_ms = final_timing_ms;
     compose.ends_us = ends_us;
-    if (delivers_best) compose.run.vocabulary = kBestKnownVocabulary;
+    if (has_present_rules) compose.run.vocabulary = vocabulary_version;
     double error = 1e-7;
     for (const Subgraph& subgraph : plan.subgraphs) {
       compose.results.push_back(done(subgraph.id, outcome));

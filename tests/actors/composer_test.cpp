@@ -271,16 +271,22 @@ TEST_CASE("when the run's time is over the whole is checked, and not timed") {
 }
 
 TEST_CASE("a brief timing is made a little after the run's time") {
-  ComposerFixture composer("cpu", "won", "weft", 1'000'000, false, 150);
+  ComposerFixture composer("cpu", "won", "weft", 1'000'000, true, 150);
   composer.now_us = 2'000'000;
   composer.checked(true);
   composer.timed(2.0);
   CHECK(composer.finish().exit_code == 0);
 
-  ComposerFixture late("cpu", "won", "weft", 1'000'000, false, 150);
+  ComposerFixture late("cpu", "won", "weft", 1'000'000, true, 150);
   late.now_us = 3'000'000;
   late.checked(true);
   CHECK(late.finish().summary.contains("not timed"));
+
+  // Journals of earlier runs are replayed by their rule.
+  ComposerFixture earlier("cpu", "won", "weft", 1'000'000, false, 150);
+  earlier.now_us = 2'000'000;
+  earlier.checked(true);
+  CHECK(earlier.finish().summary.contains("not timed"));
 }
 
 TEST_CASE("a module that its user times is checked, and not timed") {
