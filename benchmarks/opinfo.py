@@ -48,6 +48,14 @@ Found = tuple[str, str, str]
 Samples = tuple[str, int, int]
 
 
+def shard(text: str) -> tuple[int, int]:
+    """(I, N) of "I/N", where 1 <= I <= N; ValueError else."""
+    index, shards = map(int, text.split("/"))
+    if not 1 <= index <= shards:
+        raise ValueError(text)
+    return index, shards
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__.split("\n\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter
@@ -69,7 +77,9 @@ def arguments() -> argparse.Namespace:
         "--gradients", action="store_true", help="the operators' derivatives instead"
     )
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--shard", metavar="I/N", help="the I-th of N equal parts, from 1")
+    parser.add_argument(
+        "--shard", type=shard, metavar="I/N", help="the I-th of N equal parts, from 1"
+    )
     parser.add_argument("--seconds", type=float, help="begin nothing later than this")
     parser.add_argument("--out", help="the table, as Markdown")
     parser.add_argument(
@@ -273,7 +283,7 @@ class Run:
         parts = parts_of(self.counts(name), SAMPLES_AT_ONCE_ON_GPU if on_gpu else SAMPLES_AT_ONCE)
         if not self.options.shard:
             return parts
-        index, shards = map(int, self.options.shard.split("/"))
+        index, shards = self.options.shard
         return parts[index - 1 :: shards]
 
     def found(self, name: str) -> Iterator[list[Found]]:

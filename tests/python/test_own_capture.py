@@ -141,7 +141,7 @@ class NamedByAFlag(WeftCase):
         done = self.weft("run", self.problem, "--graph", graph, "--out", run, *QUICK)
         with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
             result = json.load(file)
-        self.assertEqual([one["id"] for one in result["subgraphs"] if one.get("used")], [])
+        self.assertEqual([one["id"] for one in result["subgraphs"] if one["ours"]], [])
         self.assertIn("framework's forward", done.stdout + done.stderr)
 
     def test_what_is_no_graph_is_refused(self):

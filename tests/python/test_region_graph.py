@@ -90,9 +90,9 @@ class RegionGraph(unittest.TestCase):
         with open(os.path.join(self.folder, "subgraphs.json"), "w", encoding="utf-8") as file:
             json.dump(facts, file)
 
-    def kernels(self):
+    def kernels(self, owner="1.0"):
         facts = region_graph.facts_of(self.folder, torch.device("cpu"))
-        return region_graph.SubgraphKernels(self.part, facts, None, self.failures.append)
+        return region_graph.SubgraphKernels(owner, self.part, facts, None, self.failures.append)
 
     def inserted(self, graph):
         return insertion.with_inserted(
@@ -152,6 +152,39 @@ class RegionGraph(unittest.TestCase):
         self.run_compiled(made)
         self.assertEqual(len(wrong), 1)
         self.assertIn("something else", wrong[0])
+
+    def test_each_owner_has_operators_of_its_own(self):
+        """Else the checks of one region would look at the kernels of another."""
+        first = self.kernels("1.0")
+        made = self.inserted(first.graph(self.own))
+        second = self.kernels("1.1")
+        other = self.inserted(second.graph(self.own))
+        wrong = []
+        for kernel in first.inserted(None):
+            kernel.check = wrong
+        self.part._slice.names["_weft_sg_b"] = None
+        for kernel in second.inserted(None):
+            kernel.settle("", "given up")
+        made(self.x)
+        self.assertEqual(wrong, [])
+        self.assertTrue(
+            set(self.targets(made.graph)).isdisjoint(
+                one for one in self.targets(other.graph) if "weft_region" in one
+            )
+        )
+
+    def test_a_failure_in_a_trial_is_the_trial_s_alone(self):
+        def fail(*_):
+            raise RuntimeError("no memory")
+
+        self.part._slice.names["_weft_sg_b"] = fail
+        kernels = self.kernels("2.0")
+        made = self.inserted(kernels.graph(self.own))
+        for kernel in kernels.inserted(None):
+            kernel.check = []
+        made(self.x)
+        self.assertEqual(self.failures, [])
+        self.assertEqual(sum(bool(one.failure) for one in kernels.inserted(None)), 1)
 
     def test_a_subgraph_that_is_not_described(self):
         for text in ([FACTS[0]], {}, [{"id": "sg_a"}]):

@@ -105,14 +105,19 @@ class Improvement:
             self._settle("no region of it can be searched")
             return
         self._wait_for_machine_facts()
-        self._until = time.monotonic() + self._budget_s
         self._on_call(lambda arguments: self._observe(groups, arguments))
-        self._insert([one for one in self._live().candidates if one.state == "verified"])
-        self._budget_s = max(0.0, self._until - time.monotonic())
+        self._insert_vendor_products()
         left = self._for_search()
         self._on_call(lambda arguments: self._write_sources(left, arguments))
         self._search([candidate for candidate in left if candidate.source is not None])
         self._settle()
+
+    def _insert_vendor_products(self) -> None:
+        """Before the search, in the part of the budget that trials may take."""
+        limit_s = TRIALS_SHARE_MAX * self._budget_s
+        self._until = time.monotonic() + limit_s
+        self._insert([one for one in self._live().candidates if one.state == "verified"])
+        self._budget_s -= limit_s - (self._until - time.monotonic())
 
     def _for_search(self) -> list[Candidate]:
         """Candidates that are still to be searched, without those that overlap what is in
@@ -121,7 +126,7 @@ class Improvement:
         for one in self._live().candidates:
             if one.state == "generated":
                 continue
-            one.found, one.state, one.reason = None, "waiting", ""
+            one.found, one.used, one.gain, one.state, one.reason = None, None, 0.0, "waiting", ""
             if not self._is_taken(one):
                 left.append(one)
         return left
@@ -165,6 +170,9 @@ class Improvement:
         candidates = region_search.chosen(
             attribution.region_times(groups, times, roofline_s), sum(times.values())
         )
+        for number, one in enumerate(candidates):
+            one.owner = f"{program.number}.{number}"
+        self._check_incumbent(arguments)
         if self._kind == "cuda":
             region_search.take_vendor_products(candidates, arguments.device(), self._on_failure)
         program.candidates = candidates
@@ -187,9 +195,7 @@ class Improvement:
         wanted = {node for candidate in candidates for node in candidate.extracted[0].inputs}
         values = _Values(self._request.module, wanted)
         with self._trials.same_numbers(given_values):
-            expected = values.run(*arguments.fresh())
-        with self._trials.same_numbers(given_values):
-            self._check_incumbent(expected, arguments)
+            values.run(*arguments.fresh())
         given = {
             id(candidate): [values.kept[node] for node in candidate.extracted[0].inputs]
             for candidate in candidates
@@ -217,15 +223,14 @@ class Improvement:
         """Seconds of the budget for the search."""
         return self._budget_s - self._trials_s()
 
-    def _check_incumbent(self, expected: Sequence[Any], arguments: Arguments) -> None:
+    def _check_incumbent(self, arguments: Arguments) -> None:
         """Where Inductor's code comes to something else than the operators do, these
         compute. Of gradients many are 0 but for rounding, so nothing is said of them;
         and what a backward graph expects of a forward graph is Inductor's alone."""
         if self._trials.draws or self._request.role != "inference":
             return
-        why = self._trials.against_eager(
-            arguments, list(expected), list(self._raw(arguments.fresh()))
-        )
+        expected = list(self._request.module(*arguments.fresh()))
+        why = self._trials.against_eager(arguments, expected, list(self._raw(arguments.fresh())))
         if why:
             module = self._request.module
             self._live().use(lambda given: module(*given))
@@ -411,6 +416,7 @@ class Improvement:
                 candidate.reason = f"half of its kernels; with all of them: {candidate.reason}"
                 self._accept([candidate], trial)
                 return
+        candidate.used = None
 
     def _is_faster(self, trial: Trial) -> bool:
         return trial.comparison is None or (

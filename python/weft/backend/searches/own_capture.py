@@ -58,6 +58,8 @@ def _is_possible(source: Source, options: Options, arguments: Sequence[Any]) -> 
         and source.count <= OPERATORS_MAX
         and all(one.device.type == "cpu" for one in tensors)
         and sum(one.nbytes for one in tensors) <= BYTES_MAX
+        # The capture seeds all devices' generators.
+        and not torch.cuda.is_available()
         # In its own process the capture has PyTorch's usual settings.
         and not special_calls.is_special()
         and not torch.is_inference_mode_enabled()

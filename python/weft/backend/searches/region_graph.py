@@ -15,7 +15,7 @@ from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from weft.backend.graphs.problem_source import Source
-from weft.backend.graphs.tracer_lock import traced
+from weft.backend.graphs.tracer_lock import traced, tracing
 from weft.backend.searches.region_kernel import Kernel, KernelOfRegion
 from weft.backend.searches.region_module import KERNEL_PREFIX, RegionModule
 from weft.regions import insertion
@@ -53,7 +53,7 @@ class SubgraphFacts:
             made = function(*given)
             return made if isinstance(made, tuple) else (made,)
 
-        with mode:
+        with tracing, mode:
             values = [
                 torch.empty_strided(shape, strides, dtype=dtype, device=device)
                 for shape, strides, dtype, device in self.inputs
@@ -87,16 +87,19 @@ def facts_of(path: str, device: torch.device) -> dict[str, SubgraphFacts]:
 
 
 class SubgraphKernels:
-    """The kernels of a region's module, each as an operator."""
+    """The kernels of a region's module, each as an operator. `owner` tells the region from
+    others of the process that may have the same kernels: each has operators of its own."""
 
     def __init__(
         self,
+        owner: str,
         module: RegionModule,
         facts: Mapping[str, SubgraphFacts],
         source: Source,
         on_failure: Callable[[str], None],
     ) -> None:
         self.module = module
+        self._owner = owner
         self._facts = facts
         self._source = source
         self._on_failure = on_failure
@@ -126,7 +129,7 @@ class SubgraphKernels:
             function = self._operator(name, facts, mode) if is_used else facts.function()
             replaced[KERNEL_PREFIX + name] = function
         try:
-            with mode:
+            with tracing, mode:
                 found = traced(
                     self.module.function(replaced),
                     values,
@@ -152,7 +155,11 @@ class SubgraphKernels:
             )
             self._kernels[name] = kernel
             self._operators[name] = insertion.operator_for(
-                name, self.module.text, kernel, facts.results, len(facts.inputs)
+                f"{self._owner} {name}",
+                self.module.text,
+                kernel,
+                facts.results,
+                len(facts.inputs),
             )
         return self._operators[name]
 

@@ -83,4 +83,5 @@ class Kernel:
                 return
             self.failure = reason or "given up"
         log.info("a region's kernels are given up: %s", self.failure)
-        self._on_failure(self.failure)
+        if self.check is None:  # a trial says itself what failed in it
+            self._on_failure(self.failure)

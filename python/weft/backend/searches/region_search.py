@@ -90,6 +90,8 @@ class Candidate:
     gain: float = 0.0
     #: The subgraphs whose kernels are used; None: all that have one.
     used: frozenset[str] | None = None
+    #: Part of the names of its operators: no other region of the process has it.
+    owner: str = ""
 
     @property
     def group(self) -> RegionGroup:
@@ -144,10 +146,12 @@ class Candidate:
             try:
                 return self.found.kernels.graph(first, self.used)
             except NoGraph as error:
+                if self.used is not None:  # one operator would have all kernels
+                    raise
                 log.info("a region's module is one operator: %s", error)
                 self.found.kernels = None
         target = insertion.operator_for(
-            self.group.key,
+            f"{self.owner} {self.group.key}",
             self.found.kernel.composed.text,
             self.found.kernel,
             insertion.layouts_of(first),
@@ -165,7 +169,11 @@ def take_vendor_products(
         own = candidate.extracted[0]
         if candidate.group.first.kind is not Kind.PRODUCT:
             continue
-        product = vendor_product(own, device)
+        try:
+            product = vendor_product(own, device)
+        except Exception as error:  # no memory is free, say
+            log.info("the library's products were not tried: %s", told(error))
+            return
         if product is None:
             continue
         kernel = Kernel(None, product, own.module, on_failure)
@@ -309,21 +317,23 @@ def search_together(
                 outcome.path,
                 kernel,
                 sum(seconds.get(subgraph, 0.0) for subgraph in module.subgraphs),
-                _kernels_of(module, problem.source, one.extracted[0].device(), on_failure),
+                _kernels_of(one, module, problem.source, on_failure),
             )
         )
     return results
 
 
 def _kernels_of(
-    module: RegionModule, source: Source, device: torch.device, on_failure: Callable[[str], None]
+    candidate: Candidate, module: RegionModule, source: Source, on_failure: Callable[[str], None]
 ) -> SubgraphKernels | None:
     """None on a processor: there Inductor would build C++ for what lies between the kernels,
     which takes most of a trial, and each operator costs microseconds."""
+    device = candidate.extracted[0].device()
     if device.type != "cuda":
         return None
     path, _ = module.identity
-    return SubgraphKernels(module, region_graph.facts_of(path, device), source, on_failure)
+    facts = region_graph.facts_of(path, device)
+    return SubgraphKernels(candidate.owner, module, facts, source, on_failure)
 
 
 def _asked(options: Options, budget_s: float) -> Options:

@@ -78,7 +78,6 @@ class Searches:
                 rechecks.paused,
                 graph=kernels.graph,
             )
-            kernels.graph = ""
             kernels.summary = outcome.summary
             if not outcome.from_store:
                 kernels.summary += _told_of_calls(self._calls() - begun)
@@ -97,6 +96,8 @@ class Searches:
             kernels.settle("framework", str(error))
         except Exception as error:
             kernels.settle("framework", internal_error(f"the search failed with {told(error)}"))
+        finally:
+            kernels.graph = ""
 
 
 def _told_of_calls(count: int) -> str:
