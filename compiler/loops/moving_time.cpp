@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/choices/cost.hpp"
 #include "compiler/loops/schedule.hpp"
 
 namespace weft {
@@ -54,7 +55,6 @@ double instructions_of(const Scalar& node) {
       "div",  "sqrt", "rsqrt",   "exp",  "exp2",    "expm1",     "log",
       "log2", "tanh", "sigmoid", "silu", "gelu",    "gelu_tanh", "erf",
       "pow",  "sin",  "cos",     "tan",  "softplus"};
-  constexpr double kSequenceInstructions = 10;
   const bool is_sequence =
       node.op == ScalarOp::call &&
       std::ranges::find(kSequences, node.function) != std::end(kSequences);
@@ -66,7 +66,6 @@ double instructions_of(const Scalar& node) {
 /// Operations of all points. An expression that depends on an inner variable is
 /// computed for each of that variable's values.
 double operations(const Program& program, const Nest& nest) {
-  constexpr double kOperationsPerInstruction = 2;  // as rates are counted
   double instructions = 0;
   const double points = static_cast<double>(extent_of(nest.outer));
   std::set<ExprId> seen;

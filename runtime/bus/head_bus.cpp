@@ -429,6 +429,8 @@ Result<JournaledLocations> journaled_locations(const Journal& journal) {
     const auto message = decode(envelope.type, envelope.body);
     if (!message) return true;
     if (const auto* loss = std::get_if<NodeLost>(&*message)) {
+      // The dispatcher's copy may come after the node has joined again.
+      if (envelope.dst != address::broker) return true;
       for (const Location& gone : loss->locations) locations.erase(gone);
       return true;
     }

@@ -114,6 +114,7 @@ void take_outcome(const SubgraphDone& done, const json& result,
   }
   if (!done.reason.empty()) subgraph.reason += ": " + done.reason;
   const Seed& seed = done.best.seed;
+  subgraph.best = {seed.target, seed.variant};
   const std::string kernel =
       seed.id + " (" + seed.target + ", " + seed.variant + ")";
   for (const json& entry : result.value("subgraphs", json::array())) {
@@ -204,8 +205,13 @@ std::string subgraph_text(const ExplainedSubgraph& subgraph, bool all) {
   if (!subgraph.failure.empty()) {
     text += "  the compiler has no kernel: " + subgraph.failure + "\n";
   }
+  const auto is_best = [&](const ExplainedSource& source) {
+    return std::pair(source.target, source.variant) == subgraph.best;
+  };
+  const bool has_best = std::ranges::any_of(subgraph.sources, is_best);
   std::set<std::string> shown;
   for (const ExplainedSource& source : subgraph.sources) {
+    if (!all && has_best && !is_best(source)) continue;
     if (!shown.insert(source.target).second && !all) continue;
     text += "  " + source.target + ", variant " + source.variant + ":\n";
     for (const KernelReason& kernel : source.kernels) {
@@ -215,7 +221,8 @@ std::string subgraph_text(const ExplainedSubgraph& subgraph, bool all) {
   const std::size_t hidden = all ? 0 : subgraph.sources.size() - shown.size();
   if (hidden > 0) {
     text += "  " + std::to_string(hidden) +
-            " more variants are built and timed (--verbose explains them)\n";
+            " more variants are proposed, of which a run builds as many as "
+            "it has time for (--verbose explains them)\n";
   }
   return text;
 }

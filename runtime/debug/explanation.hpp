@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/choices/reasons.hpp"
@@ -39,6 +40,8 @@ struct ExplainedSubgraph {
   /// Of a run that judged it. `implementation`: who computes it in the module.
   std::string implementation{};
   std::string reason{};
+  /// Target and variant of the best kernel, where one was found.
+  std::pair<std::string, std::string> best{};
 };
 
 struct Explanation {

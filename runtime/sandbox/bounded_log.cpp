@@ -101,7 +101,8 @@ Result<std::unique_ptr<BoundedLog>> BoundedLog::open(
     const std::filesystem::path& path) {
   auto state = std::make_unique<State>();
   state->file =
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+      ::open(path.c_str(),
+             O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (state->file < 0) {
     return fail(ErrorCode::failed, "cannot write the log " + path.string() +
                                        ": " + std::strerror(errno));

@@ -91,9 +91,10 @@ Error is_no_file(const fs::path& path) {
 /// write_file_beneath.)
 Result<void> check_no_links(const RunDirectory& run) {
   std::error_code error;
-  const auto is_of = [&](const fs::path& path,
-                         std::initializer_list<fs::file_type> types) {
-    const fs::file_type type = fs::symlink_status(path, error).type();
+  const auto is_of = [](const fs::path& path,
+                        std::initializer_list<fs::file_type> types) {
+    std::error_code ignored;
+    const fs::file_type type = fs::symlink_status(path, ignored).type();
     return std::ranges::find(types, type) != types.end();
   };
   using enum fs::file_type;
@@ -109,11 +110,18 @@ Result<void> check_no_links(const RunDirectory& run) {
     if (!is_of(folder, {directory, not_found})) {
       return std::unexpected(is_no_file(folder));
     }
-    for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
+    fs::recursive_directory_iterator entries(folder, error);
+    for (; !error && entries != fs::recursive_directory_iterator();
+         entries.increment(error)) {
       // A run that goes on removes some meanwhile.
-      if (!is_of(entry.path(), {regular, directory, not_found})) {
-        return std::unexpected(is_no_file(entry.path()));
+      const fs::path path = entries->path();
+      if (!is_of(path, {regular, directory, not_found})) {
+        return std::unexpected(is_no_file(path));
       }
+    }
+    if (error && error != std::errc::no_such_file_or_directory) {
+      return fail(ErrorCode::failed,
+                  "cannot list " + folder.string() + ": " + error.message());
     }
   }
   return {};

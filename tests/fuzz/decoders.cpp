@@ -47,7 +47,7 @@ void body(std::string_view bytes) {
 void message(std::string_view bytes) {
   static const std::vector<std::string> names = {
       "RunStart",  "BuildRequest", "BuildReply",   "CheckRequest", "CheckReply",
-      "TimeReply", "ProbeReply",   "CancelEffect", "Capacities"};
+      "TimeReply", "ProbeReply",   "CancelEffect", "Capacities",   "NodeLost"};
   if (bytes.empty()) return;
   const std::string& name =
       names[static_cast<unsigned char>(bytes[0]) % names.size()];

@@ -82,6 +82,9 @@ class ExplainTest(WeftCase):
         done = self.weft("explain", broken)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("nothing_of_that_name", done.stdout + done.stderr)
+        problem = self.write("tiny.py", TINY)
+        done = self.weft("explain", problem, "--mode", "both", "--target", "cpu")
+        self.assert_ends(done, 2, "eval", "train")
 
 
 PRODUCT = """

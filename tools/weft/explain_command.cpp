@@ -7,6 +7,7 @@
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/json_line.hpp"
+#include "tools/weft/run_python_driver.hpp"
 #include "tools/weft/temporary_folder.hpp"
 
 namespace weft {
@@ -39,6 +40,9 @@ int explain_command(const CommonFlags& common, const RunFlags& given) {
   std::error_code ignored;
   if (fs::is_directory(given.problem, ignored)) {
     return explain_run(common, given.problem);
+  }
+  if (const auto one = check_one_mode(given.options); !one) {
+    return report_error(common, one.error());
   }
   const auto folder = TemporaryFolder::make("weft-explain-");
   if (!folder) return report_error(common, folder.error());

@@ -294,6 +294,10 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
   if (flags.only_partition && end->kind == HostEnd::Kind::finished) {
     return partition_code(common, end->finished);
   }
+  // Its folder is temporary: there is nothing to go on with.
+  if (flags.only_partition && end->kind == HostEnd::Kind::interrupted) {
+    return 130;
+  }
   return conclude(common, display, open.directory, *end);
 }
 
