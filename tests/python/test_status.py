@@ -45,7 +45,7 @@ class OfSearches(BackendCase):
         begun, may_end = threading.Event(), threading.Event()
         self.addCleanup(may_end.set)
 
-        def found(*_):
+        def found(*_, **__):
             begun.set()
             may_end.wait(WAIT_S)
             raise RuntimeError("stopped")
