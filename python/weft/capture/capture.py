@@ -35,7 +35,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from weft.capture import imports
+from weft.capture import imports, input_memory
 from weft.problem import problem as problems, sentences
 from weft.problem.problem import Problem, ProblemError
 
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 #: Inputs of more are large: beside them lie results, twice.
 LARGE_BYTES = 1 << 30
-#: Of a larger input a part is looked at, to see whether it was written.
-SAMPLE_BYTES_MAX = 64 << 20
 #: So long at most others wait for a model that may never return.
 SHARE_S, ROOM_S = 60.0, 300.0
 
@@ -418,7 +416,7 @@ class State:
         from weft.capture import hidden_state, model_attributes
         from weft.problem import attribute_state
 
-        before = Written(self.inputs)
+        before = input_memory.Written(self.inputs)
         set_generators(self.place, self.generators)
         with (
             hidden_state.refused(self.problem, self.model) as read,
@@ -427,14 +425,16 @@ class State:
             result = problems.run_forward(self.problem, self.model, self.inputs)
         self.parts = model_attributes.of(self.model, read)
         drawn = generators(self.place)
-        buffers = {storage(tensor) for tensor in self.buffers.values()}
+        buffers = {input_memory.storage(tensor) for tensor in self.buffers.values()}
         outputs = [
             leaf.detach() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)
         ]
         self.refuse_elsewhere(outputs)
-        outputs = [leaf.clone() if storage(leaf) in buffers else leaf for leaf in outputs]
+        outputs = [
+            leaf.clone() if input_memory.storage(leaf) in buffers else leaf for leaf in outputs
+        ]
         after = {name: tensor.detach().clone() for name, tensor in self.buffers.items()}
-        after.update(input_leaves(self.model, self.inputs))
+        after.update(input_memory.input_leaves(self.model, self.inputs))
         if before.into(self.inputs):
             self.inputs = problems.make_inputs(self.problem, device=self.place)
         self.restore()
@@ -468,7 +468,7 @@ class State:
             leaf.detach() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)
         ]
         after = {name: tensor.detach().clone() for name, tensor in self.buffers.items()}
-        after.update(input_leaves(self.model, inputs))
+        after.update(input_memory.input_leaves(self.model, inputs))
         self.restore()
         return outputs, after
 
@@ -538,68 +538,6 @@ def set_generators(place: torch.device, states: list[torch.Tensor]) -> None:
     torch.set_rng_state(states[0])
     if place.type == "cuda":
         torch.cuda.set_rng_state(states[1], place)
-
-
-class Written:
-    """Whether somebody has written into input tensors since. Not by their
-    versions alone: a batch norm that is given running statistics as arguments
-    writes them and counts nothing."""
-
-    def __init__(self, inputs: list[Any]) -> None:
-        self._before = list(map(self._look, self._tensors(inputs)))
-
-    def into(self, inputs: list[Any]) -> bool:
-        return any(
-            version != leaf._version or not self._same(sample, leaf)
-            for (version, sample), leaf in zip(self._before, self._tensors(inputs), strict=True)
-        )
-
-    @staticmethod
-    def _tensors(inputs: list[Any]) -> list[torch.Tensor]:
-        import torch
-        from torch.utils import _pytree as pytree
-
-        return [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
-
-    def _look(self, leaf: torch.Tensor) -> tuple[int, torch.Tensor]:
-        return leaf._version, self._sample(leaf).clone()
-
-    @staticmethod
-    def _sample(leaf: torch.Tensor) -> torch.Tensor:
-        """All of a small one, and of a large one some rows."""
-        import torch
-
-        if leaf.layout != torch.strided:  # refused later, with its line
-            return torch.empty(0)
-        rows = leaf.detach()
-        while rows.dim() and rows.nbytes > SAMPLE_BYTES_MAX:
-            step = -(-rows.nbytes // SAMPLE_BYTES_MAX)
-            rows = rows[::step] if rows.shape[0] > 1 else rows[0]
-        return rows
-
-    def _same(self, sample: torch.Tensor, leaf: torch.Tensor) -> bool:
-        from weft.problem.attribute_state import same_values
-
-        return same_values(self._sample(leaf), sample)
-
-
-def storage(tensor: torch.Tensor) -> int:
-    """What two tensors over the same memory have in common."""
-    import torch
-
-    if tensor.layout != torch.strided:  # refused later, with its line
-        return id(tensor)
-    return tensor.untyped_storage().data_ptr()
-
-
-def input_leaves(model: torch.nn.Module, inputs: list[Any]) -> Iterator[tuple[str, Any]]:
-    """(expression over forward()'s arguments, leaf) of each input."""
-    from torch.utils import _pytree as pytree
-
-    bound = inspect.signature(model.forward).bind(*inputs)
-    for name, value in bound.arguments.items():
-        for path, leaf in pytree.tree_flatten_with_path(value)[0]:
-            yield name + pytree.keystr(path), leaf
 
 
 def run() -> int:

@@ -23,7 +23,7 @@ from weft.device.arena import BufferSet
 from weft.capture.capture import generators, set_generators
 from weft.device.device import HOST, Device
 from weft.expect.rng_recording import Give, Take
-from weft.judge import result_copies
+from weft.judge import result_copies, run_expectations
 from weft.judge.model_case import KEYS, ModelCase, Seed, are_parted
 from weft.problem.attribute_state import same_values, written_parameter
 from weft.device.trace_spans import lap
@@ -301,14 +301,18 @@ class WholeModel:
             is_wide = wide is not None
             if wide is None and used_tf32:  # nearer to it than Model's own
                 wide = self._in_float32(leaves, state, seed)
-        made = self._against(leaves, state, narrow, wide)
+        made = run_expectations.against(
+            leaves, state, self._state_names(), narrow, wide, self._length
+        )
         if is_wide and casts.has_narrow and any(map(compare.is_lost, chain(*made))):
             with lap("float64"):
                 wide = self._run_wide(
                     leaves, state, seed, grown, narrow["drew"], WideCasts(rounds=True)
                 )
             if wide is not None:
-                kept = self._against(leaves, state, narrow, wide)
+                kept = run_expectations.against(
+                    leaves, state, self._state_names(), narrow, wide, self._length
+                )
                 made = [list(map(compare.with_casts, *both)) for both in zip(made, kept)]
         if used_tf32:
             for one in chain(*made):
@@ -328,33 +332,8 @@ class WholeModel:
             *made,
         )
 
-    def _against(
-        self,
-        leaves: list[torch.Tensor],
-        state: list[torch.Tensor],
-        narrow: dict[str, Any],
-        wide: dict[str, Any] | None,
-    ) -> list[list[compare.Expected]]:
-        """For each kind of what a run leaves the expectations of Model's results,
-        by float64's, which go."""
-        made = []
-        for key in KEYS:
-            results = narrow[key]
-            truths = wide.pop(key) if wide else [None] * len(results)
-            before: list[Any] = {"inputs_after": leaves, "state_after": state}.get(
-                key, [None] * len(results)
-            )
-            made.append(
-                [
-                    compare.untouched(name, x)
-                    if x is was
-                    else compare.expect(name, x, truth, self._length_for(x, truth))
-                    for name, x, was, truth in zip(
-                        self._names(key, len(results)), results, before, truths
-                    )
-                ]
-            )
-        return made
+    def _state_names(self) -> list[str]:
+        return [name for name, _ in self.state]
 
     def expect_scaled(self, case: ModelCase, factor: float) -> list[compare.Expected]:
         """What is expected of the inputs of that case times that factor; of its
@@ -378,7 +357,7 @@ class WholeModel:
         tf32.with_losses(
             self.device,
             lambda: self._run(self.model, leaves, state, seed),
-            partial(self._allow, made),
+            partial(run_expectations.allow, made),
         )
 
     def _used_tf32(
@@ -404,16 +383,6 @@ class WholeModel:
     ) -> dict[str, Any]:
         return self._run(self.model, leaves, state, seed, within=tf32.forbidden())
 
-    def _length_for(self, result: torch.Tensor, truth: torch.Tensor | None) -> int:
-        """The longest sum that is behind a result; the cap, where no answer in
-        a wider type says what rounding makes of ill-conditioned steps."""
-        is_wider = (
-            truth is not None
-            and truth.shape == result.shape
-            and truth.dtype.itemsize > result.dtype.itemsize
-        )
-        return self._length if is_wider else UNTOLD
-
     def expect_near(
         self, leaves: list[torch.Tensor], state: list[torch.Tensor], like: ModelCase
     ) -> ModelCase:
@@ -424,17 +393,6 @@ class WholeModel:
         return ModelCase(
             like.distribution, like.finite, like.seed, leaves, state, narrow["described"], *made
         )
-
-    @staticmethod
-    def _allow(made: list[list[compare.Expected]], lossy: dict[str, Any]) -> None:
-        for key, group in zip(KEYS, made):
-            for one, result in zip(group, lossy[key]):
-                compare.allow(one, result)
-
-    def _names(self, key: str, count: int) -> list[str]:
-        if key == "state_after":
-            return [name for name, _ in self.state]
-        return [f"{key.split('_')[0].rstrip('s')}{i}" for i in range(count)]
 
     def run_eager(
         self, leaves: list[torch.Tensor], state: list[torch.Tensor], seed: Seed

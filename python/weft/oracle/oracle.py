@@ -40,13 +40,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import json
 import os
 import platform
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -69,33 +67,15 @@ from weft.candidate.zygote_process import Starter, start_zygote  # noqa: E402
 from weft.device import process, shared_memory  # noqa: E402
 from weft.judge.job_folders import JobFolders, NotStaged  # noqa: E402
 from weft.problem import precision  # noqa: E402
-from weft.oracle import warden_client  # noqa: E402
+from weft.oracle import command_line, warden_client  # noqa: E402
 from weft.oracle.worker_pool import Places  # noqa: E402
 from weft.oracle.serving import lines_of, note, serve  # noqa: E402
-
-
-def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="weft.oracle.oracle")
-    parser.add_argument("--scratch", default="")
-    parser.add_argument("--boxed", action="store_true", help="started by weft.oracle.warden")
-    parser.add_argument("--sandbox", type=json.loads, default=[])
-    parser.add_argument(
-        "--with-baseline", action="store_true", help="the baseline's process begins at once"
-    )
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--precision", default="framework", choices=precision.POLICIES)
-    options = parser.parse_args(arguments)
-    if not (options.scratch or options.boxed):
-        parser.error("--scratch is needed")
-    options.threads = options.threads or len(os.sched_getaffinity(0))
-    return options
 
 
 if __name__ == "__main__":
     # Now: loading torch takes seconds, and weft may be killed meanwhile.
     process.die_with_parent()
-    OPTIONS = parse(None)
+    OPTIONS = command_line.parse(None)
     START: Starter = start_zygote
     FOLDERS: JobFolders | warden_client.OutsideFolders
     if OPTIONS.boxed:
@@ -121,7 +101,7 @@ from weft.capture import capture  # noqa: E402
 from weft.device import gpu_facts, gpu_lock, trace_spans  # noqa: E402
 from weft.expect import expected, kernelbench_tolerance  # noqa: E402
 from weft.judge import verify_model, verify_subgraph, whole_model  # noqa: E402
-from weft.oracle import eval_verdict, judge_kernelbench_tolerance  # noqa: E402
+from weft.oracle import eval_verdict, judge_kernelbench_tolerance, reply_errors  # noqa: E402
 from weft.oracle.host_rates import copy_gbps, processor_rates  # noqa: E402
 from weft.timing import time_model, timing  # noqa: E402
 from weft.timing.rounds import rejection  # noqa: E402
@@ -129,12 +109,10 @@ from weft.device.arena import BufferSet  # noqa: E402
 from weft.device.device import HOST, LARGE_BYTES, Device  # noqa: E402
 from weft.device.cuda_driver import NoDriver  # noqa: E402
 from weft.problem.problem import (  # noqa: E402
-    ProblemError,
     is_out_of_memory,
     load_problem,
 )
-from weft.expect.reference import BadGraph, Reference, load_graph  # noqa: E402
-from weft.candidate.slot import SlotBroken  # noqa: E402
+from weft.expect.reference import Reference, load_graph  # noqa: E402
 
 
 #: A check_model's, by name.
@@ -249,7 +227,7 @@ class Oracle:
                 reply["waited_ms"] = self.lock.waited_s * 1000
         except Exception as error:
             reply["ok"] = False
-            reply["error"] = explain(error)
+            reply["error"] = reply_errors.explain(error)
             self.is_lost = not self.device.works()
         finally:
             self.drawn = None  # gigabytes, where no rule judged by them
@@ -308,7 +286,7 @@ class Oracle:
         memory for itself, if that ran out: here, or for a candidate."""
         try:
             reply = verb(request)
-            if not (self.device.is_cuda and lacked_memory(reply)):
+            if not (self.device.is_cuda and reply_errors.lacked_memory(reply)):
                 return reply
         except Exception as error:
             if not is_out_of_memory(error):
@@ -575,38 +553,6 @@ class Oracle:
         self.room.close()
         self.lock.close()
         self.folders.close()
-
-
-def lacked_memory(reply: dict[str, Any]) -> bool:
-    """Whether what was judged ended for want of memory: its own, or of float64,
-    without which the tolerance is narrower."""
-    verdict, timed = reply.get("verdict") or {}, reply.get("timing") or {}
-    rejected = timed.get("rejected", "")
-    return (
-        verdict.get("kind") == "out_of_memory"
-        or (verdict.get("kind") == "wrong" and verdict["lacks_float64"])
-        or rejected.startswith("out_of_memory")
-        or (rejected.startswith("wrong") and bool(timed.get("lacks_float64")))
-    )
-
-
-def explain(error: BaseException) -> dict[str, str]:
-    """The `error` object of a reply."""
-    if isinstance(error, ProblemError):
-        return {"code": error.code, "message": error.message}
-    if isinstance(error, (FileNotFoundError, SlotBroken, NoDriver)):
-        return {"code": "missing", "message": str(error)}
-    if isinstance(error, KeyError):
-        return {"code": "wrong_input", "message": f"request lacks {error}"}
-    bad = (ValueError, TypeError, BadGraph, expected.BadSubgraph)
-    if isinstance(error, bad):
-        return {"code": "wrong_input", "message": str(error)}
-    if isinstance(error, timing.TimingFailed):
-        return {"code": "failed", "message": str(error)}
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{os.path.basename(where.filename)}:{where.lineno}"
-    text = f"{type(error).__name__}: {error} ({place})"
-    return {"code": "failed", "message": text}
 
 
 def main(options: argparse.Namespace, places: Places, folders: JobFolders | OutsideFolders) -> None:
