@@ -35,9 +35,9 @@ constexpr std::int64_t kProbeLeftMs = 5'000;
 /// s.
 constexpr std::int64_t kLateMsMax = 3'000;
 constexpr std::int64_t kEarlierLateMsMax = 2'000;  ///< before these rules
-/// A timing of up to a quarter of a second may begin so much later: it takes
-/// half a second for a small model, and what was checked is delivered without
-/// it.
+/// Latest start of a timing of at most kBriefTimingMs, after the run's time. It
+/// takes half a second for a small model. Without it, the module is delivered
+/// as it was checked.
 constexpr std::int64_t kLateTimingMs = 1'500;
 constexpr std::int64_t kBriefTimingMs = 250;
 

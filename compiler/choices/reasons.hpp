@@ -41,7 +41,7 @@ struct EstimatedOption {
 struct KernelReason {
   std::string kernel;  ///< its name in the source: "kernel0"
   std::string calls;   ///< the calls that it computes, for people
-  std::string nest;    ///< why these share a kernel of their own
+  std::string nest;    ///< why these calls are in one kernel
   std::string tile;    ///< "128x64", "2 rows of 4096"
   std::string reason;  ///< why it has that tile
   std::vector<EstimatedOption> options{};  ///< compared by the cost model

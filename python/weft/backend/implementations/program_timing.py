@@ -20,8 +20,8 @@ ROUNDS_MIN, ROUNDS_MAX = 5, 40
 #: all of them but one in CHANCE.
 FASTER, CHANCE = 1.005, 4
 WARM_UPS = 2
-#: A round replays a CUDA graph until it takes so many seconds, but at most so many times: the
-#: time of one replay of 0.9 ms varied by 1 to 2 % (H200, 2026-11-30).
+#: Least seconds of a round of replays of a CUDA graph, and most replays in it. The time of one
+#: replay of 0.9 ms varied by 1 to 2 % (H200, 2026-11-30).
 REPLAYS_S, REPLAYS_MAX = 5e-3, 32
 
 
