@@ -20,6 +20,7 @@ from weft.bench.child import Child
 from weft.bench.progress import Progress
 from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, STOPPED, TIMED_OUT
 from weft.problem import network
+from weft.shown_text import terminal_paragraph
 
 _TICK_S = 0.05
 #: Version of bench.json and of the results next to it.
@@ -404,5 +405,5 @@ def main(text: str) -> int:
 def _fail(settings: dict[str, Any], code: int, message: str) -> int:
     if settings["json"]:
         print(json.dumps({"error": message, "exit_code": code}))
-    print(f"weft: {message}", file=sys.stderr)
+    print(f"weft: {terminal_paragraph(message)}", file=sys.stderr)
     return code

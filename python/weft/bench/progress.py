@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.bench import score
 from weft.problem import sentences
+from weft.shown_text import terminal_line
 
 _REDRAW_EVERY_S = 1.0
 
@@ -53,7 +54,7 @@ class Progress:
             )
             return
         self._wipe()
-        self._say(f"{self._state()}  {row['label']}: {sentence(row)}")
+        self._say(f"{self._state()}  {terminal_line(row['label'])}: {terminal_line(sentence(row))}")
 
     def tick(self, running: int) -> None:
         now = time.monotonic()
