@@ -189,6 +189,8 @@ class Lowering {
   void store_output(const Virtual& value, const TensorType& type, int position);
   void store(const Virtual& value, const TensorType& type, int output,
              const Index& offset);
+  /// The function's name in the program.
+  std::string function_for(const std::string& name, DType dtype) const;
   void drop_unused();
   /// Adds to an output itself where nothing else is made of the sums.
   void add_into_outputs();
@@ -200,6 +202,7 @@ class Lowering {
   std::string note_;                            ///< of the call under way
   DType result_type_ = DType::f32;              ///< and what it results in
   DType argument_type_ = DType::f32;            ///< and what it is given
+  bool half_functions_ = false;                 ///< may be used for it
   /// Symbolic arguments: (call, argument position).
   std::set<std::pair<std::string, std::size_t>> symbolic_arguments_;
 };

@@ -4,8 +4,19 @@
 using u16v = vec<uint16_t>;
 using u32v = vec<uint32_t>;
 
+// Of a conversion to wider lanes GCC 12 makes two halves of a vector.
+template <class V, class H>
+INLINE V widened(H bits) {
+#if defined(__AVX512F__)
+  if constexpr (W == 16) return (V)_mm512_cvtepu16_epi32((__m256i)bits);
+#endif
+#if defined(__AVX2__)
+  if constexpr (W == 8) return (V)_mm256_cvtepu16_epi32((__m128i)bits);
+#endif
+  return convert<V>(bits);
+}
 INLINE f32v from_bfloat16(u16v bits) {
-  return (f32v)(convert<u32v>(bits) << 16);
+  return (f32v)(widened<u32v>(bits) << 16);
 }
 // The number as a float, by arithmetic on its bits.
 INLINE f32v nearest_bfloat16_bits(f32v value) {
@@ -53,7 +64,7 @@ INLINE V from_float16(H bits) {
 #if defined(__F16C__)
   if constexpr (W == 8) return (V)_mm256_cvtph_ps((__m128i)bits);
 #endif
-  const u32v wide = convert<u32v>(bits);
+  const u32v wide = widened<u32v>(bits);
   const u32v magnitude = (wide & 0x7fff) << 13;
   // The exponents differ by 112. A product is right for subnormal numbers, too.
   u32v number = (u32v)((f32v)magnitude * 0x1p112f);
