@@ -72,10 +72,11 @@ bool has_half_variant(const std::string& function) {
 }
 
 // Calls whose result is as exact, relative to its size, as the function in
-// them. A logarithm of a sum of exponentials may cancel.
+// them. (logsumexp is not: its terms may cancel.)
 bool takes_half_functions(const Node& call) {
   static const std::set<std::string_view> names = {
-      "exp", "sigmoid", "silu", "tanh", "gelu", "_softmax"};
+      "exp",  "sigmoid",  "silu",        "tanh",
+      "gelu", "_softmax", "_log_softmax"};
   return names.contains(operator_name(call.target));
 }
 
@@ -185,9 +186,13 @@ Virtual Lowering::rounded(const Virtual& value, DType half) {
   return value.is_scan() ? result.of_scan() : result;
 }
 
+bool Lowering::wants_wide(const Virtual& value) const {
+  return options_.wide_moments && value.dtype() == DType::f32 &&
+         argument_type_ != DType::f16;
+}
+
 Virtual Lowering::wide(const Virtual& value) {
-  const bool wants = options_.wide_moments && value.dtype() == DType::f32;
-  return wants ? cast(value, DType::f64) : value;
+  return wants_wide(value) ? cast(value, DType::f64) : value;
 }
 
 Virtual Lowering::converted(const Virtual& value, DType from, DType to,

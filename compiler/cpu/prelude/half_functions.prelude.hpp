@@ -37,15 +37,16 @@ INLINE V half_reciprocal(V x) {
 #endif
   return 1.0f / x;
 }
-// e^x of numbers from -160 to 89. The polynomial is 2^r for |r| <= 1/2.
+// e^x of numbers from -160 to 89. The polynomial is 2^r for |r| <= 1/2; that
+// e^0 is 1 keeps digits of logarithms of sums.
 INLINE f32v half_exp_within(f32v x) {
   const f32v shifted = x * 0x1.715476p+0f + 0x1.8p+23f;
   const f32v whole = shifted - 0x1.8p+23f;
   const f32v r = x * 0x1.715476p+0f - whole;
-  f32v p = r * 0x1.3997d6p-7f + 0x1.ca1442p-5f;
-  p = p * r + 0x1.ec06dap-3f;
-  p = p * r + 0x1.62e0dcp-1f;
-  p = p * r + 0x1.ffffe8p-1f;
+  f32v p = r * 0x1.3a02ccp-7f + 0x1.c9fc46p-5f;
+  p = p * r + 0x1.ec0378p-3f;
+  p = p * r + 0x1.62e12cp-1f;
+  p = p * r + 1.0f;
   return scaled(p, whole, (i32v)shifted - 0x4b400000);
 }
 INLINE f32v half_exp(f32v x) {
