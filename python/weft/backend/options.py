@@ -1,4 +1,4 @@
-"""What a user may ask of weft from their own code."""
+"""The options that a user may set in their own code."""
 
 from __future__ import annotations
 
