@@ -1,4 +1,4 @@
-"""A region as a graph of its own, whose arguments are what the region reads."""
+"""A region as a separate graph, whose arguments are what the region reads."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Inductor's code for a whole graph: the program's best existing implementation, which
 generated kernels have to beat.
 
-The graph is the one that torch.compile compiles: Inductor's own entry point makes it,
-with its decompositions, joint passes and partition, and calls a hook in the place of its
-inner compiler (docs/reference/python.md)."""
+The graph is the one that torch.compile compiles. Inductor's own entry point makes it, with
+its decompositions, joint passes and partition. It calls a hook instead of its inner
+compiler (docs/reference/python.md)."""
 
 from __future__ import annotations
 

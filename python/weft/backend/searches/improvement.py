@@ -1,5 +1,5 @@
-"""The search for one program: profile, regions, kernels, insertions. In a thread of its
-own; what needs a call's arguments is done by calls (whole_program.py)."""
+"""The search for one program: profile, regions, kernels, insertions. It runs in another
+thread. Steps that need a call's arguments are done by calls (whole_program.py)."""
 
 import atexit
 import contextlib
