@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from cpu_kernels import CpuVariant
-from kernel_cases import INF, KernelCases, as_list, half_cases
+from kernel_cases import KernelCases, as_list, half_cases
 
 #: What newer processors have, from the first that a conversion uses.
 NO_BF16 = ("avx512bf16",)
