@@ -61,8 +61,8 @@ class Request:
         return bool(self.keywords.get("cudagraphs"))
 
     def compiled_part(self, module: fx.GraphModule, fakes: list[Any]) -> Compiled:
-        """Inductor's code for a graph of many small, independent computations, for fake
-        arguments. Blocks and raises as compiled() does."""
+        """Inductor's code for a graph of many small, independent computations, whose results
+        are vectors, for fake arguments. Blocks and raises as compiled() does."""
         from torch._inductor import config
         from torch._inductor.compile_fx import compile_fx_inner
         from torch._inductor.utils import BoxedBool
