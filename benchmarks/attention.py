@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from module_file import module_of
-from outside import KEPT, built
+from independent_timing import KEPT, built
 
 ROUNDS, WARM_ROUNDS = 60, 5
 
