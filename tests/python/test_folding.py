@@ -178,6 +178,18 @@ class Folding(unittest.TestCase):
         self.assertEqual(len(found), 3)  # two convolutions, and one operator for the filters
 
 
+class Forms(unittest.TestCase):
+    def test_the_first_that_is_faster_is_chosen(self):
+        for faster, expected, tried_count in (
+            (program_forms.FORMS, program_forms.FORMS[0], 1),
+            (program_forms.FORMS[1:], program_forms.FORMS[1], 2),
+            ((), None, 2),
+        ):
+            tried = []
+            found = program_forms.chosen_form(lambda one: tried.append(one) or one in faster)
+            self.assertEqual((found, len(tried)), (expected, tried_count))
+
+
 class Programs(IncumbentCase):
     def test_a_program_has_them_and_kernels_beside_them(self):
         self.patch(program_forms, "DEVICES", ("cpu",))
