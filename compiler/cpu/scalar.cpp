@@ -1,5 +1,6 @@
 #include "compiler/cpu/scalar.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -9,6 +10,11 @@
 
 namespace weft {
 namespace {
+
+/// A conversion of the prelude: "to_bfloat16".
+std::string half_function(const std::string& prefix, DType half) {
+  return prefix + "_" + std::string(dtype_name(half));
+}
 
 std::string number_text(DType dtype, double number) {
   const std::string type = stored_type(dtype);
@@ -28,6 +34,10 @@ std::string number_text(DType dtype, double number) {
 std::string constant_text(const Scalar& node) {
   if (node.dtype == DType::boolean) {
     return node.integer != 0 ? "splat<int32_t>(-1)" : "mask{}";
+  }
+  if (is_half(node.dtype)) {
+    return half_function("to", node.dtype) + "(splat<float>(" +
+           number_text(DType::f32, node.number) + "))";
   }
   const std::string type = stored_type(node.dtype);
   if (is_float(node.dtype)) {
@@ -117,6 +127,15 @@ std::string position_text(const PrintScope& scope, const Index& index,
 }
 
 std::string cast_text(DType to, DType from, const std::string& value) {
+  if (is_half(from)) {
+    return cast_text(to, DType::f32,
+                     half_function("from", from) + "(" + value + ")");
+  }
+  if (is_half(to)) {
+    return half_function("to", to) + "(" + cast_text(DType::f32, from, value) +
+           ")";
+  }
+  if (to == from) return value;
   if (to == DType::boolean) return "narrow(" + value + " != 0)";
   if (from == DType::boolean) {
     return "convert<" + vector_type(to) + ">(-" + value + ")";
@@ -176,8 +195,53 @@ std::string small_comparison(const PrintScope& scope, const Scalar& node,
   return *spelled(Language::cpu, node.function, node.dtype, {a, b});
 }
 
-std::string call_text(const PrintScope& scope, const Scalar& node,
-                      bool vectors) {
+// Float32 that is rounded to a half and stays float32 need not be packed into
+// 16 bits; "" for any other cast.
+std::string nearest_text(const PrintScope& scope, const Scalar& node) {
+  const ScalarArena& arena = scope.plan->program.arena;
+  const Scalar& half = arena[node.arguments[0]];
+  if (node.dtype != DType::f32 || half.op != ScalarOp::cast ||
+      !is_half(half.dtype) || arena[half.arguments[0]].dtype != DType::f32) {
+    return "";
+  }
+  const auto name = scope.names.find(half.arguments[0]);
+  if (name == scope.names.end()) return "";
+  return half_function("nearest", half.dtype) + "(" + name->second + ")";
+}
+
+// Whether no multiply-add can be made of that operand, or of the operation and
+// what reads it, so that the prelude need not keep them apart.
+bool keeps_apart(const PrintScope& scope, ExprId id) {
+  const Scalar& node = scope.plan->program.arena[id];
+  if (node.function == "mul") return scope.halved.contains(id);
+  return std::ranges::none_of(node.arguments, [&](ExprId argument) {
+    const Scalar& operand = scope.plan->program.arena[argument];
+    const bool is_reduced =
+        operand.op == ScalarOp::load && operand.index.empty();
+    return operand.op == ScalarOp::call || is_reduced;
+  });
+}
+
+// A quotient by a number, rounded to a half next: a product with the reciprocal
+// is as near. (Never a tie: a half times an odd number has too many digits.) ""
+// for any other call.
+std::string quotient_text(const PrintScope& scope, ExprId id) {
+  const ScalarArena& arena = scope.plan->program.arena;
+  const Scalar& node = arena[id];
+  if (node.function != "div" || node.dtype != DType::f32 ||
+      !scope.halved.contains(id)) {
+    return "";
+  }
+  const Scalar& divisor = arena[node.arguments[1]];
+  const auto reciprocal = static_cast<float>(1 / divisor.number);
+  if (divisor.op != ScalarOp::constant || !std::isnormal(reciprocal)) return "";
+  return operand_text(scope, node.arguments[0]) + " * splat<float>(" +
+         number_text(DType::f32, reciprocal) + ")";
+}
+
+std::string call_text(const PrintScope& scope, ExprId id, bool vectors) {
+  const Scalar& node = scope.plan->program.arena[id];
+  if (std::string text = quotient_text(scope, id); !text.empty()) return text;
   const std::string small = small_comparison(scope, node, vectors);
   if (!small.empty()) return small;
   std::vector<std::string> arguments;
@@ -190,7 +254,8 @@ std::string call_text(const PrintScope& scope, const Scalar& node,
   // Of floating-point numbers, the prelude's functions of these names round.
   const bool rounds = is_float(node.dtype) &&
                       (node.function == "add" || node.function == "sub" ||
-                       node.function == "mul");
+                       node.function == "mul") &&
+                      !keeps_apart(scope, id);
   const auto text =
       spelled(Language::cpu, node.function, node.dtype, arguments);
   if (text && !rounds) {
@@ -219,6 +284,9 @@ std::string stored_type(DType dtype) {
       return "int32_t";
     case DType::boolean:
       return "uint8_t";
+    case DType::f16:
+    case DType::bf16:
+      return "uint16_t";
     default:
       return "float";
   }
@@ -234,9 +302,26 @@ std::string vector_type(DType dtype) {
       return "i32v";
     case DType::boolean:
       return "mask";
+    case DType::f16:
+    case DType::bf16:
+      return "u16v";
     default:
       return "f32v";
   }
+}
+
+std::set<ExprId> halved_expressions(const ScalarArena& arena,
+                                    const std::vector<ExprId>& roots) {
+  std::set<ExprId> halved;
+  std::set<ExprId> others(roots.begin(), roots.end());
+  for (const ExprId id : arena.reachable(roots)) {
+    const Scalar& node = arena[id];
+    const bool to_half = node.op == ScalarOp::cast && is_half(node.dtype);
+    auto& readers = to_half ? halved : others;
+    readers.insert(node.arguments.begin(), node.arguments.end());
+  }
+  std::erase_if(halved, [&](ExprId id) { return others.contains(id); });
+  return halved;
 }
 
 std::string operand_text(const PrintScope& scope, ExprId id) {
@@ -259,12 +344,15 @@ std::string expression_text(const PrintScope& scope, ExprId id, bool vectors) {
     case ScalarOp::position:
       return position_text(scope, node.index[0], vectors);
     case ScalarOp::cast:
+      if (std::string nearest = nearest_text(scope, node); !nearest.empty()) {
+        return nearest;
+      }
       return cast_text(node.dtype, arena[node.arguments[0]].dtype,
                        operand_text(scope, node.arguments[0]));
     case ScalarOp::call:
       break;
   }
-  return call_text(scope, node, vectors);
+  return call_text(scope, id, vectors);
 }
 
 std::string store_text(const PrintScope& scope, const std::string& pointer,

@@ -1,5 +1,5 @@
-"""The search for one program: profile, regions, kernels, insertions. In a thread of its
-own; what needs a call's arguments is done by calls (whole_program.py)."""
+"""The search for one program: profile, regions, kernels, insertions. It runs in another
+thread. Steps that need a call's arguments are done by calls (whole_program.py)."""
 
 import atexit
 import contextlib
@@ -20,7 +20,8 @@ from weft.backend.implementations import (
 from weft.backend.implementations.incumbent import Compiled, Request
 from weft.backend.implementations.program_timing import Arguments, compared
 from weft.backend.options import Options, log, told
-from weft.backend.searches import machine_facts, region_search
+from weft.backend.searches import machine_facts, program_forms, region_search
+from weft.backend.searches.program_forms import Form, NoForm
 from weft.backend.searches.program_trials import ProgramTrials, Trial
 from weft.backend.searches.region_module import Combined
 from weft.backend.searches.region_search import Candidate
@@ -70,6 +71,8 @@ class Improvement:
         self._kernels = kernels
         self._trials = ProgramTrials(program.request, program.options.trial_s)
         self._accepted: list[Candidate] = []
+        #: The form in which variants are compiled; None: as PyTorch gives the program.
+        self._form: Form | None = None
         #: The incumbent and what computes now, launched: those that are timed.
         self._raw: Compiled = program.incumbent
         self._current: Compiled = program.incumbent
@@ -106,18 +109,35 @@ class Improvement:
             return
         self._wait_for_machine_facts()
         self._on_call(lambda arguments: self._observe(groups, arguments))
-        self._insert_vendor_products()
+        self._try_known_code()
         left = self._for_search()
         self._on_call(lambda arguments: self._write_sources(left, arguments))
         self._search([candidate for candidate in left if candidate.source is not None])
         self._settle()
 
-    def _insert_vendor_products(self) -> None:
-        """Before the search, in the part of the budget that trials may take."""
+    def _try_known_code(self) -> None:
+        """What needs no search: other forms of the program, and the vendor's products. In
+        the part of the budget that trials may take."""
         limit_s = TRIALS_SHARE_MAX * self._budget_s
         self._until = time.monotonic() + limit_s
+        if self._kind in program_forms.DEVICES:
+            self._form = program_forms.chosen_form(self._is_faster_in)
         self._insert([one for one in self._live().candidates if one.state == "verified"])
         self._budget_s -= limit_s - (self._until - time.monotonic())
+
+    def _is_faster_in(self, form: Form) -> bool:
+        """Tries the program in this form, and uses it if it is faster."""
+        if time.monotonic() > self._until:
+            return False
+        before, self._form = self._form, form
+        trial = self._trial_of([])
+        is_faster = not trial.why_not and self._is_faster(trial)
+        if is_faster:
+            self._accept([], trial)
+        else:
+            log.info("%s: %s", form.words, trial.why_not or _SLOWER)
+            self._form = before
+        return is_faster
 
     def _for_search(self) -> list[Candidate]:
         """Candidates that are still to be searched, without those that overlap what is in
@@ -424,7 +444,7 @@ class Improvement:
         )
 
     def _variant(self, candidates: list[Candidate]) -> fx.GraphModule:
-        return insertion.with_inserted(
+        made = insertion.with_inserted(
             self._request.module,
             [
                 one
@@ -432,6 +452,14 @@ class Improvement:
                 for one in candidate.replacements()
             ],
         )
+        if self._form is None:
+            return made
+        try:
+            return self._form.of(made, self._request.compiled_part)
+        except NoForm:
+            if not candidates:  # it is the form that is tried
+                raise
+            return made
 
     def _trial_of(self, candidates: list[Candidate]) -> Trial:
         found: list[Trial] = []
@@ -474,7 +502,7 @@ class Improvement:
         if self._may_replay():
             self._on_call(self._use_current)
         else:
-            program.use(function, True)
+            program.use(function, bool(self._accepted))
 
     def _may_replay(self) -> bool:
         """Whether the program allows CUDA graphs, of which Inductor makes none."""
@@ -517,8 +545,8 @@ class Improvement:
         if program is None:
             return
         count = len(self._accepted)
-        program.state = "ready" if count else "framework"
-        if not count and not reason:
+        program.state = "ready" if count or self._form else "framework"
+        if program.state == "framework" and not reason:
             reasons = [candidate.reason for candidate in program.candidates if candidate.reason]
             reason = "Inductor's code is the fastest" + (
                 f"; {program.candidates[0].group.first.operators()}: {reasons[0]}"
@@ -528,6 +556,7 @@ class Improvement:
         program.reason = reason
         program.summary = (
             f"{count} of {len(program.candidates)} regions generated; "
+            f"{self._form.words + '; ' if self._form else ''}"
             f"{program.speedup:.2f}× over torch.compile for this call"
         )
 
