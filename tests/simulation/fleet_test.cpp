@@ -31,6 +31,7 @@ struct FleetFaults {
   int nodes = 3;
   int problems = 8;
   int longest = 30;     ///< pieces of a problem
+  int late = 0;         ///< problems that come one by one, later
   int lost_frames = 0;  ///< out of 100
   bool has_faults = true;
 };
@@ -40,7 +41,9 @@ class FleetWorld {
   FleetWorld(std::uint64_t seed, FleetFaults faults)
       : faults_(faults), chance_(seed), fleet_(fleet_options()) {
     for (int i = 0; i < faults_.problems; ++i) {
-      due_.push_back({"problem" + std::to_string(i), 1 + pick(faults_.longest)});
+      const bool is_late = i >= faults_.problems - faults_.late;
+      due_.push_back({"problem" + std::to_string(i), 1 + pick(faults_.longest),
+                      is_late ? now_ + 10'000 + 500 * i : 0});
     }
     for (int i = 0; i < faults_.nodes; ++i) {
       Node& node = nodes_["n" + std::to_string(i)];
@@ -59,6 +62,7 @@ class FleetWorld {
   std::map<std::string, std::int64_t> ended_ms;  ///< by problem
   std::map<std::string, std::int64_t> began_ms;
   int deaths = 0;
+  int lost = 0;   ///< nodes, by their silence
   int moves = 0;  ///< nodes that were taken from a run that went on
   std::size_t at_once = 0;
 
@@ -66,6 +70,7 @@ class FleetWorld {
   struct Problem {
     std::string name;
     int pieces = 0;
+    std::int64_t due_ms = 0;
   };
   struct Work {
     std::uint64_t id = 0;
@@ -210,8 +215,11 @@ class FleetWorld {
     const std::size_t judges = fleet_.judges();
     const std::size_t room =
         judges > runs_.size() ? judges - runs_.size() : std::size_t{0};
-    fleet_.reserve(std::min(room, due_.size()));
-    while (!due_.empty() && runs_.size() < judges) {
+    const auto due = static_cast<std::size_t>(std::ranges::count_if(
+        due_, [&](const Problem& item) { return item.due_ms <= now_; }));
+    fleet_.reserve(std::min(room, due));
+    while (!due_.empty() && due_.front().due_ms <= now_ &&
+           runs_.size() < judges) {
       const Problem problem = due_.front();
       due_.pop_front();
       Run& run = runs_[problem.name];
@@ -385,6 +393,7 @@ class FleetWorld {
     run.in.erase(leaving.node);
   }
   void at_run(Run& run, head_action::NodeGone& gone) {
+    lost += gone.politely ? 0 : 1;
     run.in.erase(gone.node);
     for (const NodeRequest& request : gone.requests) {
       run.waiting.insert(run.asked.at(request.id));
@@ -449,6 +458,24 @@ TEST_CASE("in peace, as many problems run at once as there are nodes") {
   world.play();
   CHECK(world.at_once == 4);
   CHECK(world.deaths == 0);
+}
+
+TEST_CASE("a run gives a node up in peace when another problem comes") {
+  int moves = 0;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    CAPTURE(seed);
+    FleetFaults faults;
+    faults.nodes = 4;
+    faults.problems = 5;
+    faults.late = 4;
+    faults.longest = 200;
+    faults.has_faults = false;
+    FleetWorld world(seed, faults);
+    world.play();
+    CHECK(world.lost == 0);
+    moves += world.moves;
+  }
+  CHECK(moves > 50);
 }
 
 }  // namespace
