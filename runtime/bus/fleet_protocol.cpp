@@ -59,8 +59,8 @@ void FleetProtocol::node_frame(const std::string& peer, std::string_view header,
   const auto* bye = std::get_if<wire::Bye>(&*read);
   if (name == peers_.end()) {
     // A stranger that goes waits for an answer; any other is to say hello.
-    return act(ToNode{peer, bye ? frame_of(wire::Bye{bye->session})
-                                : frame_of(wire::Who{})});
+    return act(ToNode{
+        peer, bye ? frame_of(wire::Bye{bye->session}) : frame_of(wire::Who{})});
   }
   Node& node = nodes_.at(name->second);
   node.heard_ms = now_ms;
@@ -101,9 +101,8 @@ void FleetProtocol::greet(const std::string& peer, const wire::Hello& hello,
   }
   const bool is_new = found == nodes_.end();
   if (is_new && nodes_.size() >= options_.nodes_max) {
-    return refuse("there are " + std::to_string(nodes_.size()) +
-                      " nodes already",
-                  false);
+    return refuse(
+        "there are " + std::to_string(nodes_.size()) + " nodes already", false);
   }
   Node& node = nodes_[hello.name];
   if (!node.peer.empty()) peers_.erase(node.peer);

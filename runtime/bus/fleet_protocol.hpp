@@ -56,10 +56,10 @@ struct Log {
 };
 }  // namespace fleet_action
 
-using FleetAction = std::variant<fleet_action::ToNode, fleet_action::ToRun,
-                                 fleet_action::Cut, fleet_action::Open,
-                                 fleet_action::Close, fleet_action::Changed,
-                                 fleet_action::Log>;
+using FleetAction =
+    std::variant<fleet_action::ToNode, fleet_action::ToRun, fleet_action::Cut,
+                 fleet_action::Open, fleet_action::Close, fleet_action::Changed,
+                 fleet_action::Log>;
 
 class FleetProtocol {
  public:

@@ -87,7 +87,8 @@ std::vector<std::string> FleetShares::nodes_of(const std::string& run) const {
 
 std::size_t FleetShares::judges() const {
   return static_cast<std::size_t>(std::ranges::count_if(
-      nodes_, [](const auto& item) { return item.second.kind == Kind::judge; }));
+      nodes_,
+      [](const auto& item) { return item.second.kind == Kind::judge; }));
 }
 
 }  // namespace weft

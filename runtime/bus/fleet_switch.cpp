@@ -80,9 +80,8 @@ void FleetSwitch::perform(fleet_action::ToRun action) {
   const auto link = links_.find(action.link);
   if (link == links_.end()) return;
   SocketThread* thread = link->second.get();
-  thread->post([thread, frame = std::move(action.frame)] {
-    thread->send("", frame);
-  });
+  thread->post(
+      [thread, frame = std::move(action.frame)] { thread->send("", frame); });
 }
 
 void FleetSwitch::perform(fleet_action::Cut action) {

@@ -32,8 +32,7 @@ TEST_CASE("a run that begins takes the newest node of one that has two") {
   shares.settle();
   CHECK(shares.nodes_of("a") == Names{"n1", "n2"});
   shares.begin_run("b");
-  CHECK(shares.settle() ==
-        std::vector<FleetShares::Change>{{"n2", "a", "b"}});
+  CHECK(shares.settle() == std::vector<FleetShares::Change>{{"n2", "a", "b"}});
 }
 
 TEST_CASE("a run never loses its only node") {
@@ -93,7 +92,8 @@ TEST_CASE("builders are shared apart from judges") {
 
 /// The rule's promises, after settle().
 void check_rule(const FleetShares& shares, const Names& runs,
-                const std::map<std::string, Kind>& nodes, std::size_t reserved) {
+                const std::map<std::string, Kind>& nodes,
+                std::size_t reserved) {
   for (const Kind kind : {Kind::builder, Kind::judge}) {
     std::size_t free = 0;
     std::map<std::string, std::size_t> count;
@@ -133,7 +133,8 @@ TEST_CASE("whatever comes and goes, shares are fair and nothing lies idle") {
         case 1:
           if (runs.empty()) break;
           {
-            const auto ended = runs.begin() + static_cast<int>(pick(runs.size()));
+            const auto ended =
+                runs.begin() + static_cast<int>(pick(runs.size()));
             shares.end_run(*ended);
             runs.erase(ended);
           }
@@ -148,8 +149,8 @@ TEST_CASE("whatever comes and goes, shares are fair and nothing lies idle") {
         case 4:
           if (nodes.empty()) break;
           {
-            const auto gone = std::next(nodes.begin(),
-                                        static_cast<int>(pick(nodes.size())));
+            const auto gone =
+                std::next(nodes.begin(), static_cast<int>(pick(nodes.size())));
             shares.leave(gone->first);
             nodes.erase(gone);
           }

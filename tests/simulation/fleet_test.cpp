@@ -95,11 +95,11 @@ class FleetWorld {
   struct Run {
     std::unique_ptr<HeadProtocol> head;
     int pieces = 0;
-    std::set<int> waiting;                   // pieces that no node has
-    std::map<std::uint64_t, int> asked;      // request -> piece
-    std::map<std::string, int> in;           // nodes, and what each was asked
-    std::map<int, int> answers;              // by piece
-    std::int64_t gone_ms = 0;                // its process has ended
+    std::set<int> waiting;               // pieces that no node has
+    std::map<std::uint64_t, int> asked;  // request -> piece
+    std::map<std::string, int> in;       // nodes, and what each was asked
+    std::map<int, int> answers;          // by piece
+    std::int64_t gone_ms = 0;            // its process has ended
     bool is_finished = false;
   };
 
@@ -109,7 +109,9 @@ class FleetWorld {
     options.silence_ms = kSilenceMs;
     options.gather_ms = 500;
     options.is_enough = [](const auto&) { return true; };
-    options.kind_of = [](const wire::Hello&) { return FleetShares::Kind::judge; };
+    options.kind_of = [](const wire::Hello&) {
+      return FleetShares::Kind::judge;
+    };
     return options;
   }
 

@@ -121,16 +121,16 @@ json fleet_settings(const CommonFlags& common, const BenchFlags& flags,
                     const std::string& name) {
   const ListenFlags& listen = flags.listen;
   if (listen.endpoint.empty()) return nullptr;
-  return {{"endpoint", listen.endpoint},
-          {"keys", listen.keys ? fs::absolute(*listen.keys).string() : ""},
-          {"classes", listen.classes},
-          {"node_seconds", listen.silence_s},
-          {"target", flags.options.target},
-          {"jobs", flags.jobs},
-          {"default_out",
-           flags.out ? ""
-                     : fs::absolute(fs::path("weft-bench") / name).string()},
-          {"gpu_run_flags", run_words(common, flags, true)}};
+  return {
+      {"endpoint", listen.endpoint},
+      {"keys", listen.keys ? fs::absolute(*listen.keys).string() : ""},
+      {"classes", listen.classes},
+      {"node_seconds", listen.silence_s},
+      {"target", flags.options.target},
+      {"jobs", flags.jobs},
+      {"default_out",
+       flags.out ? "" : fs::absolute(fs::path("weft-bench") / name).string()},
+      {"gpu_run_flags", run_words(common, flags, true)}};
 }
 
 json settings(const CommonFlags& common, const BenchFlags& flags,

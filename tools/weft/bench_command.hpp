@@ -24,7 +24,7 @@ struct BenchFlags {
   bool rerun = false;
   bool rerun_failed = false;
   RunOptions options;
-  ListenFlags listen;  ///< nodes do all the work then
+  ListenFlags listen;                  ///< nodes do all the work then
   std::vector<std::string> run_words;  ///< those flags of a run that were given
 };
 

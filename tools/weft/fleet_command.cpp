@@ -76,9 +76,8 @@ class ChosenClass {
 void say_nodes(const FleetProtocol& protocol) {
   json nodes = json::array();
   for (const FleetProtocol::NodeState& node : protocol.nodes()) {
-    nodes.push_back({{"name", node.name},
-                     {"can", word_of(node.kind)},
-                     {"run", node.run}});
+    nodes.push_back(
+        {{"name", node.name}, {"can", word_of(node.kind)}, {"run", node.run}});
   }
   say({{"nodes", std::move(nodes)}});
 }

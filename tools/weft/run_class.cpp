@@ -178,9 +178,8 @@ void add_class(RunStart& start, const RunClass& run_class,
   start.device_class = run_class.device_class;
   start.head_can = run_class.head_can;
   start.head_cores = run_class.head_cores;
-  start.node_wait_ms =
-      std::max(listen.is_fleet ? kFleetWaitMsMin : kNodeWaitMsMin,
-               silence_ms(listen));
+  start.node_wait_ms = std::max(
+      listen.is_fleet ? kFleetWaitMsMin : kNodeWaitMsMin, silence_ms(listen));
 }
 
 }  // namespace weft

@@ -256,7 +256,8 @@ class Bench:
                 child.tell_to_stop()
         if self._running or self._waiting:
             self.progress.tick(len(self._running))
-            for problem in self._running if self._fleet else ():
+        if self._fleet:
+            for problem in self._running:
                 self.progress.place(problem.label, self._fleet.serving(problem.key))
 
     def _is_late(self, problem: problems.Problem) -> bool:
