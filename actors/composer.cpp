@@ -86,7 +86,6 @@ void Composer::begin(const Compose& compose, Context& context) {
                                                : kEarlierLateMsMax),
         context);
   }
-  report_.unsupported_dtype = unsupported_dtype(plan->model, options);
   trials_.begin(std::move(*plan), times_module(options, compose.run.machine));
   choose_kernels();
   if (chosen_.empty() && !has_stand_ins() && go_on(context)) return;

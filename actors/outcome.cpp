@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kGainMin = 1.03;
 /// Two processes with the same code may lie as far apart where many are timed
-/// at once (docs/experiments, lab notes).
+/// at once (H200, up to 2026-11-25).
 constexpr double kLossMin = 0.95;
 /// A module that loses more is timed once more; and then the framework's own
 /// forward is as fast at least.

@@ -448,18 +448,6 @@ std::string verified_line(const Report& report) {
 
 }  // namespace
 
-std::string unsupported_dtype(const Graph& model, const RunOptions& options) {
-  if (is_for_gpu(options)) return "";
-  for (const Node& node : model.nodes) {
-    for (const auto& value : node.values) {
-      if (node.kind == NodeKind::call && value && is_half(value->dtype)) {
-        return std::string(dtype_name(value->dtype));
-      }
-    }
-  }
-  return "";
-}
-
 /// Nobody was slower who never ran.
 std::string why_no_kernel(const Report& report) {
   if (!report.used.empty() || report.stand_ins > 0) return "";
@@ -468,9 +456,6 @@ std::string why_no_kernel(const Report& report) {
   }
   if (!can_time(report.run.options, report.run.machine)) {
     return "without a kernel of ours";
-  }
-  if (report.subgraphs.empty() && !report.unsupported_dtype.empty()) {
-    return "kernels for the CPU do not compute in " + report.unsupported_dtype;
   }
   if (report.subgraphs.empty()) return "all of it is the library's own work";
   const auto tried = [](const SubgraphDone& done) { return done.seeds > 0; };

@@ -41,16 +41,10 @@ struct Report {
   ProbeReply machine;
   std::vector<std::string> notes;  ///< what was dropped, and why
   std::string rejected;  ///< why the composition was first found not right
-  /// "bfloat16" or "float16", if the model computes in it and the target has no
-  /// kernels for it; else "".
-  std::string unsupported_dtype;
 };
 
 /// One line: "verified: 2.31x over eager, 1.20x over torch.compile, …".
 std::string summary_line(const Report& report);
-
-/// Report::unsupported_dtype for that model.
-std::string unsupported_dtype(const Graph& model, const RunOptions& options);
 
 /// In the words that follow "verified, but": why the module has no kernel of
 /// ours. "" where it has.

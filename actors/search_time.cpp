@@ -26,8 +26,8 @@ constexpr std::int64_t kShortBudgetMs = 40'000;
 constexpr std::int64_t kTinyBudgetMs = 10'000;
 constexpr std::int64_t kLeastKept = 4;  ///< a quarter
 constexpr std::int64_t kMostKept = 2;   ///< half
-/// A kernel that is built, checked and timed with all that is asked beside it,
-/// while other runs have the device, too (docs/experiments/2026-11-28-nets.md).
+/// Time to build, check and time a kernel, with all that is asked meanwhile,
+/// while other runs use the device, too (H100, four runs, 2026-11-28).
 constexpr std::int64_t kKernelMs = 5'000;
 /// One that is checked and timed, and no more: a second with a GPU alone, 3.2 s
 /// beside three other runs.

@@ -150,8 +150,8 @@ void SubgraphAgent::verify(const Seed& seed, Context& context) {
                                        "the library's " + seed.variant});
 }
 
-/// Of eager's time the first kernel took half away, the second 3 %, the third
-/// 1 %, the fourth 0.5 % (107 subgraphs, docs/experiments/2026-11-27-zoo.md).
+/// The first kernel took half of eager's time away, the second 3 %, the third
+/// 1 %, the fourth 0.5 % (107 subgraphs of whole models, H200, 2026-11-27).
 std::int64_t SubgraphAgent::expected_gain(std::size_t look) const {
   const auto nth = static_cast<std::int64_t>(look);
   if (look == 1 || work_->expected_gain == 0) return work_->expected_gain;

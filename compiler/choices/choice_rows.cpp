@@ -7,8 +7,7 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kCores = "two cores with AVX-512, 2026-11-21";
-constexpr std::string_view kShares =
-    "H200, 2026-11-21 to 23; docs/experiments/2026-11-25-lab-notes.md";
+constexpr std::string_view kShares = "H200, 2026-11-21 to 23";
 
 }  // namespace
 

@@ -14,8 +14,8 @@ struct ShareRange {
 };
 
 /// Shares of what a large product of the vendor library reaches (the rates of
-/// cost.hpp). Derived from times on an H200, 2026-11-21 to 2026-11-23
-/// (docs/experiments/2026-11-25-lab-notes.md), as operations over milliseconds.
+/// cost.hpp). Derived from times of single products and convolutions on an
+/// H200, 2026-11-21 to 2026-11-23, as operations over milliseconds.
 struct ContractionChoices {
   /// Products. Generated float32 kernels take three passes in TF32 and were 1.5
   /// to 2.1 times as fast as the vendor library's.

@@ -25,8 +25,8 @@ struct TileShares {
 };
 
 /// Geometric means over 116 products on an H200, 2026-11-29: 64 to 32,768 rows,
-/// 48 to 6,144 columns and terms, batches of up to 120. The lab note is
-/// docs/experiments/2026-11-29-product-tiles.md.
+/// 48 to 6,144 columns and terms, batches of up to 120. CUDA graphs,
+/// PyTorch 2.11, Triton 3.6, median of seven rounds.
 inline constexpr std::array<TileShares, 6> kProductTiles = {{
     {{128, 128, 8, 3, true}, 0.68, 0.68},
     {{64, 64, 4, 3, true}, 0.58, 0.58},

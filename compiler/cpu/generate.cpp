@@ -86,7 +86,7 @@ Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
 }  // namespace
 
 Decision can_lower(const Graph& graph, const Node& call) {
-  return can_lower(graph, call, {.adds_in_place = true});
+  return can_lower(graph, call, {.adds_in_place = true, .halves = true});
 }
 
 Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
@@ -94,6 +94,7 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
                                                int variants_max,
                                                LoweringOptions options) {
   options.adds_in_place = true;
+  options.halves = true;
   options.wide_moments = true;
   options.choices = facts.choices.lowering;
   options.choices.single_pass_elements =

@@ -10,6 +10,11 @@
 namespace weft {
 namespace {
 
+/// A conversion of the prelude: "to_bfloat16".
+std::string half_function(const std::string& prefix, DType half) {
+  return prefix + "_" + std::string(dtype_name(half));
+}
+
 std::string number_text(DType dtype, double number) {
   const std::string type = stored_type(dtype);
   if (std::isnan(number)) {
@@ -28,6 +33,10 @@ std::string number_text(DType dtype, double number) {
 std::string constant_text(const Scalar& node) {
   if (node.dtype == DType::boolean) {
     return node.integer != 0 ? "splat<int32_t>(-1)" : "mask{}";
+  }
+  if (is_half(node.dtype)) {
+    return half_function("to", node.dtype) + "(splat<float>(" +
+           number_text(DType::f32, node.number) + "))";
   }
   const std::string type = stored_type(node.dtype);
   if (is_float(node.dtype)) {
@@ -117,6 +126,13 @@ std::string position_text(const PrintScope& scope, const Index& index,
 }
 
 std::string cast_text(DType to, DType from, const std::string& value) {
+  if (is_half(from)) {
+    return cast_text(to, DType::f32, half_function("from", from) + "(" + value + ")");
+  }
+  if (is_half(to)) {
+    return half_function("to", to) + "(" + cast_text(DType::f32, from, value) + ")";
+  }
+  if (to == from) return value;
   if (to == DType::boolean) return "narrow(" + value + " != 0)";
   if (from == DType::boolean) {
     return "convert<" + vector_type(to) + ">(-" + value + ")";
@@ -176,6 +192,20 @@ std::string small_comparison(const PrintScope& scope, const Scalar& node,
   return *spelled(Language::cpu, node.function, node.dtype, {a, b});
 }
 
+// Float32 that is rounded to a half and stays float32 need not be packed into
+// 16 bits; "" for any other cast.
+std::string nearest_text(const PrintScope& scope, const Scalar& node) {
+  const ScalarArena& arena = scope.plan->program.arena;
+  const Scalar& half = arena[node.arguments[0]];
+  if (node.dtype != DType::f32 || half.op != ScalarOp::cast ||
+      !is_half(half.dtype) || arena[half.arguments[0]].dtype != DType::f32) {
+    return "";
+  }
+  const auto name = scope.names.find(half.arguments[0]);
+  if (name == scope.names.end()) return "";
+  return half_function("nearest", half.dtype) + "(" + name->second + ")";
+}
+
 std::string call_text(const PrintScope& scope, const Scalar& node,
                       bool vectors) {
   const std::string small = small_comparison(scope, node, vectors);
@@ -219,6 +249,9 @@ std::string stored_type(DType dtype) {
       return "int32_t";
     case DType::boolean:
       return "uint8_t";
+    case DType::f16:
+    case DType::bf16:
+      return "uint16_t";
     default:
       return "float";
   }
@@ -234,6 +267,9 @@ std::string vector_type(DType dtype) {
       return "i32v";
     case DType::boolean:
       return "mask";
+    case DType::f16:
+    case DType::bf16:
+      return "u16v";
     default:
       return "f32v";
   }
@@ -259,6 +295,9 @@ std::string expression_text(const PrintScope& scope, ExprId id, bool vectors) {
     case ScalarOp::position:
       return position_text(scope, node.index[0], vectors);
     case ScalarOp::cast:
+      if (std::string nearest = nearest_text(scope, node); !nearest.empty()) {
+        return nearest;
+      }
       return cast_text(node.dtype, arena[node.arguments[0]].dtype,
                        operand_text(scope, node.arguments[0]));
     case ScalarOp::call:

@@ -8,7 +8,8 @@
 
 namespace weft {
 
-/// "float" in memory; "f32v" in registers; "mask" for truth values.
+/// "float" in memory; "f32v" in registers; "mask" for truth values. Halves are
+/// their bits: "uint16_t", "u16v".
 std::string stored_type(DType dtype);
 std::string vector_type(DType dtype);
 

@@ -201,21 +201,6 @@ TEST_CASE("no kernel is called slower that was never timed") {
   CHECK(answer("there was no time to find a kernel of ours"));
   result.report.subgraphs.clear();
   CHECK(answer("all of it is the library's own work"));
-  result.report.unsupported_dtype = "bfloat16";
-  CHECK(answer("kernels for the CPU do not compute in bfloat16"));
-}
-
-TEST_CASE("only the CPU has no kernels for 16-bit types") {
-  Graph model = two_piece_graph();
-  RunOptions options;
-  options.target = "cpu";
-  CHECK(unsupported_dtype(model, options) == "");
-  for (const DType dtype : {DType::bf16, DType::f16}) {
-    model.nodes.back().values.front()->dtype = dtype;
-    CHECK(unsupported_dtype(model, options) == dtype_name(dtype));
-  }
-  options.target = "triton";
-  CHECK(unsupported_dtype(model, options) == "");
 }
 
 TEST_CASE("a kernel wins only beyond noise") {

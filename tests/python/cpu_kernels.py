@@ -17,15 +17,17 @@ ENTRY = 'extern "C" void kernel_function('
 
 
 class CpuVariant:
-    """One way to build the cases from `first` on, in steps of `step`."""
+    """One way to build the cases from `first` on, in steps of `step`; `without`
+    these features of the processor."""
 
-    def __init__(self, label, which, cores, vector_bytes, first, step, level):
+    def __init__(self, label, which, cores, vector_bytes, first, step, level, without=()):
         self.label = label
         self.which = which
         self.cores = cores
         self.vector_bytes = vector_bytes
         self.cases = captured_cases.part(first, step)
         self.level = level
+        self.without = [f"-mno-{feature}" for feature in without]
 
     def generate(self, graphs, options):
         cli = captured_cases.program("cpu_codegen_cli", "WEFT_CPU_CODEGEN")
@@ -35,6 +37,7 @@ class CpuVariant:
 
     def build(self, graphs, answers, folder):
         flags = [self.level if flag == "-O3" else flag for flag in answers[0]["flags"]]
+        flags += self.without
         chosen = [
             answer["variants"][min(self.which, len(answer["variants"]) - 1)] for answer in answers
         ]

@@ -67,7 +67,7 @@ def rounding_cases():
 
 
 def half_rounding_cases():
-    """The same of 16 bits, which the processor's target leaves alone."""
+    """The same of 16 bits."""
     x, y = ties(40, 200)
     cases = []
     for dtype in (torch.bfloat16, torch.float16):
@@ -159,6 +159,7 @@ class EqualToEager(KernelCases):
 
 
 class OnProcessor(EqualToEager, unittest.TestCase):
+    groups = (rounding_cases, half_rounding_cases)
     variants = (
         CpuVariant("first", 0, 2, 64, 0, 1, "-O3"),
         CpuVariant("narrow", -1, 1, 16, 0, 2, "-O2"),

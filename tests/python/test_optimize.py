@@ -268,15 +268,20 @@ class Optimized(OptimizedCase):
 
     def test_a_class_that_cannot_be_imported_is_named(self):
         path = os.path.join(self.folder, "module.pt")
-        for error in (
-            ModuleNotFoundError("No module named 'mine'"),
-            AttributeError("Can't get attribute 'Mine' on <module '__main__'>"),
+        for error, advice in (
+            (ModuleNotFoundError("No module named 'mine'"), "importable"),
+            (
+                AttributeError("Can't get attribute 'Mine' on <module '__main__'>"),
+                "move the class to a file",
+            ),
         ):
             with open(path, "wb") as file, zipfile.ZipFile(file, "w") as whole:
                 whole.writestr("data.pkl", b"")
             with (
                 mock.patch.object(torch, "load", side_effect=error),
-                self.assertRaisesRegex(type(error), "(?i)mine.*needs the class of its module"),
+                self.assertRaisesRegex(
+                    type(error), f"(?i)mine.*needs the class of its module; .*{advice}"
+                ),
             ):
                 weft.load(path)
 

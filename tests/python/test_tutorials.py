@@ -71,22 +71,33 @@ class Tutorials(WeftCase):
         example = text_of(EXAMPLES, "04_residual_layer_norm_gelu.py")
         self.assertEqual(program.strip(), without_docstring(example).strip())
 
-    def test_the_script_of_your_program_runs(self):
-        [program] = programs_of("tutorials/your-program.md")
-        self.assertRegex(program, BUDGET)
-        script = self.write("gated_norm.py", BUDGET.sub(rf"\g<1>{SHORT_S}", program))
+    def run_script(self, name: str, text: str) -> str:
+        """Saves a page's program under its name, runs it there and returns what it prints."""
+        script = self.write(name, BUDGET.sub(rf"\g<1>{SHORT_S}", text))
         done = subprocess.run(
             [sys.executable, script],
             text=True,
             timeout=600,
             capture_output=True,
             env=self.environment(),
+            cwd=self.path(""),
             check=False,
         )
         self.assertEqual(done.returncode, 0, done.stderr)
-        difference = re.search(r"largest difference from eager: (\S+)", done.stdout)
-        self.assertLess(float(difference[1]), 1e-4, done.stdout)
-        self.assertRegex(done.stdout, r"\d of 1 (graph|region)")
+        return done.stdout
+
+    def test_the_scripts_of_your_program_run(self):
+        model, compiles, optimizes, loads = programs_of("tutorials/your-program.md")
+        self.assertRegex(compiles, BUDGET)
+        self.write("gated_norm.py", model)
+        printed = self.run_script("compile_it.py", compiles)
+        difference = re.search(r"largest difference from eager: (\S+)", printed)
+        self.assertLess(float(difference[1]), 1e-4, printed)
+        self.assertRegex(printed, r"\d of 1 (graph|region)")
+        printed = self.run_script("optimize_it.py", optimizes)
+        self.assertIn("accepted=True", printed)
+        if os.path.exists(self.path("gated_norm.weft")):  # there was time for a kernel
+            self.assertIn("[2048, 1024]", self.run_script("load_it.py", loads))
 
     def test_the_wrong_softmax_is_rejected_as_the_page_says(self):
         page = text_of(DOCS, "how-to", "judge-a-kernel.md")

@@ -1,6 +1,7 @@
 #include "compiler/cpu/prelude/prelude.hpp"
 
 #include "embedded/compiler/cpu/prelude/activations.prelude.hpp"
+#include "embedded/compiler/cpu/prelude/halves.prelude.hpp"
 #include "embedded/compiler/cpu/prelude/includes.prelude.hpp"
 #include "embedded/compiler/cpu/prelude/math.prelude.hpp"
 #include "embedded/compiler/cpu/prelude/reducers.prelude.hpp"
@@ -18,6 +19,7 @@ std::string cpu_prelude(int vector_width, bool stream_stores,
   text += free_rounding ? "true;\n" : "false;\n";
   return std::string(embedded::compiler_cpu_prelude_includes) + text +
          embedded::compiler_cpu_prelude_vectors +
+         embedded::compiler_cpu_prelude_halves +
          embedded::compiler_cpu_prelude_reducers +
          embedded::compiler_cpu_prelude_math +
          embedded::compiler_cpu_prelude_activations;

@@ -69,6 +69,8 @@ template <class V>
 INLINE V select(mask m, V yes, V no) {
   if constexpr (sizeof(element<V>) == 4)
     return m ? yes : no;
+  else if constexpr (sizeof(element<V>) == 2)
+    return convert<vec<int16_t>>(m) ? yes : no;
   else
     return convert<i64v>(m) ? yes : no;
 }
@@ -109,7 +111,8 @@ INLINE V keep(Part lanes, V value, V old) {
   return select(active(lanes), value, old);
 }
 
-// --- Memory. Bytes hold truth values as 0 and 1.
+// --- Memory. Bytes hold truth values as 0 and 1; halves are loaded and stored
+// as their bits.
 template <class T>
 struct Stored {
   using lane = T;
@@ -137,6 +140,11 @@ INLINE lanes_of<T> load(const T* from, Part lanes) {
 #if defined(__AVX512F__)
   if constexpr (std::is_same_v<T, float> && W == 16) {
     return (f32v)_mm512_maskz_loadu_ps((1u << lanes.count) - 1, from);
+  }
+#endif
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  if constexpr (std::is_same_v<T, uint16_t> && W == 16) {
+    return (vec<T>)_mm256_maskz_loadu_epi16((1u << lanes.count) - 1, from);
   }
 #endif
   lanes_of<T> value{};
@@ -202,6 +210,13 @@ INLINE lanes_of<T> load_where(const T* from, int64_t at, L lanes, mask guard) {
                                        from + at);
   }
 #endif
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  if constexpr (std::is_same_v<T, uint16_t> && W == 16) {
+    const auto wanted = _mm512_test_epi32_mask((__m512i)guard, (__m512i)guard);
+    return (vec<T>)_mm256_maskz_loadu_epi16(wanted & ((1u << lanes.count) - 1),
+                                            from + at);
+  }
+#endif
   if (!any(keep(lanes, ~guard, mask{}))) return load(from + at, lanes);
   return gather_where(
       from, lanes, guard, [=](int64_t l) { return at + l; }, i64v{});
@@ -233,6 +248,12 @@ INLINE void store(T* to, lanes_of<T> value, Full) {
         return;
       }
     }
+    if constexpr (kPast && std::is_same_v<T, uint16_t> && W == 16) {
+      if ((reinterpret_cast<uintptr_t>(to) & 31) == 0) {
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(to), (__m256i)value);
+        return;
+      }
+    }
 #endif
     std::memcpy(to, &value, sizeof value);
   }
@@ -242,6 +263,12 @@ INLINE void store(T* to, lanes_of<T> value, Part lanes) {
 #if defined(__AVX512F__)
   if constexpr (std::is_same_v<T, float> && W == 16) {
     _mm512_mask_storeu_ps(to, (1u << lanes.count) - 1, (__m512)value);
+    return;
+  }
+#endif
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  if constexpr (std::is_same_v<T, uint16_t> && W == 16) {
+    _mm256_mask_storeu_epi16(to, (1u << lanes.count) - 1, (__m256i)value);
     return;
   }
 #endif
@@ -296,9 +323,10 @@ INLINE void store_down(T* to, lanes_of<T> value, L lanes) {
 template <int S, class V>
 INLINE void turn_step(V* rows) {
   constexpr int kLog = S;
-  const auto lane = convert<
-      vec<std::conditional_t<sizeof(element<V>) == 4, int32_t, int64_t>>>(
-      lane_numbers());
+  using Lane = std::conditional_t<
+      sizeof(element<V>) == 2, int16_t,
+      std::conditional_t<sizeof(element<V>) == 4, int32_t, int64_t>>;
+  const auto lane = convert<vec<Lane>>(lane_numbers());
   const auto high = (lane & kLog) != 0;
   const auto low_pick = high ? lane - kLog + W : lane;
   const auto high_pick = high ? lane + W : lane + kLog;

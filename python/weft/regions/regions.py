@@ -246,7 +246,7 @@ class Partition:
         for node in self.nodes:
             if (
                 self.is_member(node, Role.FUSIBLE)
-                and not _is_pointwise(node)
+                and not is_pointwise(node)
                 or any(
                     input_node in found and self._depth[input_node] == self._depth[node]
                     for input_node in node.all_input_nodes
@@ -354,7 +354,7 @@ class Partition:
             node not in members
             and len(members) < OPERATORS_MAX
             and self.is_member(node, Role.FUSIBLE)
-            and _is_pointwise(node)
+            and is_pointwise(node)
             and tensors_of(node)[0].numel() == tensors_of(before)[0].numel()
             and self.is_convex({*members, node})
         )
@@ -368,7 +368,7 @@ def _is_sum_on_gpu(node: fx.Node) -> bool:
     return has_few_rows(node) and node.meta["val"].is_cuda
 
 
-def _is_pointwise(node: fx.Node) -> bool:
+def is_pointwise(node: fx.Node) -> bool:
     target: Any = node.target
     return torch.Tag.pointwise in target.tags or operator_name(node) in (
         "convert_element_type",
@@ -386,7 +386,7 @@ def _kind_of(nodes: tuple[fx.Node, ...]) -> Kind:
         return Kind.CONVOLUTION
     if any(name in PRODUCTS for name in names):
         return Kind.PRODUCT
-    if all(_is_pointwise(node) for node in nodes):
+    if all(is_pointwise(node) for node in nodes):
         return Kind.POINTWISE
     return Kind.NORMALIZATION
 

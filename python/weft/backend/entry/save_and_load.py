@@ -28,10 +28,9 @@ def save(module: torch.nn.Module, path: str | os.PathLike[str] | IO[bytes]) -> N
 
     if not is_optimized(module):
         raise TypeError(
-            f"weft.save takes a module that weft.optimize made, and "
-            f"got {_told(module)}, which has no kernels to save: "
-            "save the module that weft.optimize(module, inputs) gives if its "
-            "report is ready (else no kernel was faster, and it gave your own)"
+            f"weft.save takes a module that weft.optimize returned, and got {_told(module)}, "
+            "which has no kernels to save. If no kernel is faster, weft.optimize returns "
+            "your own module: its report says so"
         )
     torch.save({"weft": FORMAT, "version": __version__, "module": module}, path)
 
@@ -40,6 +39,16 @@ def _told(module: torch.nn.Module) -> str:
     if hasattr(module, "_orig_mod"):
         return "what torch.compile gave"
     return f"a {type(module).__name__}"
+
+
+def _how_to_import(error: Exception) -> str:
+    """Says how to provide a class that a file needs and this program lacks."""
+    if "__main__" in str(error):
+        return (
+            "the script that saved it defines this class itself: move the class to a file "
+            "that both programs import, and save again"
+        )
+    return "make the file that defines it importable (sys.path)"
 
 
 def load(path: str | os.PathLike[str] | IO[bytes]) -> torch.nn.Module:
@@ -56,8 +65,7 @@ def load(path: str | os.PathLike[str] | IO[bytes]) -> torch.nn.Module:
     except (AttributeError, ModuleNotFoundError) as error:
         if "weft.backend" not in str(error):  # the module's own class is not there
             raise type(error)(
-                f"{error}: {path} needs the class of its module; make the file that defines "
-                "it importable (sys.path)"
+                f"{error}: {path} needs the class of its module; {_how_to_import(error)}"
             ) from None
         raise ValueError(
             f"{path} was written by another version of weft: call weft.optimize and weft.save again"

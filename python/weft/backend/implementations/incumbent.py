@@ -60,6 +60,21 @@ class Request:
         """Whether Inductor replays calls as CUDA graphs; known once it compiled."""
         return bool(self.keywords.get("cudagraphs"))
 
+    def compiled_part(self, module: fx.GraphModule, fakes: list[Any]) -> Compiled:
+        """Inductor's code for a graph of many small, independent computations, for fake
+        arguments. Blocks and raises as compiled() does."""
+        from torch._inductor import config
+        from torch._inductor.compile_fx import compile_fx_inner
+        from torch._inductor.utils import BoxedBool
+
+        settings = {**self.settings, "triton.cudagraphs": False}
+        if "combo_kernels" in config.get_config_copy():
+            settings["combo_kernels"] = True
+        with tracing, config.patch(settings), _tracing_in(fakes), torch.no_grad():
+            return compile_fx_inner(
+                module, list(fakes), cudagraphs=BoxedBool(False), is_inference=True
+            )
+
     def compiled(self, module: fx.GraphModule | None = None, cuda_graphs: bool = False) -> Compiled:
         """Inductor's code for the graph, or for a variant of it (which is consumed):
         launched, or with PyTorch's CUDA graphs. Blocks while anything else is compiled;

@@ -26,13 +26,16 @@ from weft.backend.searches.region_module import Combined
 from weft.backend.searches.region_search import Candidate
 from weft.backend.searches.search_turns import turns
 from weft.backend.searches.whole_program import Step, WholeProgram
-from weft.regions import attribution, insertion, labels
+from weft.regions import attribution, hoisting, insertion, labels
 from weft.regions.regions import groups_of, regions_of
 from weft.regions.roofline import roofline_s
 
 #: Trials in the program that the budget has time for after the search, and the parts of
 #: the budget that are kept for them, at least and at most.
 TRIALS, TRIALS_SHARE_MIN, TRIALS_SHARE_MAX = 2, 0.1, 0.25
+#: Devices whose programs may compute small values apart. On a processor an operator more
+#: costs microseconds in each call.
+HOISTED_ON = ("cuda",)
 _ends = threading.Event()
 _SLOWER = "the program is not faster with it"
 
@@ -70,6 +73,8 @@ class Improvement:
         self._kernels = kernels
         self._trials = ProgramTrials(program.request, program.options.trial_s)
         self._accepted: list[Candidate] = []
+        #: Whether variants compute small values apart (regions/hoisting.py).
+        self._hoists = False
         #: The incumbent and what computes now, launched: those that are timed.
         self._raw: Compiled = program.incumbent
         self._current: Compiled = program.incumbent
@@ -106,18 +111,37 @@ class Improvement:
             return
         self._wait_for_machine_facts()
         self._on_call(lambda arguments: self._observe(groups, arguments))
-        self._insert_vendor_products()
+        self._try_known_code()
         left = self._for_search()
         self._on_call(lambda arguments: self._write_sources(left, arguments))
         self._search([candidate for candidate in left if candidate.source is not None])
         self._settle()
 
-    def _insert_vendor_products(self) -> None:
-        """Before the search, in the part of the budget that trials may take."""
+    def _try_known_code(self) -> None:
+        """What needs no search: small values computed apart, and the vendor's products. In
+        the part of the budget that trials may take."""
         limit_s = TRIALS_SHARE_MAX * self._budget_s
         self._until = time.monotonic() + limit_s
+        if self._kind in HOISTED_ON:
+            self._hoist()
         self._insert([one for one in self._live().candidates if one.state == "verified"])
         self._budget_s -= limit_s - (self._until - time.monotonic())
+
+    def _hoist(self) -> None:
+        """Computes small values apart, if the program has some and is faster so."""
+        try:
+            if hoisting.hoisted(self._request.module, self._request.compiled_part) is None:
+                return
+        except Exception as error:
+            log.info("small values were not computed apart: %s", told(error))
+            return
+        self._hoists = True
+        trial = self._trial_of([])
+        if trial.why_not or not self._is_faster(trial):
+            log.info("small values computed apart: %s", trial.why_not or _SLOWER)
+            self._hoists = False
+            return
+        self._accept([], trial)
 
     def _for_search(self) -> list[Candidate]:
         """Candidates that are still to be searched, without those that overlap what is in
@@ -424,7 +448,7 @@ class Improvement:
         )
 
     def _variant(self, candidates: list[Candidate]) -> fx.GraphModule:
-        return insertion.with_inserted(
+        made = insertion.with_inserted(
             self._request.module,
             [
                 one
@@ -432,6 +456,9 @@ class Improvement:
                 for one in candidate.replacements()
             ],
         )
+        if not self._hoists:
+            return made
+        return hoisting.hoisted(made, self._request.compiled_part) or made
 
     def _trial_of(self, candidates: list[Candidate]) -> Trial:
         found: list[Trial] = []
@@ -474,7 +501,7 @@ class Improvement:
         if self._may_replay():
             self._on_call(self._use_current)
         else:
-            program.use(function, True)
+            program.use(function, bool(self._accepted))
 
     def _may_replay(self) -> bool:
         """Whether the program allows CUDA graphs, of which Inductor makes none."""
@@ -517,8 +544,8 @@ class Improvement:
         if program is None:
             return
         count = len(self._accepted)
-        program.state = "ready" if count else "framework"
-        if not count and not reason:
+        program.state = "ready" if count or self._hoists else "framework"
+        if program.state == "framework" and not reason:
             reasons = [candidate.reason for candidate in program.candidates if candidate.reason]
             reason = "Inductor's code is the fastest" + (
                 f"; {program.candidates[0].group.first.operators()}: {reasons[0]}"
@@ -528,6 +555,7 @@ class Improvement:
         program.reason = reason
         program.summary = (
             f"{count} of {len(program.candidates)} regions generated; "
+            f"{'small values are computed apart; ' if self._hoists else ''}"
             f"{program.speedup:.2f}× over torch.compile for this call"
         )
 

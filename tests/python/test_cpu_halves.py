@@ -1,0 +1,81 @@
+"""Kernels for the CPU in float16 and bfloat16: every conversion rounds as eager's does, with
+the processor's instructions and without, and operators are as exact as eager's.
+"""
+
+import unittest
+
+import torch
+
+from cpu_kernels import CpuVariant
+from kernel_cases import KernelCases, as_list, half_cases
+
+#: What newer processors have, from the first that a conversion uses.
+NO_BF16 = ("avx512bf16",)
+NO_CONVERSIONS = ("avx512bf16", "avx512f", "f16c")
+
+
+def all_halves(dtype):
+    return torch.arange(-(2**15), 2**15, dtype=torch.int16).view(dtype)
+
+
+def floats_between_halves():
+    """float32 at, just beside and halfway between numbers of both halves: all first 16 bits,
+    each with last bits that round down, up, and to even."""
+    high = torch.arange(-(2**15), 2**15, dtype=torch.int32) << 16
+    low = [0, 1, 0x0FFF, 0x1000, 0x1001, 0x3000, 0x7FFF, 0x8000, 0x8001, 0xFFFF]
+    return torch.cat([high | bits for bits in low]).view(torch.float32)
+
+
+def conversion_cases():
+    cases = []
+    for dtype in (torch.bfloat16, torch.float16):
+        name = str(dtype).removeprefix("torch.")
+        floats = floats_between_halves()
+        cases += [
+            (f"to_{name}", lambda x, dtype=dtype: x.to(dtype), (floats,)),
+            (f"to_{name}_odd", lambda x, dtype=dtype: x.to(dtype), (floats[3:-8],)),
+            (f"through_{name}", lambda x, dtype=dtype: x.to(dtype).float(), (floats,)),
+            (f"from_{name}", lambda x: x.float(), (all_halves(dtype),)),
+            (
+                f"both_of_{name}",
+                lambda x, dtype=dtype: [x.to(dtype), x.to(dtype) * 2],
+                (floats[7:40_000],),
+            ),
+        ]
+    return cases
+
+
+class Conversions(KernelCases, unittest.TestCase):
+    groups = (conversion_cases,)
+    variants = (
+        CpuVariant("first", 0, 2, 64, 0, 1, "-O2"),
+        CpuVariant("eight lanes", 0, 2, 32, 0, 1, "-O2"),
+        CpuVariant("four lanes", 0, 2, 16, 0, 1, "-O2"),
+        CpuVariant("plain bits", 0, 2, 64, 0, 1, "-O2", without=NO_BF16),
+        CpuVariant("no instructions", 0, 2, 64, 0, 1, "-O2", without=NO_CONVERSIONS),
+        CpuVariant("no instructions, eight", 0, 2, 32, 0, 1, "-O2", without=NO_CONVERSIONS),
+    )
+
+    def check(self, kernel, function, inputs):
+        for mine, theirs in zip(kernel(inputs), as_list(function(*inputs)), strict=True):
+            self.assertEqual(mine.dtype, theirs.dtype)
+            same = (mine == theirs) & (mine.signbit() == theirs.signbit())
+            wrong = ~(same | (mine.isnan() & theirs.isnan()))
+            self.assertFalse(
+                wrong.any(), f"{mine[wrong][:4].tolist()} for {theirs[wrong][:4].tolist()}"
+            )
+
+
+class HalvesOnProcessor(KernelCases, unittest.TestCase):
+    groups = (half_cases,)
+    refused = frozenset({"half_depthwise_float16", "half_depthwise_bfloat16"})
+    variants = (
+        CpuVariant("first", 0, 2, 64, 0, 1, "-O1"),
+        CpuVariant("as shipped", 1, 2, 64, 0, 5, "-O3"),
+        CpuVariant("one core, narrow", 0, 1, 16, 1, 5, "-O1"),
+        CpuVariant("no instructions", -1, 4, 32, 2, 5, "-O1", without=NO_CONVERSIONS),
+    )
+
+
+if __name__ == "__main__":
+    unittest.main()
