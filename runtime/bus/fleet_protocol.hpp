@@ -1,8 +1,8 @@
 // Many runs on one set of nodes, as a state machine. Nodes join the fleet's
 // address as they would join a run. Each is dealt to one run at a time
 // (fleet_shares.hpp), and its frames are passed on to that run and back,
-// unchanged. Neither the node nor the run knows of the fleet, with one
-// exception: a run's Bye gets `more`, so that the node stays for the next one.
+// unchanged. A run's Bye alone is changed: it gets `more`, so that the node
+// stays for the next run.
 //
 // A node that is taken from a run gets the run's Bye, and the run the node's:
 // the run has the node's work done elsewhere, as when a node leaves politely.
@@ -26,7 +26,7 @@
 
 namespace weft {
 
-/// What a fleet's driver has to do.
+/// The work of a fleet's driver.
 namespace fleet_action {
 struct ToNode {
   std::string peer;
@@ -108,7 +108,7 @@ class FleetProtocol {
     std::int64_t heard_ms = 0;
     std::int64_t leaves_ms = 0;  ///< when it said so; 0: it did not
     int link = 0;                ///< 0: it serves no run
-    /// A Bye is on its way to it: what it sends is for the run that has ended.
+    /// A Bye is on its way to the node: its frames are for the earlier run.
     bool is_parting = false;
     FleetShares::Kind kind = FleetShares::Kind::unused;
   };

@@ -51,11 +51,11 @@ class FleetCase(NodesCase):
             *words,
         )
 
-    def single_node(self, number):
-        """Two of them, each on a core of its own where there are two."""
+    def single_node(self, number, *words):
+        """A node with one core; two nodes have different cores if there are two."""
         name = f"n{number}"
         self.inside[name] = ("taskset", "-c", str(CORES[number % len(CORES)]))
-        return self.node(name)
+        return self.node(name, *words)
 
     def said(self, name):
         with open(self.path(name + ".txt"), encoding="utf-8") as file:
@@ -92,7 +92,7 @@ class FleetCase(NodesCase):
 class FleetTest(FleetCase):
     def test_two_nodes_of_which_one_is_killed_give_the_verdicts_of_one(self):
         self.problems(5, fails=FAILS)
-        nodes = {f"n{number}": self.single_node(number) for number in (1, 2)}
+        nodes = {f"n{number}": self.single_node(number, "--once") for number in (1, 2)}
         bench = self.bench("out", "--node-seconds", "3")
         self.wait_for(lambda: bench.poll() is not None or len(self.begun()) >= 4)
         self.assertIsNone(bench.poll(), self.output())
@@ -102,7 +102,10 @@ class FleetTest(FleetCase):
         self.assertIn("node n2 is gone", text)
         first = self.begun()
         self.assertEqual({*first.values()} & {"n1", "n2"}, {"n1", "n2"}, text)
-        # One after the other, on the node that is left.
+        # It stayed between the problems, and goes now.
+        self.assert_ends_well(nodes["n1"])
+        # One after the other, on one node.
+        self.single_node(1, "--once")
         again = self.bench("alone", "--jobs", "1", name="alone")
         self.assert_ends_well(again, 1)
         self.assertEqual(self.verdicts("out"), self.verdicts("alone"))

@@ -1,6 +1,6 @@
 // A bench over a fleet under a seeded clock: the fleet's, the runs' and the
 // nodes' sides of the wire are the real ones; work and links are made up. Nodes
-// join late, die, are cut off, leave and come back. What must hold:
+// join late, die, are cut off, leave and come back. The invariants:
 //
 //   A node works for one run at a time.
 //   A run without a judge waits only if no run has two.

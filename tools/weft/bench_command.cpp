@@ -116,7 +116,7 @@ std::string baseline_folder_of(const BenchFlags& flags) {
   return fs::absolute(*flags.beside).lexically_normal().string();
 }
 
-/// What the bench settles once it knows its nodes' class; null: it has none.
+/// The bench uses these once it knows the class of its nodes. Null: no nodes.
 json fleet_settings(const CommonFlags& common, const BenchFlags& flags,
                     const std::string& name) {
   const ListenFlags& listen = flags.listen;

@@ -1,7 +1,7 @@
 """The nodes that the runs of a bench share (`weft fleet`): which there are, and
 which run each of them serves.
 
-Each run listens at an address of its own on this machine. The fleet's process
+Each run listens at a different address of this machine. The fleet's process
 passes the frames of nodes on to it, so that nodes need one address and one set
 of keys.
 """
@@ -38,7 +38,7 @@ class Node:
 
 @dataclass(frozen=True)
 class TimingClass:
-    """Of all results."""
+    """All results are of this class."""
 
     name: str
     target: str
