@@ -141,6 +141,7 @@ void FleetProtocol::take_bye(Node& node, const wire::Bye& bye,
   if (bye.node.empty()) {
     // An answer: for the run that has ended, if it still listens.
     node.is_parting = false;
+    parting_.erase(name);
     const auto link = links_.find(node.link);
     if (link != links_.end() && link->second.has_ended) {
       act(ToRun{node.link, std::move(frame)});
@@ -209,7 +210,9 @@ void FleetProtocol::tick(std::int64_t now_ms) {
 
 void FleetProtocol::finish() {
   for (const auto& [name, node] : nodes_) {
-    if (node.link == 0) to_node(node, wire::Bye{});
+    if (node.link != 0) continue;
+    parting_.insert(name);
+    to_node(node, wire::Bye{});
   }
 }
 
@@ -230,6 +233,7 @@ void FleetProtocol::leave(const std::string& name, const std::string& why) {
   log("node " + name + " is gone: " + why);
   if (found->second.link != 0) close(found->second.link);
   peers_.erase(found->second.peer);
+  parting_.erase(name);
   nodes_.erase(found);
   shares_.leave(name);
   settle();

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -96,6 +97,8 @@ class FleetProtocol {
   void tick(std::int64_t now_ms);
   /// No run comes any more: nodes that serve only once go.
   void finish();
+  /// After finish(): all nodes have heard it that serve no run.
+  bool is_parted() const { return parting_.empty(); }
 
   std::vector<FleetAction> take_actions() { return std::move(actions_); }
   std::vector<NodeState> nodes() const;
@@ -138,6 +141,7 @@ class FleetProtocol {
   std::map<std::string, Node> nodes_;         // by name
   std::map<std::string, std::string> peers_;  // peer -> name
   std::map<int, Link> links_;
+  std::set<std::string> parting_;  // nodes that have not answered finish()
   int last_link_ = 0;
   bool is_open_ = false;     // nodes are dealt out
   std::int64_t new_ms_ = 0;  // when the last new node came

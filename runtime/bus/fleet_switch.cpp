@@ -1,9 +1,21 @@
 #include "runtime/bus/fleet_switch.hpp"
 
+#include <chrono>
+#include <future>
+#include <thread>
 #include <utility>
 #include <variant>
 
 namespace weft {
+
+namespace {
+
+/// Nodes have so long to hear that no run comes.
+constexpr int kPartingTries = 50;
+constexpr std::chrono::milliseconds kPartingTry(20);
+constexpr std::chrono::milliseconds kAnswerTime(500);
+
+}  // namespace
 
 FleetSwitch::FleetSwitch(Options options)
     : options_(std::move(options)),
@@ -33,6 +45,18 @@ FleetSwitch::FleetSwitch(Options options)
 
 FleetSwitch::~FleetSwitch() {
   post([](FleetProtocol& protocol) { protocol.finish(); });
+  // What is sent last may be lost with the connection.
+  for (int i = 0; i < kPartingTries; ++i) {
+    auto asked = std::make_shared<std::promise<bool>>();
+    auto is_parted = asked->get_future();
+    post([asked](const FleetProtocol& protocol) {
+      asked->set_value(protocol.is_parted());
+    });
+    // Not ready: it does not listen.
+    if (is_parted.wait_for(kAnswerTime) != std::future_status::ready) break;
+    if (is_parted.get()) break;
+    std::this_thread::sleep_for(kPartingTry);
+  }
   nodes_->stop();
   // Their threads post to the other's, which drops it now.
   for (auto& [number, link] : links_) link->stop();

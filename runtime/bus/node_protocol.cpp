@@ -84,9 +84,12 @@ void NodeProtocol::take_blob(const wire::Chunk& chunk, const std::string& body,
 /// The run has ended, whatever session the head means: one that was begun in
 /// between is over, too.
 void NodeProtocol::take_bye(const wire::Bye& bye, std::int64_t now_ms) {
-  // A fleet's, between two runs: there is no other.
-  const bool is_last = bye.run.empty() && bye.session == 0 && !bye.more;
-  if (is_last && run_.empty() && options_.once) return quit("");
+  // A fleet's, between two runs: no other run comes.
+  if (bye.run.empty() && bye.session == 0 && run_.empty()) {
+    say_header(wire::Bye{}, now_ms);
+    if (options_.once) quit("");
+    return;
+  }
   const bool is_mine = !run_.empty() && bye.run == run_;
   if (!is_mine && !(is_welcome_ && bye.session == session_)) return;
   say_header(wire::Bye{bye.session}, now_ms);
