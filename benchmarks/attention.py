@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""A model that writes attention out, beside its composed module and torch.compile.
+"""Times a model that writes attention out, its composed module and torch.compile.
 
     python3 benchmarks/attention.py PROBLEM.py RUN [--one-thread]
 
-RUN is the run directory. --one-thread counts the processor's time instead of the
-clock's, which a busy machine lengthens. Model, ModelNew and torch.compile of Model are called in
-turns, in a random order each round, on the same inputs, in one process with a
-heap that keeps what is freed, as weft's timing has it. Prints the median of each,
-and of eager's and torch.compile's time over ModelNew's in the same round, with
-the tenth and the ninetieth percentile.
+RUN is the run directory. --one-thread counts the processor's time instead of the clock's,
+which a busy machine lengthens. Model, ModelNew and torch.compile of Model are called in
+turns, in a random order each round, on the same inputs. As in weft's timing, the process
+has a heap that keeps what is freed. Prints the median of each, and of eager's and
+torch.compile's time over ModelNew's in the same round, with the tenth and the ninetieth
+percentile.
 """
 
 import os
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from module_file import module_of
-from outside import KEPT, built
+from independent_timing import KEPT, built
 
 ROUNDS, WARM_ROUNDS = 60, 5
 

@@ -3,12 +3,12 @@
     PYTHONPATH=python python benchmarks/budgets.py [--budgets 5,20,60] [--busy N] [--repeat N]
         [--ways run,wait,optimize] [--models tiny,block] [--realtime]
 
-Three ways to search: `weft run --budget-s`, a call of
-torch.compile(backend="weft", options={"wait": True}), and weft.optimize. Each search is
-a process of its own with an empty cache and no kernel library. Its time begins when
-PyTorch is loaded, and for a call when the model runs in eager mode through Dynamo.
---busy: so many processes keep processors busy meanwhile. --realtime (root only): the
-measured processes come before all others of the machine, as on a quiet one.
+Three ways to search: `weft run --budget-s`, a call of torch.compile(backend="weft",
+options={"wait": True}), and weft.optimize. Each search is a separate process with an empty
+cache and no kernel library. Its time begins when PyTorch is loaded, and for a call when the
+model runs in eager mode through Dynamo. --busy: the number of processes that keep
+processors busy meanwhile. --realtime (root only): the measured processes come before all
+others of the machine, as on a quiet one.
 
 Prints a row for each search: model, way, budget, seconds, kernels in the module, of how
 many subgraphs, and the reason if there are none.

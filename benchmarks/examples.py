@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from own_share import own_share
+from overhead import own_share
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 LAST_OF_OURS = 13

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""What it takes to see that kernels may compute a call: weft.optimize's guards,
-the torch.compile backend's, and Dynamo's alone.
+"""Times the guards of a call: those of weft.optimize, of the torch.compile backend, and
+Dynamo's alone.
 
     python benchmarks/guards.py [--layers 2,20,100]
 
-On the processor, in microseconds of one call, the median of batches in turns.
-The graphs behind the guards compute nothing, so that what is left is the way
-there. The search is played (tests/python/fake_weft.py).
+Prints microseconds of one call on the processor: the median of batches in turns. The graphs
+behind the guards compute nothing. The search is played (tests/python/fake_weft.py).
 """
 
 import argparse

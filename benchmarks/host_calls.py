@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a call takes the host: Model eager and compiled, and ModelNew.
+"""Times what a call costs the host: Model eager and compiled, and ModelNew.
 
     python3 benchmarks/host_calls.py PROBLEM.py RUN/model_new.py
 
-Needs PyTorch with CUDA. Of small layers the host's time is all there is: a
-device is done with each before the next is asked for. Microseconds a call, the
-median of many batches in turns, code in the processor's caches: until the last
-call of a batch has returned, and until the device is done with it.
+Needs PyTorch with CUDA. With small layers only the host's time counts: the device is done
+with each before the next is launched. Prints microseconds of a call, the median of many
+batches in turns, with code in the processor's caches. Times end when the last call of a
+batch has returned, and when the device is done with it.
 """
 
 import argparse

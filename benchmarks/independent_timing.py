@@ -1,21 +1,19 @@
 #!/usr/bin/env python3
-"""What a user measures of a composed module, beside what weft says of it.
+"""Compares a user's own timing of a composed module with weft's.
 
     python3 benchmarks/independent_timing.py PROBLEM.py RUN [PROBLEM.py RUN ...]
 
-RUN is the run directory. In fresh processes, with nothing of weft's around:
-Model and ModelNew are called in turns, on the same inputs, without gradients,
-in a plain loop with PyTorch's own settings. Prints the median of each, the
-ratio, what the run's result.json says of it, and whether they agree within a
-fifth. Exit code 1: one does not.
+RUN is the run directory. In fresh processes, with nothing of weft's around: Model and
+ModelNew are called in turns, on the same inputs, without gradients, in a plain loop with
+PyTorch's own settings. Prints the median of each, the ratio, what the run's result.json
+says of it, and whether they agree within a fifth. Exit code 1: one does not.
 
-On a processor there are two answers. glibc gives freed memory back to the
-kernel above a limit that it moves as it goes, and each page of a result is then
-made anew, for milliseconds a call: by how much either side suffers, the history
-of the heap decides. weft times both sides with a heap that keeps what is freed
-(KEPT, PyTorch's allocator for GPUs does so, too), and is held against a loop
-with such a heap; the loop "as it comes" has glibc's own rules. The processes
-with one and with the other take turns, and the median of each is told.
+On a processor the heap matters. glibc gives freed memory back to the kernel above a limit
+that it moves. Then each page of a result is made anew, which takes milliseconds a call.
+weft times both sides with a heap that keeps what is freed (KEPT; PyTorch's allocator for
+GPUs does so, too). This script's result is compared with a loop that has such a heap. The
+loop "as it comes" has glibc's own rules. Processes of both kinds take turns, and the median
+of each is printed.
 """
 
 import argparse

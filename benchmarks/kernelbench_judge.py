@@ -1,16 +1,16 @@
-"""Asks KernelBench's own evaluator what weft's own check of its rule (`kernelbench` in the verdict) predicts.
+"""Asks KernelBench's own evaluator what weft's own check of its rule (`kernelbench` in the
+verdict) predicts.
 
     python benchmarks/kernelbench_judge.py KERNELBENCH RESULTS
         [--only PATTERN,…] [--compiled] [--device cuda:0|cpu]
 
-KERNELBENCH is a checkout of it, RESULTS what `weft bench KERNELBENCH` wrote.
-Every module that a run composed is judged in a process of its own by the
-checkout's code (eval.py: five trials, its own tolerance), and what it says is
-held against the run's verdict. A line a module, then how many agree; the exit
-code is 1 where some do not. --compiled: torch.compile's modules, too. On the cpu
-its evaluator does not begin, but the function in it that judges does, given a
-stand-in for torch.cuda.synchronize. What its imports name and judging does not
-use may lack.
+KERNELBENCH is a checkout of it, RESULTS what `weft bench KERNELBENCH` wrote. Each composed
+module is judged in a separate process by the checkout's code (eval.py: five trials, its own
+tolerance). The answer is compared with the run's verdict. Prints a line a module, then how
+many agree; the exit code is 1 if some do not. --compiled: torch.compile's modules, too. On
+the cpu its evaluator does not begin, but the function in it that judges does, given a
+stand-in for torch.cuda.synchronize. Packages that it imports and does not use for judging
+may be missing.
 """
 
 import argparse

@@ -1,7 +1,6 @@
-"""How near a run comes to a provider's requests a minute, and how often it is
-refused: a scripted server that answers at once, and refuses what is beyond R in
-any minute. A quarter of an hour's calls are asked for; it is measured from the
-second minute on.
+"""Measures how near a run comes to a provider's requests a minute, and how often it is
+refused. A scripted server answers at once, and refuses requests beyond R in any minute.
+Calls for a quarter of an hour are asked for; measurement begins with the second minute.
 
     python benchmarks/llm_rate.py [R] [MINUTES]
 """

@@ -1,5 +1,5 @@
-"""What a round of refinement costs beside its build, check and timing: a
-scripted server that answers at once. From the journal's times.
+"""Measures what a round of refinement costs in addition to its build, check and timing, by
+the journal's times. A scripted server answers at once.
 
     python benchmarks/llm_rounds.py [ROUNDS]
 """

@@ -1,19 +1,19 @@
-"""PyTorch's own operator tests as the judge of ours: each operator's samples in
-several layouts, some with special numbers, as pieces of a model; a table of what a target
-lowers, leaves to the framework, or computes otherwise.
+"""Runs weft on PyTorch's own operator tests. Each operator's samples are tried in several
+layouts, some with special numbers, as pieces of a model. Prints a table of what a target
+lowers, leaves to PyTorch, or computes otherwise.
 
     benchmarks/opinfo.py [--target cpu] [--device cuda] [--dtypes float32,int64]
         [--samples N | --cases-max N] [--gradients] [--cases FILE] [--out FILE]
         [--processes N] [--shard I/N] [--seconds S] [OPERATOR ...]
     benchmarks/opinfo.py --summary FILE ...
 
-Targets: capture (no kernels: the whole capture, compared with eager), cpu (built
-here), triton (in Triton's interpreter), cuda (the kernels' text, run on the host).
-With --device cuda, the last two run on this machine's GPU, and capture captures there.
-All but capture want the code generators' test programs in build/ (tests/compiler/tools).
-All samples of all operators take hours of one core: --shard 2/5 runs every fifth part,
-and --cases appends what each case became, of which --summary makes one table.
-Exits with 1 where something differs, crashes or is refused with an error of Python's own.
+Targets: capture (no kernels: the whole capture, compared with eager), cpu (built here),
+triton (in Triton's interpreter), cuda (the kernels' text, run on the host). With --device
+cuda, the last two run on this machine's GPU, and capture captures there. All but capture
+want the code generators' test programs in build/ (tests/compiler/tools). All samples of all
+operators take hours of one core: --shard 2/5 runs every fifth part, and --cases appends
+what each case became, of which --summary makes one table. Exits with 1 where something
+differs, crashes or is refused with an error of Python's own.
 """
 
 from __future__ import annotations

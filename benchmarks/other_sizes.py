@@ -1,14 +1,13 @@
-"""Makes the same problems in other sizes, so that numbers can be held against
-more than the sizes they were had with.
+"""Makes the same problems in other sizes, so that results can be checked at sizes that weft
+was not developed with.
 
     python benchmarks/other_sizes.py KERNELBENCH OUT [--level 1,2]
 
-KERNELBENCH is a checkout, or a folder of problem files. Of each file the
-integers that it sets at its outermost level and that are sizes (batches,
-extents, channels) become others, some of them primes; nothing else of it is
-touched. A change stays where the model still runs, which is tried on tensors
-without values. `weft bench KERNELBENCH --and OUT` then tells the scores of both.
-What could not be changed is not written, and told.
+KERNELBENCH is a checkout, or a folder of problem files. In each file, integers at its
+outermost level that are sizes (batches, extents, channels) become others, some of them
+primes. Nothing else is changed. A change stays where the model still runs, which is tried
+on tensors without values. `weft bench KERNELBENCH --and OUT` then tells the scores of both.
+Files that cannot be changed are named and not written.
 """
 
 import argparse

@@ -2,10 +2,10 @@
 
     python benchmarks/overhead.py RUN [--wall SECONDS]
 
-Own is what is not spent while a capture, a build, a check or a timing is under
-way: the wall time less the union of the intervals from each request's event to
-its reply's. The journal sees from the first event to the last; --wall gives the
-time of the whole process (start, exit) instead, as the shell measured it.
+Own time is what is not spent while a capture, a build, a check or a timing is under way:
+the wall time less the union of the intervals from each request to its reply. The journal
+sees from the first event to the last; --wall gives the time of the whole process (start,
+exit) instead, as the shell measured it.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""What a search in the background costs the program that goes on beside it.
+"""Measures what a search in the background costs the program that goes on.
 
     PYTHONPATH=python python benchmarks/search_interference.py [--device cuda] [--budget-s N]
         [--fallback inductor] [--idle-ms N]
 
-A small transformer's block is called again and again: by the fallback alone, while
-weft searches for its kernels, and afterwards. Prints how many calls there were,
-their median and 99th percentile in ms, and the longest; what weft.explain() says;
-and what of the process's own, as random state and settings, was changed. --idle-ms: the program
-sleeps so long after each call.
+A small transformer's block is called again and again: by the fallback alone, while weft
+searches for its kernels, and afterwards. Prints how many calls there were, their median and
+99th percentile in ms, and the longest; what weft.explain() says; and which settings and
+random states of the process changed. --idle-ms: the program sleeps for this time after each
+call.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""What checking one more candidate costs, against a fresh `import torch`.
+"""Compares the cost of checking one more candidate with a fresh `import torch`.
 
     python benchmarks/verify_one_more.py [build/weft]
 
-Runs weft on a small problem for its kernels, then checks them again and again
-through one warm oracle with its candidates in the sandbox, in turns with
-`python -c "import torch"`. Run it with the Python that has PyTorch.
+Runs weft on a small problem for its kernels. Then checks them again and again through one
+warm oracle, with candidates in the sandbox, in turns with `python -c "import torch"`. Run
+it with the Python that has PyTorch.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Parts of work in processes of their own, each of which may crash, hang or lose its GPU."""
+"""Runs parts of work in separate processes, each of which may crash, hang or lose its GPU."""
 
 from __future__ import annotations
 

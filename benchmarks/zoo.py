@@ -1,5 +1,5 @@
-"""A zoo of models by configuration, without weights: captured whole or in
-pieces, verified or explained, timed against eager and torch.compile.
+"""A zoo of models by configuration, without weights: captured whole or in pieces, verified
+or explained, timed against eager and torch.compile.
 
     PYTHONPATH=python python benchmarks/zoo.py [--only NAME,…] [--budget-s N]
         [--device cuda] [--large] [--batch N] [--dtype bfloat16] [--train]
@@ -10,9 +10,9 @@ Prints a table, a line a model; speedups are medians of rounds, with their quart
 GPU torch.compile is timed in each of --modes, and weft (--mode) is compared with the best.
 --train times a step forward and backward; programs whose names begin with "train" are
 always steps. --tables prints the regions of each graph: time, roofline, state, gain. Models
-of torchvision, timm and transformers are there where those packages are installed; --large
-gives them their own sizes instead of small ones, --batch so many samples. On a GPU several
-of these may run at once: each times with the device to itself."""
+of torchvision, timm and transformers need these packages; --large gives them their usual
+sizes instead of small ones, --batch the number of samples. On a GPU several of these may
+run at once: each times with the device to itself."""
 
 import argparse
 import contextlib

@@ -95,6 +95,7 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
                                                LoweringOptions options) {
   options.adds_in_place = true;
   options.halves = true;
+  options.half_functions = true;
   options.wide_moments = true;
   options.choices = facts.choices.lowering;
   options.choices.single_pass_elements =

@@ -62,6 +62,7 @@ std::vector<ExprId> NestPrinter::expressions(const Pass& pass) const {
 PrintScope NestPrinter::scope_of(const Pass& pass) const {
   PrintScope scope;
   scope.plan = &plan_;
+  scope.halved = halved_;
   if (nest_.outer_reduction) {
     scope.vector_variable = nest_.outer.back().id;
   } else if (!pass.inner.empty()) {
@@ -320,6 +321,12 @@ void NestPrinter::print_pass(const Pass& pass) {
 }
 
 void NestPrinter::print() {
+  std::vector<ExprId> roots;
+  for (const Stage& stage : nest_.stages) {
+    const auto own = roots_of(stage);
+    roots.insert(roots.end(), own.begin(), own.end());
+  }
+  halved_ = halved_expressions(program().arena, roots);
   choose_block();
   out_.open("");
   if (nest_.split) {

@@ -99,6 +99,7 @@ class NestPrinter {
   std::int64_t block_ = 1;
   TileReason tile_reason_;
   std::set<ExprId> cached_;  ///< values of one pass that a later one needs
+  std::set<ExprId> halved_;  ///< see PrintScope
   std::set<ExprId> stored_;  ///< those that a pass has put away by now
 };
 

@@ -9,8 +9,11 @@ bool is_dear(const Scalar& node) {
   static const std::set<std::string> kDear = {
       "exp", "expm1", "log",  "log1p", "tanh", "sigmoid",   "erf", "gelu",
       "pow", "silu",  "mish", "sin",   "cos",  "gelu_tanh", "elu", "softplus"};
+  constexpr std::string_view kHalf = "half_";
   return node.op == ScalarOp::call && node.dtype == DType::f32 &&
-         kDear.contains(node.function);
+         kDear.contains(node.function.starts_with(kHalf)
+                            ? node.function.substr(kHalf.size())
+                            : node.function);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "compiler/cpu/scalar.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -206,8 +207,39 @@ std::string nearest_text(const PrintScope& scope, const Scalar& node) {
   return half_function("nearest", half.dtype) + "(" + name->second + ")";
 }
 
-std::string call_text(const PrintScope& scope, const Scalar& node,
-                      bool vectors) {
+// Whether no multiply-add can be made of that operand, or of the operation and
+// what reads it, so that the prelude need not keep them apart.
+bool keeps_apart(const PrintScope& scope, ExprId id) {
+  const Scalar& node = scope.plan->program.arena[id];
+  if (node.function == "mul") return scope.halved.contains(id);
+  return std::ranges::none_of(node.arguments, [&](ExprId argument) {
+    const Scalar& operand = scope.plan->program.arena[argument];
+    const bool is_reduced =
+        operand.op == ScalarOp::load && operand.index.empty();
+    return operand.op == ScalarOp::call || is_reduced;
+  });
+}
+
+// A quotient by a number, rounded to a half next: a product with the reciprocal
+// is as near. (Never a tie: a half times an odd number has too many digits.) ""
+// for any other call.
+std::string quotient_text(const PrintScope& scope, ExprId id) {
+  const ScalarArena& arena = scope.plan->program.arena;
+  const Scalar& node = arena[id];
+  if (node.function != "div" || node.dtype != DType::f32 ||
+      !scope.halved.contains(id)) {
+    return "";
+  }
+  const Scalar& divisor = arena[node.arguments[1]];
+  const auto reciprocal = static_cast<float>(1 / divisor.number);
+  if (divisor.op != ScalarOp::constant || !std::isnormal(reciprocal)) return "";
+  return operand_text(scope, node.arguments[0]) + " * splat<float>(" +
+         number_text(DType::f32, reciprocal) + ")";
+}
+
+std::string call_text(const PrintScope& scope, ExprId id, bool vectors) {
+  const Scalar& node = scope.plan->program.arena[id];
+  if (std::string text = quotient_text(scope, id); !text.empty()) return text;
   const std::string small = small_comparison(scope, node, vectors);
   if (!small.empty()) return small;
   std::vector<std::string> arguments;
@@ -220,7 +252,8 @@ std::string call_text(const PrintScope& scope, const Scalar& node,
   // Of floating-point numbers, the prelude's functions of these names round.
   const bool rounds = is_float(node.dtype) &&
                       (node.function == "add" || node.function == "sub" ||
-                       node.function == "mul");
+                       node.function == "mul") &&
+                      !keeps_apart(scope, id);
   const auto text =
       spelled(Language::cpu, node.function, node.dtype, arguments);
   if (text && !rounds) {
@@ -275,6 +308,20 @@ std::string vector_type(DType dtype) {
   }
 }
 
+std::set<ExprId> halved_expressions(const ScalarArena& arena,
+                                    const std::vector<ExprId>& roots) {
+  std::set<ExprId> halved;
+  std::set<ExprId> others(roots.begin(), roots.end());
+  for (const ExprId id : arena.reachable(roots)) {
+    const Scalar& node = arena[id];
+    const bool to_half = node.op == ScalarOp::cast && is_half(node.dtype);
+    auto& readers = to_half ? halved : others;
+    readers.insert(node.arguments.begin(), node.arguments.end());
+  }
+  std::erase_if(halved, [&](ExprId id) { return others.contains(id); });
+  return halved;
+}
+
 std::string operand_text(const PrintScope& scope, ExprId id) {
   const Scalar& node = scope.plan->program.arena[id];
   if (node.op == ScalarOp::constant) return constant_text(node);
@@ -303,7 +350,7 @@ std::string expression_text(const PrintScope& scope, ExprId id, bool vectors) {
     case ScalarOp::call:
       break;
   }
-  return call_text(scope, node, vectors);
+  return call_text(scope, id, vectors);
 }
 
 std::string store_text(const PrintScope& scope, const std::string& pointer,

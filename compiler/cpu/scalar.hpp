@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "compiler/loops/schedule.hpp"
@@ -19,7 +20,13 @@ struct PrintScope {
   int vector_variable = -1;             ///< -1: no loop over vectors
   std::map<int, std::string> results;   ///< text of results that are at hand
   std::map<ExprId, std::string> names;  ///< expressions printed already
+  std::set<ExprId> halved;  ///< those that nothing but a cast to a half reads
 };
+
+/// Of what those compute, the expressions that are read by casts to halves
+/// only: no multiply-add can be made of them and what follows.
+std::set<ExprId> halved_expressions(const ScalarArena& arena,
+                                    const std::vector<ExprId>& roots);
 
 /// The text of one expression whose arguments have names. `vectors`: inside
 /// the loop over vectors, where `lanes` is known.

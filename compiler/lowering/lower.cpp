@@ -65,6 +65,21 @@ bool is_conversion(const Node& node) {
   return name == "_to_copy" || name == "to";
 }
 
+bool has_half_variant(const std::string& function) {
+  static const std::set<std::string> names = {"exp",  "sigmoid", "silu",
+                                              "tanh", "gelu",    "gelu_tanh"};
+  return names.contains(function);
+}
+
+// Calls whose result is as exact, relative to its size, as the function in
+// them. (logsumexp is not: its terms may cancel.)
+bool takes_half_functions(const Node& call) {
+  static const std::set<std::string_view> names = {
+      "exp",  "sigmoid",  "silu",        "tanh",
+      "gelu", "_softmax", "_log_softmax"};
+  return names.contains(operator_name(call.target));
+}
+
 DType computed_in(DType dtype) { return is_half(dtype) ? DType::f32 : dtype; }
 
 // Truth values are lanes of -1 and 0, on which the arithmetic of integers is
@@ -102,7 +117,7 @@ std::optional<ExprId> argument_of_mish(const ScalarArena& arena,
   for (const std::size_t at : {0U, 1U}) {
     const ExprId x = factors[1 - at];
     const Scalar& outer = arena[factors[at]];
-    if (!is_call(outer, "tanh")) continue;
+    if (!is_call(outer, "tanh") && !is_call(outer, "half_tanh")) continue;
     const Scalar& inner = arena[outer.arguments[0]];
     if (is_call(inner, "softplus") && inner.arguments[0] == x &&
         is_number(inner.arguments[1], 1) && is_number(inner.arguments[2], 20)) {
@@ -171,9 +186,13 @@ Virtual Lowering::rounded(const Virtual& value, DType half) {
   return value.is_scan() ? result.of_scan() : result;
 }
 
+bool Lowering::wants_wide(const Virtual& value) const {
+  return options_.wide_moments && value.dtype() == DType::f32 &&
+         argument_type_ != DType::f16;
+}
+
 Virtual Lowering::wide(const Virtual& value) {
-  const bool wants = options_.wide_moments && value.dtype() == DType::f32;
-  return wants ? cast(value, DType::f64) : value;
+  return wants_wide(value) ? cast(value, DType::f64) : value;
 }
 
 Virtual Lowering::converted(const Virtual& value, DType from, DType to,
@@ -241,10 +260,14 @@ Virtual Lowering::reshape(const Virtual& value, const Shape& shape) {
   });
 }
 
+std::string Lowering::function_for(const std::string& name, DType dtype) const {
+  if (dtype == DType::boolean) return function_of_truth(name);
+  return half_functions_ && has_half_variant(name) ? "half_" + name : name;
+}
+
 Virtual Lowering::pointwise(const std::string& name, DType dtype,
                             const std::vector<Virtual>& arguments) {
-  const std::string function =
-      dtype == DType::boolean ? function_of_truth(name) : name;
+  const std::string function = function_for(name, dtype);
   const DType of = dtype == DType::boolean && !arguments.empty()
                        ? arguments[0].dtype()
                        : dtype;
@@ -494,6 +517,8 @@ std::vector<std::optional<Virtual>> Lowering::call(const Node& node) {
     if (is_half(value->dtype)) result_type_ = value->dtype;
     value->dtype = computed_in(value->dtype);
   }
+  half_functions_ = options_.half_functions && is_half(result_type_) &&
+                    takes_half_functions(node);
   auto values = (*rule)(Call(wide, node, *this));
   round_results(node, values);
   return values;

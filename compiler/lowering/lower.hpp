@@ -91,8 +91,15 @@ class Lowering {
   /// from many reads is materialized, because the product would compute it
   /// again for each tile of its result.
   Virtual factor(const Virtual& value);
-  /// What moments of the value are taken of.
+  /// The value in the type in which its elements are squared.
   Virtual wide(const Virtual& value);
+  /// Whether that type is wider. The squares of float16 are numbers of float32.
+  bool wants_wide(const Virtual& value) const;
+  /// Whether all floating-point arguments of this call are halves.
+  bool takes_halves() const { return is_half(argument_type_); }
+  /// Whether this call's result is rounded to a half next, and functions need
+  /// be no more exact.
+  bool uses_half_functions() const { return half_functions_; }
   /// An operand of that captured type as PyTorch converts it before it computes
   /// in type `to`: a half's values are in float32, rounded to the half unless
   /// `keeps_digits`.
@@ -162,7 +169,9 @@ class Lowering {
     Virtual squares;
     std::int64_t count = 1;
   };
-  Moments moments(const Virtual& value, const Shape& dims);
+  /// `is_wide`: of wide(value). The mean and the squares may differ in type.
+  Moments moments(const Virtual& value, const Shape& dims,
+                  bool is_wide = false);
   /// Whether what the value is mostly made of has its second dimension
   /// innermost in memory: an image's rows lie apart, its channels together.
   bool lies_channels_last(const Virtual& value);
@@ -189,6 +198,8 @@ class Lowering {
   void store_output(const Virtual& value, const TensorType& type, int position);
   void store(const Virtual& value, const TensorType& type, int output,
              const Index& offset);
+  /// The function's name in the program.
+  std::string function_for(const std::string& name, DType dtype) const;
   void drop_unused();
   /// Adds to an output itself where nothing else is made of the sums.
   void add_into_outputs();
@@ -200,6 +211,7 @@ class Lowering {
   std::string note_;                            ///< of the call under way
   DType result_type_ = DType::f32;              ///< and what it results in
   DType argument_type_ = DType::f32;            ///< and what it is given
+  bool half_functions_ = false;                 ///< may be used for it
   /// Symbolic arguments: (call, argument position).
   std::set<std::pair<std::string, std::size_t>> symbolic_arguments_;
 };

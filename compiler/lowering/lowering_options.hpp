@@ -34,6 +34,9 @@ struct LoweringOptions {
   bool adds_in_place = false;
   /// float16 and bfloat16 are read and written, and computed in as float32.
   bool halves = false;
+  /// The target has functions for results that are rounded to a half next:
+  /// "half_exp", … (compiler/cpu/prelude/half_functions.prelude.hpp).
+  bool half_functions = false;
   /// Intermediate values between two operators are not rounded to their type,
   /// and products may be fused into sums across operators: faster, but not
   /// PyTorch's results. Otherwise each operator's result is rounded.

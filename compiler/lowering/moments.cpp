@@ -46,16 +46,14 @@ bool Lowering::sums_exactly_alike(std::int64_t count) const {
 // about a shift that is near the mean (that of the row's first elements), which
 // keeps the difference of squares from cancelling as it would about zero. Of
 // two the second may put the first one's mean right.
-Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
+// Halves have so few digits that their mean may be float32, if a squares' sum
+// has float64's range.
+Lowering::Moments Lowering::moments(const Virtual& given, const Shape& dims,
+                                    bool is_wide) {
   Moments result;
-  const DType dtype = value.dtype();
-  result.count = elements_along(value, dims);
-  const Virtual elements = count(dtype, result.count);
-  const auto divide = [&](const Virtual& a, const Virtual& b) {
-    return pointwise("div", dtype, {a, b});
-  };
+  result.count = elements_along(given, dims);
   const bool side_by_side =
-      std::ranges::find(dims, 1) == dims.end() && lies_channels_last(value);
+      std::ranges::find(dims, 1) == dims.end() && lies_channels_last(given);
   const LoweringChoices& choices = options_.choices;
   const double rows =
       side_by_side ? static_cast<double>(choices.coalesced_rows) : 1;
@@ -63,17 +61,25 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
       options_.for_sizes ||
       static_cast<double>(result.count) * rows <=
           static_cast<double>(choices.single_pass_elements);
+  const bool only_squares_wide = is_two_pass && takes_halves();
+  const Virtual value = is_wide && !only_squares_wide ? wide(given) : given;
+  const DType dtype = value.dtype();
+  const Virtual elements = count(dtype, result.count);
+  const auto divide = [&](const Virtual& a, const Virtual& b) {
+    return pointwise("div", dtype, {a, b});
+  };
   Virtual shift = is_two_pass
                       ? divide(reduce(Reduction::sum, value, dims)[0], elements)
                       : mean_of_first(*this, value, dims);
   if (is_two_pass &&
       (!options_.mended_means || sums_exactly_alike(result.count))) {
-    const Virtual centred =
+    const Virtual difference =
         pointwise("sub", dtype, {value, restore(shift, dims)});
+    const Virtual centred = is_wide ? wide(difference) : difference;
     result.mean = shift;
-    result.squares =
-        reduce(Reduction::sum, pointwise("product", dtype, {centred, centred}),
-               dims)[0];
+    result.squares = reduce(
+        Reduction::sum,
+        pointwise("product", centred.dtype(), {centred, centred}), dims)[0];
     return result;
   }
   shift = pointwise("finite_or_zero", dtype, {shift});

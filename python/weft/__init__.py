@@ -3,9 +3,9 @@
     torch.compile(model, backend="weft")
     module, report = weft.optimize(model, inputs)
 
-The same package is the Python side of the weft program (capture, oracle,
-candidates), whose processes need none of this: it is loaded when it is asked
-for (docs/reference/python.md).
+The same package is the Python side of the weft program (capture, oracle, candidates). Its
+processes need none of these functions, which are loaded on first use
+(docs/reference/python.md).
 """
 
 from __future__ import annotations

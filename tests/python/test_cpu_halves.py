@@ -2,9 +2,11 @@
 the processor's instructions and without, and operators are as exact as eager's.
 """
 
+import math
 import unittest
 
 import torch
+import torch.nn.functional as F
 
 from cpu_kernels import CpuVariant
 from kernel_cases import KernelCases, as_list, half_cases
@@ -53,7 +55,7 @@ class Conversions(KernelCases, unittest.TestCase):
         CpuVariant("four lanes", 0, 2, 16, 0, 1, "-O2"),
         CpuVariant("plain bits", 0, 2, 64, 0, 1, "-O2", without=NO_BF16),
         CpuVariant("no instructions", 0, 2, 64, 0, 1, "-O2", without=NO_CONVERSIONS),
-        CpuVariant("no instructions, eight", 0, 2, 32, 0, 1, "-O2", without=NO_CONVERSIONS),
+        CpuVariant("no AVX", 0, 2, 16, 0, 1, "-O2", without=(*NO_CONVERSIONS, "avx")),
     )
 
     def check(self, kernel, function, inputs):
@@ -64,6 +66,62 @@ class Conversions(KernelCases, unittest.TestCase):
             self.assertFalse(
                 wrong.any(), f"{mine[wrong][:4].tolist()} for {theirs[wrong][:4].tolist()}"
             )
+
+
+def gelu_tanh(x):
+    return F.gelu(x, approximate="tanh")
+
+
+#: The same functions, with digits far below zero.
+EXACT = {
+    F.gelu: lambda x: x * 0.5 * torch.erfc(-x / 2**0.5),
+    gelu_tanh: lambda x: x * torch.sigmoid((8 / math.pi) ** 0.5 * (x + 0.044715 * x**3)),
+}
+
+
+def function_cases():
+    """Functions of every number of a half."""
+    functions = {
+        "exp": torch.exp,
+        "sigmoid": torch.sigmoid,
+        "silu": F.silu,
+        "tanh": torch.tanh,
+        "gelu": F.gelu,
+        "gelu_tanh": gelu_tanh,
+        "quotient": lambda x: x / 1.7,
+    }
+    return [
+        (f"{name}_{dtype}".replace("torch.", ""), function, (all_halves(dtype),))
+        for name, function in functions.items()
+        for dtype in (torch.bfloat16, torch.float16)
+    ]
+
+
+class Functions(KernelCases, unittest.TestCase):
+    """As near to float64 as eager, or at most a hundredth of a last digit further than half
+    a digit."""
+
+    groups = (function_cases,)
+    variants = Conversions.variants
+
+    def check(self, kernel, function, inputs):
+        (mine,) = kernel(inputs)
+        (x,) = inputs
+        eager = function(x)
+        truth = EXACT.get(function, function)(x.double())
+
+        def check_none(wrong, what):
+            values = list(zip(x[wrong].tolist(), mine[wrong].tolist(), truth[wrong].tolist()))
+            self.assertFalse(values, f"{what}: {len(values)}, (x, kernel, float64): {values[:5]}")
+
+        check_none((mine.isnan() != eager.isnan()) & (mine.isnan() != truth.isnan()), "NaN")
+        nearest = truth.to(x.dtype)
+        finite = nearest.isfinite() & mine.isfinite()
+        check_none(~finite & ~mine.isnan() & (mine != eager) & (mine != nearest), "infinite")
+        above = (nearest.abs().view(torch.int16) + 1).view(x.dtype)
+        digit = above.double() - nearest.abs().double()
+        off, eagers_off = ((y.double() - truth).abs() / digit for y in (mine, eager))
+        check_none(finite & (off > 0.51) & (off > eagers_off), "digits")
 
 
 class HalvesOnProcessor(KernelCases, unittest.TestCase):

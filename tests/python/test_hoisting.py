@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional
 
 import weft
-from weft.backend.searches import improvement
-from weft.regions import hoisting
+from weft.backend.searches import improvement, program_forms
+from weft.regions import hoisting, insertion
 from weft.regions.insertion import NAMESPACE
 from weft.regions.regions import operator_name
 
@@ -74,6 +74,35 @@ class Hoisting(unittest.TestCase):
         _, made = self.hoisted(lambda *given: norm(norm(*given[:5]), *given[5:]), *first, *second)
         self.assertEqual(len(self.own_operators(made)), 1)
 
+    def test_more_inputs_than_an_operator_takes(self):
+        def norms(x, *state):
+            for i in range(0, len(state), 4):
+                x = norm(x, *state[i : i + 4])
+            return x
+
+        inputs = norm_inputs(torch.float32) + 19 * norm_inputs(torch.float32)[1:]
+        scaled = inputs[0], *(one + 1.5 for one in inputs[1:])
+        module, made = self.hoisted(norms, *scaled)
+        (call,) = self.own_operators(made)
+        self.assertGreater(len(call.all_input_nodes), 0)
+        self.assertTrue(torch.equal(module(*scaled), made(*scaled)))
+        halves = [one.bfloat16() for one in scaled]
+        _, made = self.hoisted(norms, *halves)
+        (call,) = self.own_operators(made)
+        self.assertGreater(len(call.all_input_nodes), insertion.ARGUMENTS_MAX)
+        made(*halves)
+
+    def test_reductions_with_two_results(self):
+        inputs = torch.randn(96, 16), torch.rand(16)
+
+        def scaled(x, s):
+            variance, mean = torch.var_mean(x, 1, keepdim=True)
+            return (x - mean) * torch.rsqrt(variance) * torch.exp(s)
+
+        module, made = self.hoisted(scaled, *inputs)
+        self.assertNotIn("exp", self.operators(made))
+        self.assertTrue(torch.equal(module(*inputs), made(*inputs)))
+
     def test_rotary_angles(self):
         def rotated(x, frequencies):
             angles = torch.arange(16, device=x.device)[:, None] * frequencies
@@ -114,7 +143,7 @@ class Programs(IncumbentCase):
 
     def setUp(self):
         super().setUp()
-        self.patch(improvement, "HOISTED_ON", ("cpu",))
+        self.patch(program_forms, "DEVICES", ("cpu",))
 
     def run_net(self, **options):
         net, x = self.Net().eval(), torch.randn(4, 3, 16, 16)

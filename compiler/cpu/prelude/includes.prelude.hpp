@@ -6,7 +6,7 @@
 #include <limits>
 #include <memory>
 #include <utility>
-#if defined(__AVX512F__) || defined(__F16C__)
+#if defined(__AVX__)
 #include <immintrin.h>
 #endif
 

@@ -1,6 +1,7 @@
 #include "compiler/cpu/prelude/prelude.hpp"
 
 #include "embedded/compiler/cpu/prelude/activations.prelude.hpp"
+#include "embedded/compiler/cpu/prelude/half_functions.prelude.hpp"
 #include "embedded/compiler/cpu/prelude/halves.prelude.hpp"
 #include "embedded/compiler/cpu/prelude/includes.prelude.hpp"
 #include "embedded/compiler/cpu/prelude/math.prelude.hpp"
@@ -22,6 +23,7 @@ std::string cpu_prelude(int vector_width, bool stream_stores,
          embedded::compiler_cpu_prelude_halves +
          embedded::compiler_cpu_prelude_reducers +
          embedded::compiler_cpu_prelude_math +
+         embedded::compiler_cpu_prelude_half_functions +
          embedded::compiler_cpu_prelude_activations;
 }
 

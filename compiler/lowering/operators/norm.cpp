@@ -217,7 +217,7 @@ Values batch_norm_training(const Call& call, std::size_t momentum_at,
   const Virtual value = call.tensor(0, "input");
   const Math math{in, call.result().dtype};
   const Shape dims = all_but_channels(value.shape().size());
-  auto moments = in.moments(in.wide(value), dims);
+  auto moments = in.moments(value, dims, !in.takes_halves());
   moments.mean = in.cast(moments.mean, math.dtype);
   moments.squares = in.cast(moments.squares, math.dtype);
   const Virtual variance =

@@ -98,7 +98,7 @@ Values variance(const Call& call, bool root, bool with_mean) {
   } else {
     throw Unsupported{call.node().target};
   }
-  const auto moments = in.moments(in.wide(value), dims);
+  const auto moments = in.moments(value, dims, true);
   const DType of = moments.squares.dtype();
   Virtual result = in.pointwise(
       "div", of, {moments.squares, freedom(in, of, moments.count, correction)});
@@ -213,7 +213,13 @@ Values softmax(const Call& call, bool log) {
   const Virtual power = in.pointwise("exp", dtype, {moved});
   const Virtual sum =
       in.restore(in.reduce(Reduction::sum, power, dims)[0], dims);
-  if (!log) return {in.pointwise("div", dtype, {power, sum})};
+  if (!log) {
+    // The sum is 1 at least, and its reciprocal a number.
+    return {in.uses_half_functions()
+                ? in.pointwise("product", dtype,
+                               {power, in.pointwise("reciprocal", dtype, {sum})})
+                : in.pointwise("div", dtype, {power, sum})};
+  }
   return {
       in.pointwise("sub", dtype, {moved, in.pointwise("log", dtype, {sum})})};
 }

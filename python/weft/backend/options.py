@@ -1,4 +1,4 @@
-"""What a user may ask of weft from their own code."""
+"""The options that a user may set in their own code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Options:
     #: as WEFT_WORKER_SEARCHES sets it, else False.
     worker_searches: bool | None = None
     #: torch.compile's mode, for Inductor's code and CUDA graphs. (With `options`,
-    #: torch.compile takes no `mode` of its own.)
+    #: torch.compile takes no `mode`.)
     mode: str | None = None
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""One run of weft as a child process, on cores of its own."""
+"""One run of weft as a child process, on cores reserved for it."""
 
 from __future__ import annotations
 

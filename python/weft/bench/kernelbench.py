@@ -1,9 +1,9 @@
 """KernelBench's own files, so that its scripts read what weft found.
 
-Below kernelbench/: runs/weft_level<L>/eval_results.json and the kernels
-beside it; results/timing/<hardware>/<baseline>.json. Times in milliseconds.
-Where a module near to eager was composed beside weft's own, it is the one that
-lies here: KernelBench's scripts judge by that rule.
+Below kernelbench/: runs/weft_level<L>/eval_results.json and the kernels;
+results/timing/<hardware>/<baseline>.json. Times in milliseconds. If a second module within
+KernelBench's tolerance was composed, it is the one here: KernelBench's scripts judge by
+that rule.
 """
 
 from __future__ import annotations

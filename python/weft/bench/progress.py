@@ -1,5 +1,5 @@
-"""What a person sees while a bench goes on: a line for each problem that is
-done, and on a terminal one below them that says how far all is."""
+"""Prints a bench's progress: a line for each problem that is done, and on a terminal a last
+line for the whole."""
 
 from __future__ import annotations
 

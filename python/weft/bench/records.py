@@ -1,7 +1,7 @@
-"""What the bench remembers of one problem between its invocations.
+"""The record of one problem that the bench keeps between its invocations.
 
-A file a problem, replaced as a whole, so that a bench killed at any moment
-finds an old or a new one. What a run found is in the run's own folder.
+A file a problem, replaced as a whole, so that a bench killed at any moment finds an old or
+a new one. Results of a run are in the run's folder.
 """
 
 from __future__ import annotations

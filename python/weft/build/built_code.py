@@ -1,7 +1,7 @@
-"""What a kernel's built code shows of itself, without running it: registers,
-spills, shared memory and occupancy on a GPU; vector instructions and spills on
-a processor. Read by the toolchain's own disassemblers from what lies in the
-folder that a candidate built in. Where there is no such tool, nothing is told.
+"""Figures of a kernel's built code, without running it. On a GPU: registers, spills, shared
+memory and occupancy. On a processor: vector instructions and spills. The toolchain's
+disassemblers read them from the folder that a candidate built in. Without such a tool there
+are no figures.
 
 Each figure is a whole number, by kernel:
     {"square": {"registers": 32, "local_bytes": 0, "shared_bytes": 1024, ...}}

@@ -2,9 +2,9 @@
 
     python -m weft.build.cuda kernel.cu launches.json kernel.json --arch sm_90
 
-Needs NVRTC (NVIDIA's compiler as a library: pip install nvidia-cuda-nvrtc, or
-the CUDA toolkit) and no GPU. launches.json says what is launched and which
-scratch memory it takes, with the fields of docs/reference/gpu-package.md.
+Needs NVRTC (NVIDIA's compiler as a library: pip install nvidia-cuda-nvrtc, or the CUDA
+toolkit) and no GPU. launches.json names the launches and their scratch memory, with the
+fields of docs/reference/gpu-package.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A run's builds of a module's kernels for a GPU (docs/reference/gpu-package.md).
-Without them the next process compiles the kernels again.
+"""A run's builds of a module's kernels for a GPU (docs/reference/gpu-package.md). Without
+them the next process compiles the kernels again.
 
 A composed module looks for a package in the folder WEFT_BUILT_KERNELS (in the oracle's
-sandbox, the run's), and in `build` in its own folder, or one or two folders above, if only
-the owner of its folder (or the group, if that may write there) can write them. The file's
+sandbox, the run's), and in `build` in its own folder, or one or two folders above. Such a
+`build` counts only if no other user can write there than in the module's folder. The file's
 name is the first 32 hex digits of a SHA-256 of the text, a NUL and the architecture. For
 CUDA, the text is without its launches, and a NUL and the launches as JSON follow it. The
 text is compiled again if a package does not fit or load, and for other arguments, sizes

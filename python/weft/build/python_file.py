@@ -3,8 +3,8 @@
     python -m weft.build.python_file kernel.py kernel.checked \
         [--inductors [--no-extern]]
 
-What the rules forbid is said with its line; the verdict of a run (oracle/)
-decides all the same about what passes. A checked file is the source itself.
+Prints what the rules forbid, with its line. The verdict of a run (oracle/) decides about a
+file that passes. A checked file is the source itself.
 """
 
 from __future__ import annotations

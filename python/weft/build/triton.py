@@ -3,16 +3,16 @@
     python -m weft.build.triton kernel.py kernel.json --arch sm_90
     python -m weft.build.triton kernel.py kernel.json --interpret
 
-No GPU is needed. The source's kernel_function is run once on tensors without
-data: what it launches, on what and in which order, is the package
-(docs/reference/gpu-package.md); each kernel is compiled for the architecture. With
---interpret the package holds the source itself, for Triton's interpreter. Exit code 1
-and the compiler's lines on standard error: the source is at fault.
+No GPU is needed. The source's kernel_function is run once on tensors without data. Its
+launches, their arguments and their order are the package (docs/reference/gpu-package.md).
+Each kernel is compiled for the architecture. With --interpret the package holds the source
+itself, for Triton's interpreter. Exit code 1 and the compiler's lines on standard error:
+the source is at fault.
 
 The source defines INPUTS, a list such as [((1024,), (1,), torch.float32)] (shape, stride,
-dtype), and kernel_function, which may allocate, take views and launch, but neither
-compute with PyTorch nor read values. Arguments that are no tensors become constants of
-the kernel, except integers in its do_not_specialize. A source for any batch has
+dtype), and kernel_function. That function may allocate, take views and launch. It may not
+compute with PyTorch or read values. Arguments that are no tensors become constants of the
+kernel, except integers in its do_not_specialize. A source for any batch has
 inputs_at(batch), kernel_function(in0, …, batch) and BATCHES.
 """
 

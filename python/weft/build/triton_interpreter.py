@@ -1,7 +1,7 @@
-"""What Triton's interpreter does otherwise than a GPU: it cuts bfloat16 off where
-it should round, reads small numbers as zero, knows no assertions, makes numbers of
-a comparison of scalars, and with NumPy 2.4 counts in no loop to a number that is an
-argument. It has no constants of bfloat16."""
+"""Corrects differences between Triton's interpreter and a GPU. The interpreter truncates to
+bfloat16 instead of rounding, reads small numbers as zero, and has no assertions and no
+constants of bfloat16. Comparisons of scalars give numbers. With NumPy 2.4, no loop can
+count to an argument."""
 
 from __future__ import annotations
 

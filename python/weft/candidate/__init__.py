@@ -1,1 +1,1 @@
-"""What runs in the sandbox: the zygote, and how it loads and calls a kernel or a module."""
+"""Runs in the sandbox: the zygote, and how it loads and calls a kernel or a module."""

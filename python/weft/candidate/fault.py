@@ -1,5 +1,5 @@
-"""What a process that died of a fault said of it: Python's faulthandler prints
-where it was, the innermost call first."""
+"""Reads what Python's faulthandler printed when a process died of a fault: its calls, the
+innermost first."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a job's child does: load one candidate, run it when told, answer.
+"""The child process of a job: loads one candidate, runs it on request, answers.
 
-Nothing here is believed: the oracle looks at the shared memory and its own
-clock. `answer` lines are JSON objects with the number of the call.
+Nothing here is believed: the oracle looks at the shared memory and its own clock. `answer`
+lines are JSON objects with the number of the call.
 """
 
 from __future__ import annotations

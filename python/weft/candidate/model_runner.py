@@ -1,12 +1,12 @@
 """Runs a whole module in a job's child: ModelNew, or the Model it replaces.
 
-A call names steps: `load` takes inputs and state from shared memory, `run` is
-forward() and nothing else, `warm` the same on inputs that were there before,
-`ran` says whether that ran a composed module's kernels, `row` runs forward()
-`calls` times, `export` copies results out and describes them. `hold` keeps them
-while others are made, and `recall` copies out what the `held`th of these are by
-then. `drawn` tells what state random numbers are in. A `load` may come with `number`: another value for one leaf of the
-arguments that is no tensor.
+A call names steps. `load` takes inputs and state from shared memory. `run` is forward() and
+nothing else, `warm` the same on inputs that were there before. `ran` reports whether a
+composed module's kernels ran. `row` runs forward() `calls` times. `export` copies results
+out and describes them. `hold` keeps them while others are made, and `recall` copies out
+what the `held`th of these are by then. `drawn` reports the state of random numbers. A
+`load` may come with `number`: another value for one leaf of the arguments that is no
+tensor.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """The candidate's zygote: warm, untrusted, forks one child for each job.
 
-It runs inside the sandbox with torch imported and talks with the oracle over
-the socket that is both its standard input and its standard output. Lines from
-the oracle: `{"do": "job" | "call" | "rest" | "end", …}`; a child that rests
-waits for another job, and after an end the next one is forked `ahead` of its
-job or not. Lines to the oracle: `Z{json}`
-is the zygote's word, `C` and a line is the child's, relayed; so a child cannot
-speak for the zygote. After each answer the child is stopped until its next call.
+It runs inside the sandbox with torch imported and talks with the oracle over the socket
+that is both its standard input and its standard output. Lines from the oracle: `{"do":
+"job" | "call" | "rest" | "end", …}`. A child that rests waits for another job. After an
+end, the next child may be forked `ahead` of its job. Lines to the oracle: `Z{json}` is the
+zygote's, `C` and a line is the child's, relayed. So a child cannot speak for the zygote.
+After each answer the child is stopped until its next call.
 
-The zygote itself never runs a tensor operation: forked after one that used
-threads, a child would hang in its first parallel region.
+The zygote itself never runs a tensor operation: forked after one that used threads, a child
+would hang in its first parallel region.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """Captures a problem's model as a graph: `python -m weft.capture.capture`.
 
 Writes docs/reference/graph.md's JSON and prints one JSON line: {"ok": true, "nodes": 12,
-"seconds": {…}}, or without a file {"ok": false, "error": {"code", "kind", "message", "file",
-"line", "details"}}. Exit code 0 or 1. `code` is wrong_input, missing (no torch, or one older
-than 2.6) or failed; `line` is 0 if no line of the file is at fault. A model that never
-returns is the caller's to end: this process has no clock of its own.
+"seconds": {…}}, or without a file {"ok": false, "error": {"code", "kind", "message",
+"file", "line", "details"}}. Exit code 0 or 1. `code` is wrong_input, missing (no torch, or
+one older than 2.6) or failed; `line` is 0 if no line of the file is at fault. The caller
+must end a model that never returns: this process has no clock.
 
-The graph must do what eager does. If its strides differ, an output gets one copy at the end.
-For other values, an error, or an operator without ATen form, the exported program runs call
-by call, next to each call's decomposition, and calls that differ stay undecomposed. If two
-eager calls differ, or forward() reads and changes Python state, the model is refused.
+The graph must do what eager does. If its strides differ, an output gets one copy at the
+end. For other values, an error, or an operator without ATen form, the exported program runs
+call by call, next to each call's decomposition, and calls that differ stay undecomposed. If
+two eager calls differ, or forward() reads and changes Python state, the model is refused.
 Otherwise the message says "internal error": the fault is weft's.
 
-Several problems are captured one after the other, up to the first that fails, each
-with a line of its own: each by a copy of this process, which has PyTorch already.
+Several problems are captured one after the other, up to the first that fails. A fork of
+this process, which has PyTorch already, captures each and prints its line.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Proves that what forward() keeps may be captured, and judged, as buffers of
-its own.
+"""Proves that what forward() keeps may be captured, and judged, as buffers.
 
-Both hold a tensor for each name, written at each call's end (attribute_state.py). A
-model that binds one tensor to two names, or a parameter to one, and writes into
-it in place, does something else, often only from its second call on: so some
-calls are made in a row, of the model as it is beside the model as it is held.
-Its arguments are the same tensors each time, with other values, as a caller may
-do it that reuses them.
+Both have a tensor for each name, written at each call's end (attribute_state.py). A model
+may bind one tensor to two names, or a parameter to one, and write into it in place. It then
+does something else, often only from its second call on. So some calls are made in a row, of
+the model itself and of the model with buffers. The arguments are the same tensors each
+time, with other values, as when a caller reuses them.
 """
 
 from __future__ import annotations

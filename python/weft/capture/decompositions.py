@@ -1,10 +1,9 @@
 """Which operators capture takes apart, and which stay single calls.
 
-The rule: what the compiler can fuse is taken apart to core ATen, unless the
-single call is one the compiler lowers itself. What runs on a library kernel,
-or draws random numbers, stays the call that eager makes, so that a graph
-whose pieces all stay the framework's is no slower than the model, and draws
-the same numbers.
+The rule: what the compiler can fuse is taken apart to core ATen, unless the single call is
+one the compiler lowers itself. Calls that run on a library kernel, or draw random numbers,
+stay as eager makes them. So a graph that stays PyTorch's is no slower than the model, and
+draws the same numbers.
 """
 
 from __future__ import annotations

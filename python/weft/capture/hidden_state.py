@@ -1,11 +1,11 @@
-"""What forward() remembers outside of tensors: a counter, a flag, a table that
-its first call makes.
+"""Finds what forward() remembers outside of tensors: a counter, a flag, a table that its
+first call makes.
 
-A captured graph is one path through forward(), and stands for every call. It
-may: if all that a call reads before it binds it has the same value when the
-call ends, the next call begins alike and takes the same path, and so do all
-after it. So one call is watched. Tensors that are buffers or parameters are not
-looked at here: the graph changes them as forward() does.
+A captured graph is one path through forward(), and stands for every call. That is correct
+if everything that a call reads before binding it has the same value at its end. Then the
+next call begins alike and takes the same path, and so do all later calls. So one call is
+watched. Tensors that are buffers or parameters are not looked at here: the graph changes
+them as forward() does.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What forward() goes by besides tensors: the modules in a model, and the
-plain attributes that it reads of them.
+"""Lists what forward() depends on besides tensors: the modules in a model, and the plain
+attributes that it reads of them.
 
-What is captured stands for forward() while these are what they were. ModelNew
-looks at each call whether they are (compiler/parts_source.cpp), by the same
-texts as are written here.
+The captured graph stands for forward() while these are unchanged. ModelNew checks that in
+each call (compiler/parts_source.cpp), by the texts that are written here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Whether a model is the same graph at every size, by the exporter's word.
 
-A run with --dynamic-batch (or -dim) captures a problem at several sizes (its text
-then says WEFT_SIZES, one for each symbol) and compares the graphs. That cannot tell
-of a branch that is taken beyond all of them; the exporter, which is given the sizes
-as symbols, says what the model asks of them.
+A run with --dynamic-batch (or -dim) captures a problem at several sizes (its text then says
+WEFT_SIZES, one for each symbol) and compares the graphs. That does not show a branch that
+is taken beyond all of them. The exporter gets the sizes as symbols, and reports what the
+model asks of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Times calls on a GPU from inside the process that makes them.
 
-Before each call the L2 cache is written over; after it the whole device is
-waited for, not one stream. The oracle's clock is held against what this says
-(device_rounds.py).
+Before each call the L2 cache is written over; after it the whole device is waited for, not
+one stream. The oracle compares its clock with these times (device_rounds.py).
 """
 
 from __future__ import annotations

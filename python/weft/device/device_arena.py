@@ -1,8 +1,8 @@
 """The shared memory of a check on a GPU.
 
-Made with the driver's virtual memory calls and passed on as a descriptor:
-that works between PID namespaces, where the CUDA runtime's handles do not.
-What lies beyond it is not mapped, so a kernel that strays far is an error.
+Made with the driver's virtual memory calls and passed on as a descriptor: that works
+between PID namespaces, where the CUDA runtime's handles do not. Memory beyond it is not
+mapped, so a kernel that strays far is an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a GPU is and what it reaches, measured on it; its clocks by NVML."""
+"""A GPU's properties and measured rates, and its clocks by NVML."""
 
 from __future__ import annotations
 

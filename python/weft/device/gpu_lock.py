@@ -1,8 +1,8 @@
-"""Who may use a GPU: many checks at once, or one timing alone; and of those
-that fill much of its memory, as many as fit.
+"""Locks a GPU: for many checks at once, or for one timing alone. Checks that fill much of
+its memory run together only if they fit.
 
-Locks on files for each device, so that it holds between processes that know
-nothing of each other, and is free again whatever way its holder ends.
+The locks are on files, one set for each device. So they hold between unrelated processes,
+and are free again however their holder ends.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Removing what untrusted code may have made: no link is followed, and neither a
-tree's depth nor its names matter. runtime/machine/remove_tree.cpp is the same for
-what outlives a process."""
+"""Removes folders that untrusted code may have made. No link is followed. A tree may have
+any depth and any names. runtime/machine/remove_tree.cpp does the same for folders that
+outlive a process."""
 
 import os
 import secrets

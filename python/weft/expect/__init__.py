@@ -1,1 +1,2 @@
-"""What a right result is: inputs, references, expected values, and how errors are held."""
+"""Decides whether a result is correct: inputs, references, expected values, and bounds of
+errors."""

@@ -1,7 +1,7 @@
 """error_sums.py on a GPU: each sum in one pass over the memory.
 
-Every thread keeps sums of its own, which the framework adds up: so the order
-of additions is the same each time.
+Every thread keeps separate sums, which PyTorch adds up. So the order of additions is the
+same each time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The sums and extremes that the error model (compare.py) is made of.
 
-Of tensors on the host, and of small ones on a device, in steps of the
-framework's; of large ones on a device in one pass each (error_kernels.py),
-which the steps would take ten.
+Tensors on the host, and small ones on a device, are summed by PyTorch's operators. Large
+ones on a device take one pass each (error_kernels.py), where the operators would take ten.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a subgraph's cases are, and what each should give; never leaves here.
+"""A subgraph's cases and their expected results, which never leave this process.
 
-Made once for a subgraph and a seed and kept while memory allows, so that the
+They are made once for a subgraph and a seed and kept while memory allows, so that the
 second candidate of a subgraph costs no reference run.
 """
 

@@ -1,10 +1,10 @@
 """Input data for checks: several distributions, because each hides something.
 
-U(0,1) makes relu the identity, zero-mean data makes sums vanish, data of one
-magnitude hides a lost accumulation, rows that all look alike hide a lost
-epsilon, finite data hides NaN semantics, random reals are never equal and never
-cancel, data about zero hides what is lost of a small difference of large
-numbers, and of many signed numbers the largest is never below zero.
+* U(0,1) makes relu the identity; zero-mean data makes sums vanish.
+* Data of one magnitude hides a lost accumulation, equal rows a lost epsilon.
+* Finite data hides NaN semantics. Random reals are never equal and never cancel.
+* Data about zero hides the loss in a small difference of large numbers.
+* The largest of many signed numbers is never below zero.
 """
 
 from __future__ import annotations

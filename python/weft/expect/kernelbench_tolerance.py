@@ -1,9 +1,9 @@
 """The rule that KernelBench's own evaluator applies: near to eager.
 
-Its seeds, its draws and its tolerances (kernelbench/eval.py): weights as
-constructed after seed 42, five trials whose seeds are drawn after the same,
-get_inputs() after each of them, on the processor, and every element of the
-result within 1e-4 + 1e-4 |x| of eager's, whatever eager's own error is.
+Seeds, draws and tolerances are those of kernelbench/eval.py. Weights are as constructed
+after seed 42. The seeds of five trials are drawn after the same seed, and get_inputs() runs
+after each of them, on the processor. Every element of the result must be within 1e-4 + 1e-4
+|x| of eager's, whatever eager's own error is.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""More draws of the framework's own rounding, where a result is refused by little.
+"""More draws of eager's own rounding, if a result is refused by little.
 
-The error of one run of the framework's is one draw. Where gradients cancel in
-all but a few digits, a handful of roundings make up all of it: another draw is
-twenty times as large, or a right candidate's is. So before a result near a bound
-is refused, the reference runs on nearby inputs, with float64 beside it, and its
-worst error of all draws is what a candidate is held against.
+The error of one run of eager is one draw. If gradients cancel in all but a few digits, a
+handful of roundings make up all of it. Another draw, or a correct candidate's, may be
+twenty times as large. So before a result near a bound is refused, the reference runs on
+nearby inputs, in float64 too. A candidate is compared with its worst error of all draws.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The reference of a subgraph: its captured ATen calls as a Python function.
 
-`Reference` reads a graph (docs/reference/graph.md) and writes it out as Python source
-once, so that eager timing carries no interpreter of ours. The float64 form is
-the same calls with every floating dtype argument widened, run on widened
-inputs: it differs from the recorded computation in rounding only.
+`Reference` reads a graph (docs/reference/graph.md) and writes it out as Python source once,
+so that eager timing includes no interpreter. The float64 form is the same calls with every
+floating dtype argument widened, run on widened inputs: it differs from the recorded
+computation in rounding only.
 """
 
 from __future__ import annotations

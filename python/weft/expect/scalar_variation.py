@@ -1,8 +1,8 @@
 """Other numbers among forward()'s arguments than those of get_inputs().
 
-Who wrote such a number down, instead of reading it, still gives the answer of
-before. Model decides what another number may be: one that it does not take, or
-that gives results of another form, is not tried.
+A kernel that wrote such a number down, instead of reading it, still gives the earlier
+answer. Model decides what another number may be: one that it does not take, or that gives
+results of another form, is not tried.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Errors of each slice of a result, held against that slice's own size.
+"""Errors of each slice of a result, relative to the size of that slice.
 
-A whole output's scale hides what is far below it: rows that fade by a half each
-are nothing beside the first, and a kernel may leave them out. So every row, and
-every slice that one index of one dimension names (a channel, a step, a batch),
-is held by itself: the root mean square of its errors over that of its values.
-The yardstick is the framework's own worst slice.
+A whole output's scale hides what is far below it: if each row is half of the one before, a
+kernel could leave the last ones out. So every row, and every slice with one index of one
+dimension (a channel, a step, a batch), is compared by itself: the root mean square of its
+errors over that of its values. The bound comes from eager's own worst slice.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""How exact the products of float32 are: the framework's own, and TF32's.
+"""How exact the products of float32 are: eager's, and TF32's.
 
-A GPU's library chooses by shape and layout whether the factors of a product
-lose the last 13 bits of their mantissas, and a flag only allows it. So what the
-framework did is found out: it runs once more with the flags off, and where that
-gives the same but for rounding, it had computed in float32. Where a user asks
-for TF32, what that may cost is measured for the very data: the reference runs
+A GPU's library chooses by shape and layout whether the factors of a product lose the last
+13 bits of their mantissas, and a flag only allows it. So eager runs once more with the
+flags off. If the result is the same within rounding, eager had computed in float32. If a
+user asks for TF32, what that may cost is measured for the very data: the reference runs
 again, with these bits cut off, and with them rounded.
 """
 

@@ -4,9 +4,9 @@
     ROOT/work     the sandbox's scratch folder: candidates write it
     ROOT/kept     builds of candidates that passed; no candidate sees them
 
-Everything below `work` and `kept` was written by untrusted code. So a file is
-opened relative to a folder's descriptor and no link is followed, and nothing
-here recurses: a tree may be deeper than Python's stack or the longest path.
+Everything below `work` and `kept` was written by untrusted code. So a file is opened
+relative to a folder's descriptor, and no link is followed. Nothing here recurses: a tree
+may be deeper than Python's stack or the longest path.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What a run of Model leaves, in memory that the next one does not write."""
+"""Copies the results of a run of Model into memory that the next run does not write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is expected of the results of one run of a Model."""
+"""Expectations of the results of one run of a Model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A problem's Model as the reference of a composed module.
 
-Makes inputs and state for each case, runs Model on them in float32 and, where
-the model allows it, in float64, and lays out the memory that both sides share.
+Makes inputs and state for each case. Runs Model on them in float32 and, if the model allows
+it, in float64. Lays out the memory that both sides share.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The oracle: one JSON request a line on standard input, one JSON reply a line on standard
 output, until the input ends. Standard error has a line for each request, with its times.
 
-Trusted: it holds references, inputs and expectations. What it checks runs in
-the slot's zygote, under the sandbox prefix it was started with (--sandbox), which must show
-SCRATCH/work writable and SCRATCH/staged read-only. SCRATCH is emptied at the start. A device
-that is not there ends the oracle with code 2.
+Trusted: it holds references, inputs and expectations. Candidates run in the slot's zygote,
+under the sandbox prefix it was started with (--sandbox), which must show SCRATCH/work
+writable and SCRATCH/staged read-only. SCRATCH is emptied at the start. A device that is not
+there ends the oracle with code 2.
 
 A request has `id` (a number), `verb`, and:
 
@@ -27,7 +27,8 @@ A request has `id` (a number), `verb`, and:
 
 `candidate` is {"kind": "cpu", "library": path of the built .so}, or with kind "triton" or
 "cuda" the path of a kernel package (docs/reference/gpu-package.md). `limits` is {"wall_ms",
-"memory_bytes"} for one call of the candidate. A request's precision goes before --precision.
+"memory_bytes"} for one call of the candidate. A request's precision goes before
+--precision.
 
 A reply has `id`, `ok`, and `verdict`, `timing` (docs/reference/worker-protocol.md),
 `evaluation` (what `weft eval --json` prints) or `machine`: {"torch", "python", "threads",

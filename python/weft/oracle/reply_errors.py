@@ -1,4 +1,4 @@
-"""What replies of the oracle say of errors, and of memory that was short."""
+"""Errors, and lack of memory, in replies of the oracle."""
 
 import os
 import traceback

@@ -1,12 +1,12 @@
-"""Runs an oracle whose problem is not trusted in a sandbox of its own.
+"""Runs an oracle whose problem is not trusted in a sandbox.
 
     python -m weft.oracle.warden --scratch DIR --sandbox WORDS
         --oracle-sandbox WORDS -- OPTIONS OF THE ORACLE
 
-The warden is trusted and loads neither PyTorch nor the problem. It does for the
-oracle what the oracle's sandbox forbids: it prepares candidates' files, starts the
-candidates' sandbox, and makes shared memory. The oracle asks by JSON lines
-(warden_client.py). What the oracle asks is as little trusted as its problem is.
+The warden is trusted. It does not load PyTorch or the problem. It does for the oracle what
+the oracle's sandbox forbids: it prepares candidates' files, starts the candidates' sandbox,
+and makes shared memory. The oracle asks by JSON lines (warden_client.py). These requests
+are as little trusted as the problem.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What a boxed oracle has done by its warden, outside its box (warden.py)."""
+"""Asks the warden (warden.py) for what a sandboxed oracle cannot do itself."""
 
 import base64
 import json

@@ -1,7 +1,7 @@
-"""The processes that an oracle has jobs done in.
+"""The processes that do an oracle's jobs.
 
-Nothing here imports the framework: it takes seconds to load, and these
-processes can begin to before the oracle does.
+Nothing here imports PyTorch, which takes seconds to load. So these processes can start
+loading it before the oracle does.
 """
 
 from __future__ import annotations

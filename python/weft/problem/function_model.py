@@ -1,8 +1,8 @@
 """Makes a ModelNew of a bare kernel_function, as KernelAgent's kernels are.
 
-It is called with the arguments of forward(), then the model's parameters, then
-its buffers, each in the order of named_parameters() and named_buffers(); or,
-if it takes no more than forward()'s arguments, with these alone.
+It is called with the arguments of forward(), then the model's parameters, then its buffers,
+in the order of named_parameters() and named_buffers(). If it takes no more than forward()'s
+arguments, it is called with these alone.
 """
 
 from __future__ import annotations

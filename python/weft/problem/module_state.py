@@ -1,7 +1,7 @@
 """A module's parameters and buffers: listing them, and random ones for checks.
 
-Fresh modules have zero biases and unit scales, which hide kernels that leave
-them out. What is random must stay in the range that the module expects.
+Fresh modules have zero biases and unit scales, which hide kernels that leave them out.
+Random values must stay in the range that the module expects.
 """
 
 from __future__ import annotations

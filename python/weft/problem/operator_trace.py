@@ -1,7 +1,6 @@
-"""Which of the framework's operators a call uses: {name: how often}.
+"""Lists PyTorch's operators that a call uses: {name: how often}.
 
-Of a candidate this is its own account: code that knows of the trace can hide
-from it, so it informs, and decides nothing.
+A candidate's code can hide from the trace. So the list informs, and decides nothing.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Whether a reference that a language model wrote is plain: it imports PyTorch and
-math, and computes.
+"""Whether a reference that a language model wrote is plain: it imports PyTorch and math,
+and computes.
 
     python -m weft.problem.plain_reference FILE…
 
 prints a JSON line for each file: {"fault": "", or what is not plain}. This is a first
-filter, and the reason that the model is told. It is not what protects the user: the
-reference runs in the sandbox only.
+filter, and the reason that the model gets. It is not what protects the user: the reference
+runs in the sandbox only.
 """
 
 import ast

@@ -1,9 +1,8 @@
 """How exact products of float32 may be: one choice for every process.
 
-`framework` leaves the framework's own flags alone (convolutions may use TF32,
-matrix products not), and a kernel may use it only where the framework did;
-`strict` allows it nowhere, `tf32` everywhere, to kernels too. Only GPUs have
-TF32; on the CPU all three are the same.
+`framework` leaves PyTorch's flags alone (convolutions may use TF32, matrix products not). A
+kernel may use TF32 only where eager did. `strict` allows it nowhere, `tf32` everywhere, to
+kernels too. Only GPUs have TF32; on the CPU all three are the same.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Loads a problem: a Python file with Model, get_inputs and get_init_inputs.
 
-Whatever is wrong with the file ends as a ProblemError that names what, where
-and what to do, because the file is the user's and the trace through our own
-frames would tell them nothing.
+Every fault of the file is a ProblemError that names what, where and what to do. The file is
+the user's, and a trace through weft's frames would not help.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""A region as a graph of its own, whose arguments are what the region reads."""
+"""A region as a separate graph, whose arguments are what the region reads."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,11 +12,13 @@ from torch._guards import detect_fake_mode
 
 from weft.regions.regions import (
     Region,
+    Role,
     has_few_rows,
     operator_name,
     region_inputs,
     region_nodes,
     region_results,
+    role_of,
 )
 
 
@@ -105,3 +108,30 @@ def _as_sum(graph: fx.Graph, node: fx.Node, known: dict[fx.Node, fx.Node]) -> fx
     if len(node.args) == 3:
         found = call(aten.add.Tensor, found, wide(node.args[0]))
     return call(aten._to_copy.default, found, dtype=dtype) if is_half else found
+
+
+def with_sources(
+    graph: fx.Graph, wanted: Sequence[fx.Node]
+) -> tuple[fx.Graph, dict[fx.Node, fx.Node], list[fx.Node]]:
+    """(a graph without output that computes these nodes from inputs of `graph`, {node: its
+    copy}, these inputs)"""
+    needed: set[fx.Node] = set()
+    ahead = list(wanted)
+    while ahead:
+        node = ahead.pop()
+        if node not in needed:
+            needed.add(node)
+            ahead += node.all_input_nodes
+    own = fx.Graph()
+    known: dict[fx.Node, fx.Node] = {}
+    inputs = []
+    for node in graph.nodes:
+        if node not in needed:
+            continue
+        if role_of(node) is Role.INPUT:
+            inputs.append(node)
+            known[node] = own.placeholder(node.name)
+            known[node].meta["val"] = node.meta["val"]
+        else:
+            known[node] = own.node_copy(node, known.__getitem__)
+    return own, known, inputs

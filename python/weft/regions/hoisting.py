@@ -11,6 +11,7 @@ On an H200 (2026-11-30, bfloat16) the pointwise kernels of a ResNet-50 with 16 i
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ import torch
 from torch import fx
 
 from weft.regions import insertion
+from weft.regions.extraction import with_sources
+from weft.regions.folding import HALVES, Compile, Folded, fold, folded_convolutions
 from weft.regions.regions import Role, is_pointwise, operator_name, role_of
 
 #: A value is taken out if its reader computes at least so many times as many numbers.
@@ -29,10 +32,9 @@ COSTLY = frozenset(
 )
 #: Operators without arguments that depend on nothing.
 FACTORIES = ("arange", "full", "iota", "scalar_tensor")
-HALVES = (torch.float16, torch.bfloat16)
 
-#: Compiles a graph for fake arguments of these layouts.
-Compile = Callable[[fx.GraphModule, list[Any]], insertion.Kernel]
+#: Which of the convolutions that can be folded are.
+Choice = Callable[[Folded], bool]
 
 
 @dataclasses.dataclass
@@ -45,18 +47,35 @@ class _Affine:
     steps: list[tuple[str, fx.Node]]
 
 
-def hoisted(module: fx.GraphModule, compile_small: Compile) -> fx.GraphModule | None:
+def hoisted(
+    module: fx.GraphModule, compile_small: Compile, folds: Choice | None = None
+) -> fx.GraphModule | None:
     """A copy of the module in which one operator computes the small values that its large
-    loops read; None if there are none. `compile_small` compiles the graph of that operator."""
+    loops read; None if there are none. `compile_small` compiles the graph of that operator.
+    With `folds`, the vendor's library computes convolutions with their norms (folding.py); None
+    if there are none of these."""
     made, _ = insertion.copied(module)
     small = _small_nodes(made.graph)
     chains = _affine_chains(made.graph, small)
     for chain in chains:
         _write_as_scale_and_shift(made.graph, chain, small)
-    wanted = [node for node in small if small[node] and _is_read_by_a_large_loop(node, small)]
-    if not wanted:
+    made.graph.eliminate_dead_code()
+    if folds is not None:
+        chosen = [one for one in folded_convolutions(made.graph) if folds(one)]
+        if not chosen:
+            return None
+        fold(made.graph, chosen, compile_small)
+        made.graph.eliminate_dead_code()
+    alive = set(made.graph.nodes)
+    wanted = [
+        node
+        for node in small
+        if node in alive and small[node] and _is_read_by_a_large_loop(node, small)
+    ]
+    if not wanted and folds is None:
         return None
-    _compute_apart(made.graph, wanted, compile_small)
+    if wanted:
+        _compute_apart(made.graph, wanted, compile_small)
     made.graph.eliminate_dead_code()
     made.graph.lint()
     made.recompile()
@@ -69,6 +88,8 @@ def _small_nodes(graph: fx.Graph) -> dict[fx.Node, bool]:
     found: dict[fx.Node, bool] = {}
     for node in graph.nodes:
         role, sources = role_of(node), node.all_input_nodes
+        if node.target is operator.getitem:  # of an operator with several results
+            continue
         if role is Role.FUSIBLE and not sources and operator_name(node) in FACTORIES:
             found[node] = False
         elif (
@@ -202,6 +223,7 @@ def _is_read_by_a_large_loop(node: fx.Node, small: dict[fx.Node, bool]) -> bool:
             ahead += user.users
         elif (
             role_of(user) is Role.FUSIBLE
+            and user.target is not operator.getitem
             and is_pointwise(user)
             and _numel(user) >= READER_RATIO_MIN * _numel(node)
         ):
@@ -211,13 +233,22 @@ def _is_read_by_a_large_loop(node: fx.Node, small: dict[fx.Node, bool]) -> bool:
 
 def _compute_apart(graph: fx.Graph, wanted: Sequence[fx.Node], compile_small: Compile) -> None:
     """Has one operator compute these values, as parts of one vector."""
-    module, inputs = _graph_of(graph, wanted)
+    own, known, inputs = with_sources(graph, wanted)
     fakes = [node.meta["val"] for node in inputs]
+    parts = []
+    with _mode_of(wanted[0]):
+        for node in wanted:
+            parts.append(own.call_function(torch.ops.aten.reshape.default, (known[node], [-1])))
+            parts[-1].meta["val"] = node.meta["val"].reshape(-1)
+        vector = own.call_function(torch.ops.aten.cat.default, (parts,))
+        vector.meta["val"] = torch.cat([one.meta["val"] for one in parts])
+    own.output((vector,))
+    module = fx.GraphModule(torch.nn.Module(), own)
     total = sum(map(_numel, wanted))
     device = wanted[0].meta["val"].device
     target = insertion.operator_for(
         "small values",
-        module.code + repr([(one.shape, one.stride(), one.dtype) for one in fakes]),
+        module.code + repr([insertion.layout_of(one) for one in fakes]),
         compile_small(module, fakes),
         [((total,), (1,), torch.float32, device)],
         len(inputs),
@@ -225,9 +256,10 @@ def _compute_apart(graph: fx.Graph, wanted: Sequence[fx.Node], compile_small: Co
     first = next(node for node in graph.nodes if role_of(node) is not Role.INPUT)
     aten = torch.ops.aten
     with graph.inserting_before(first), _mode_of(wanted[0]):
-        vector = graph.call_function(target, tuple(inputs))
+        vector = graph.call_function(target, insertion.arguments_of(inputs))
         vector.meta["val"] = torch.empty(total, dtype=torch.float32, device=device)
-        vector.meta["eager_input_vals"] = (tuple(fakes), {})
+        values = fx.node.map_arg(vector.args, lambda one: one.meta["val"])
+        vector.meta["eager_input_vals"] = (values, {})
         begin = 0
         for node in wanted:
             end = begin + _numel(node)
@@ -238,34 +270,3 @@ def _compute_apart(graph: fx.Graph, wanted: Sequence[fx.Node], compile_small: Co
             whole.meta["val"] = part.meta["val"].view(value.shape)
             node.replace_all_uses_with(whole, propagate_meta=False)
             begin = end
-
-
-def _graph_of(graph: fx.Graph, wanted: Sequence[fx.Node]) -> tuple[fx.GraphModule, list[fx.Node]]:
-    """(the graph of one vector of all these values, the inputs of `graph` that it takes)"""
-    needed: set[fx.Node] = set()
-    ahead = list(wanted)
-    while ahead:
-        node = ahead.pop()
-        if node not in needed:
-            needed.add(node)
-            ahead += node.all_input_nodes
-    own = fx.Graph()
-    known: dict[fx.Node, fx.Node] = {}
-    ordered = [node for node in graph.nodes if node in needed]
-    inputs = [node for node in ordered if role_of(node) is Role.INPUT]
-    for node in ordered:
-        if role_of(node) is Role.INPUT:
-            known[node] = own.placeholder(node.name)
-            known[node].meta["val"] = node.meta["val"]
-        else:
-            known[node] = own.node_copy(node, known.__getitem__)
-    parts = []
-    with _mode_of(wanted[0]):
-        for node in wanted:
-            part = own.call_function(torch.ops.aten.reshape.default, (known[node], [-1]))
-            part.meta["val"] = node.meta["val"].reshape(-1)
-            parts.append(part)
-        vector = own.call_function(torch.ops.aten.cat.default, (parts,))
-        vector.meta["val"] = torch.cat([one.meta["val"] for one in parts])
-    own.output((vector,))
-    return fx.GraphModule(torch.nn.Module(), own), inputs

@@ -9,6 +9,7 @@ import hashlib
 import operator
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import fx
@@ -20,6 +21,9 @@ from weft.regions.regions import Region, Role, region_nodes, role_of
 NAMESPACE = "weft_region"
 #: Version of the way to insert; part of each operator's name.
 MECHANISM = 1
+
+#: The most arguments of an operator in PyTorch; more are given as one list.
+ARGUMENTS_MAX = 64
 
 Kernel = Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]
 Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device]
@@ -37,7 +41,7 @@ def operator_for(
     key: str, text: str, kernel: Kernel, layouts: Sequence[Layout], inputs_count: int
 ) -> torch._ops.OpOverload:
     """The operator that computes a region by `kernel`, a function of a list of
-    `inputs_count` tensors. Registered once for a region's key and a module's text;
+    `inputs_count` tensors; it is called with arguments_of(inputs). Registered once for a region's key and a module's text;
     a later kernel of the same name replaces the earlier one. `layouts`: shape, strides,
     dtype and device of each result."""
     global _library
@@ -52,21 +56,27 @@ def operator_for(
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 
 
+def arguments_of(inputs: Sequence[fx.Node]) -> tuple[fx.node.Argument, ...]:
+    """The arguments of a call of an operator with these inputs."""
+    return tuple(inputs) if len(inputs) <= ARGUMENTS_MAX else (list(inputs),)
+
+
 def _register(
     library: torch_library.Library, name: str, layouts: list[Layout], inputs_count: int
 ) -> None:
-    given = ", ".join(f"Tensor a{i}" for i in range(inputs_count))
+    is_list = inputs_count > ARGUMENTS_MAX
+    given = "Tensor[] a" if is_list else ", ".join(f"Tensor a{i}" for i in range(inputs_count))
     is_one = len(layouts) == 1
     made = "Tensor" if is_one else "(" + ", ".join(["Tensor"] * len(layouts)) + ")"
     # The kernel was verified for the strides that the graph records.
     tags = [getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
     library.define(f"{name}({given}) -> {made}", tags=tags)
 
-    def run(*arguments: torch.Tensor) -> object:
-        found = _kernels[name](list(arguments))
+    def run(*arguments: Any) -> object:
+        found = _kernels[name](list(arguments[0] if is_list else arguments))
         return found[0] if is_one else tuple(found)
 
-    def fake(*arguments: torch.Tensor) -> object:
+    def fake(*arguments: Any) -> object:
         made = tuple(
             torch.empty_strided(shape, stride, dtype=dtype, device=device)
             for shape, stride, dtype, device in layouts
@@ -79,10 +89,12 @@ def _register(
 
 def layouts_of(extracted: Extracted) -> list[Layout]:
     """Layouts of the results, as the graph records them."""
-    return [
-        (tuple(one.shape), tuple(one.stride()), one.dtype, one.device)
-        for one in (node.meta["val"] for node in extracted.results)
-    ]
+    return [layout_of(node.meta["val"]) for node in extracted.results]
+
+
+def layout_of(value: torch.Tensor) -> Layout:
+    """Shape, strides, dtype and device of a tensor."""
+    return tuple(value.shape), tuple(value.stride()), value.dtype, value.device
 
 
 def copied(module: fx.GraphModule) -> tuple[fx.GraphModule, dict[fx.Node, fx.Node]]:
@@ -111,7 +123,7 @@ def call_graph(target: torch._ops.OpOverload, extracted: Extracted) -> fx.Graph:
         given.append(graph.placeholder(f"input_{number}"))
         given[-1].meta["val"] = node.meta["val"]
     values = tuple(node.meta["val"] for node in extracted.results)
-    call = graph.call_function(target, tuple(given))
+    call = graph.call_function(target, arguments_of(given))
     call.meta["val"] = values[0] if len(values) == 1 else values
     results = [call]
     if len(values) > 1:

@@ -1,10 +1,9 @@
 """Calls without a pause, as a person's own loop makes them.
 
-In a round each side wakes for its one call, finds its code in cold caches, and
-launches more slowly than a loop does. Whoever launches less gains by that, and
-what the device does hides behind it. So a module is timed both ways, and what is
-said of it is the lower of the two. Nothing is compared here: who is faster in a
-loop alone gains nothing by it.
+In a round each side wakes for its one call, finds its code in cold caches, and launches
+more slowly than a loop does. A side with fewer launches gains by that, and the device's
+work hides behind it. So a module is timed both ways, and the lower speedup is reported.
+Nothing is compared here: who is faster in a loop alone gains nothing by it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Rounds of timed calls on a GPU.
 
-There a message costs more than many kernels, and emptying the caches more
-still, so a party's own events are its time. The oracle's clock holds them to
-the truth: beside its events a candidate's message may take no longer than the
-framework's messages, which empty the same caches, do beside theirs.
+There a message costs more than many kernels, and emptying the caches more still. So the
+time of a side is that of its own events. The oracle's clock checks them. In addition to its
+events, a candidate's message may take no longer than eager's messages, which empty the same
+caches.
 """
 
 from __future__ import annotations

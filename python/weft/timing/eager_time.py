@@ -1,7 +1,7 @@
 """Times problems as they are: `python -m weft.timing.eager_time FILE...`.
 
-One line a problem: median milliseconds of the eager model over RUNS calls.
-For choosing sizes; verdicts use the oracle's timing, which trusts nobody.
+One line a problem: median milliseconds of the eager model over RUNS calls. For choosing
+sizes; verdicts use the oracle's timing, which trusts no candidate.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sets the stage for timing: baseline process, buffers, data, expectations.
 
-What is timed, how and against what: docs/explanation/verification.md. A bench (a subgraph's
-here, a model's in time_model.py) is kept with its baseline process, because
-torch.compile costs more than everything else together.
+docs/explanation/timing.md says what is timed, and how. A bench (a subgraph's here, a
+model's in time_model.py) is kept with its baseline process, because torch.compile costs
+more than everything else together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How much work lies beside the clock: before a call is timed, or after it.
+"""Measures work outside the clock: before a call is timed, or after it.
 
-What a candidate's messages take that are not timed is held against what the
-framework's take, since both copy the same inputs and results.
+The untimed part of a candidate's messages is compared with that of eager's, since both copy
+the same inputs and results.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""gradcheck: the derivatives that a step of training has, held against
-differences of its results, in float64.
+"""gradcheck: compares the derivatives of a step of training with differences of its
+results, in float64.
 
-Kernels are for one dtype, mostly float32, where differences say nothing, so no
-kernel runs here. What is checked are the two graphs that kernels are made for:
-`weft eval` then holds ModelNew's gradients against float64's.
+Kernels are for one dtype, mostly float32, where differences say nothing, so no kernel runs
+here. The two graphs that kernels are made for are checked. `weft eval` then compares
+ModelNew's gradients with float64's.
 """
 
 from __future__ import annotations

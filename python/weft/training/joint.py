@@ -1,9 +1,9 @@
-"""A model's step of training as two graphs: one gives the results, the new
-values of buffers and what is kept; the other the gradients, of what was kept
-and of the results' gradients.
+"""A model's step of training as two graphs. One gives the results, the new values of
+buffers and what is kept. The other computes the gradients from what was kept and from the
+results' gradients.
 
-What is kept, and what is computed again, is PyTorch's min-cut partition's
-choice, as for torch.compile.
+PyTorch's min-cut partition decides what is kept and what is computed again, as for
+torch.compile.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""`weft run --train PROBLEM.py`: the step of training is captured as two graphs,
-each is a run of its own, and the best of what they found becomes ModelNew.
+"""`weft run --train PROBLEM.py`: the step of training is captured as two graphs, each has
+its own run, and the best of what they found becomes ModelNew.
 
     RUN/forward, RUN/backward      run directories, problem.py beside them
     RUN/step.py, RUN/descent.py    what `weft eval` holds ModelNew's steps against
     RUN/composed/model_new.py      one file, verified and timed as a whole
     RUN/result.json, RUN/report.md
 
-What was composed is never loaded into this process: it may be a language
-model's.
+The composed module is never loaded into this process: a language model may have written it.
 """
 
 from __future__ import annotations

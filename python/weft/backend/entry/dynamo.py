@@ -1,8 +1,8 @@
 """From Dynamo's graph to compiled graphs, by way of AOTAutograd.
 
-AOTAutograd makes graphs of ATen operators that write into nothing and need no
-gradients of their own: one for inference, or one forward and one backward.
-What users expect of views, mutations, autocast and hooks is its work.
+AOTAutograd makes graphs of ATen operators that write into nothing and need no gradients:
+one for inference, or one forward and one backward. It also takes care of views, mutations,
+autocast and hooks.
 """
 
 from __future__ import annotations

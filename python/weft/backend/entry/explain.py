@@ -1,4 +1,4 @@
-"""`weft.explain()`: what is ours, what is the framework's, and why."""
+"""`weft.explain()`: which implementation computes each graph, and why."""
 
 from __future__ import annotations
 

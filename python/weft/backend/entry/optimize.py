@@ -51,16 +51,16 @@ def optimize(
     module's own. If calls are not faster, guards included, `module` itself is returned.
     Given a module that optimize() made, it learns these inputs as well.
 
-    The module is frozen as torch.export freezes it: the control flow of this call, and
-    what forward() reads besides tensors (attributes, globals, Python's random numbers).
+    The module is frozen as torch.export freezes it: control flow, attributes, globals and
+    Python's random numbers.
 
     Other shapes, strides or dtypes are captured at their second call and searched in
     the background, up to `shapes_max` kinds of inputs, including the first.
 
     dynamic_batch=True: one search for any batch. The batch is the first dimension of the
-    first tensor, and of each tensor that has the same size there. dynamic_dim=1 names
-    another dimension, as torch._dynamo.mark_dynamic(x, 1) does; dynamic_dim=(0, 1) names
-    two. If that is not possible, kernels are for these sizes, and the report says why.
+    first tensor, and of each tensor that has the same size there. dynamic_dim=1 or (0, 1)
+    names other dimensions. If that is not possible, kernels are for these sizes, and the
+    report says why.
 
     replay_mb: MiB that CUDA graphs may keep on a GPU; they are used if they are faster.
 

@@ -1,9 +1,9 @@
-"""`weft.save(module, path)` and `weft.load(path)`: an optimised module with
-its tensors and its kernels' sources, in one file.
+"""`weft.save(module, path)` and `weft.load(path)`: an optimised module with its tensors and
+its kernels' sources, in one file.
 
-It is a pickle, as torch.save makes them: load only what you trust. The module's
-class is imported where it was; kernels are built again for the machine, but for
-those of such a GPU as they were built for.
+It is a pickle, as torch.save makes them: load only what you trust. The module's class is
+imported from its file. Kernels are built again for the machine, unless it has the kind of
+GPU that they were built for.
 """
 
 from __future__ import annotations

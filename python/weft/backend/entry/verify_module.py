@@ -1,8 +1,8 @@
 """`weft.verify(reference, candidate, inputs)`: is this module the other?
 
-The error model is the judge's (docs/explanation/verification.md); the data is the user's own,
-and both run in this process. Who does not trust the candidate's code has
-`weft eval` judge it in a sandbox.
+The error model is the judge's (docs/explanation/verification.md); the data is the user's
+own, and both run in this process. `weft eval` judges code that is not trusted, in a
+sandbox.
 """
 
 from __future__ import annotations

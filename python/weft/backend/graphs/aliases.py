@@ -1,5 +1,5 @@
-"""What a graph writes to, and which of its results share memory with that: in the
-graph as it was traced, where operators still write in place."""
+"""Finds what a graph writes to, and which of its results share memory with that. The graph
+is as traced: operators still write in place."""
 
 import operator
 from collections.abc import Iterator

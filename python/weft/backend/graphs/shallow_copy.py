@@ -1,8 +1,8 @@
-"""A copy of a module over the same tensors, with tables and containers of its own.
+"""A copy of a module over the same tensors, with separate tables and containers.
 
-torch.export binds other tensors in a module's tables for a moment, while other
-threads may call the module. It also runs forward(), which may assign attributes.
-Neither is seen in the module that was copied.
+torch.export binds other tensors in a module's tables for a moment, while other threads may
+call the module. It also runs forward(), which may assign attributes. Neither is seen in the
+module that was copied.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """One problem file for a graph at every batch, or at every batch and length.
 
-The graph is had at several sizes, and so is its problem file's text. What these
-have in common is the text for any: where they differ, they differ in numbers
-that are a number, plus multiples of the sizes, of their product, of the last one's square
-and of that times the first one (compiler/graph/symbolic_shapes.hpp and
-compiler/text/common_text.hpp do the same with kernels). Below, sizes are a tuple: one
-for each symbol.
+The graph, and its problem file's text, is made at several sizes. The texts may differ only
+in numbers that are polynomials of the sizes: a constant, plus multiples of the sizes, of
+their product, of the last one's square and of that times the first one. The common text
+then holds for any size. compiler/graph/symbolic_shapes.hpp and
+compiler/text/common_text.hpp do the same with kernels. Below, sizes are a tuple: one for
+each symbol.
 """
 
 from __future__ import annotations

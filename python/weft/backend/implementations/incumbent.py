@@ -1,9 +1,9 @@
 """Inductor's code for a whole graph: the program's best existing implementation, which
 generated kernels have to beat.
 
-The graph is the one that torch.compile compiles: Inductor's own entry point makes it,
-with its decompositions, joint passes and partition, and calls a hook in the place of its
-inner compiler (docs/reference/python.md)."""
+The graph is the one that torch.compile compiles. Inductor's own entry point makes it, with
+its decompositions, joint passes and partition. It calls a hook instead of its inner
+compiler (docs/reference/python.md)."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class Request:
         return bool(self.keywords.get("cudagraphs"))
 
     def compiled_part(self, module: fx.GraphModule, fakes: list[Any]) -> Compiled:
-        """Inductor's code for a graph of many small, independent computations, for fake
-        arguments. Blocks and raises as compiled() does."""
+        """Inductor's code for a graph of many small, independent computations, whose results
+        are vectors, for fake arguments. Blocks and raises as compiled() does."""
         from torch._inductor import config
         from torch._inductor.compile_fx import compile_fx_inner
         from torch._inductor.utils import BoxedBool

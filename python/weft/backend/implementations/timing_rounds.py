@@ -1,9 +1,8 @@
-"""Who computes a graph soonest here: in the program that calls it.
+"""Finds the fastest implementation of a graph in the program that calls it.
 
-The search timed its kernels in a process of its own. What the program's own call
-takes besides, and another compiler's code where the search had no time to look at
-it, are known only here; so is whether a CUDA graph (cuda_graph.py) is worth its
-copies.
+The search timed its kernels in another process. Only this process knows what the program's
+call costs in addition, how fast another compiler's code is if the search had no time for
+it, and whether a CUDA graph (cuda_graph.py) is worth its copies.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """The full verdict on kernels of the store, in the background.
 
-What an earlier process found computes calls after a quick look at it
-(compiled_graph.py).
-Meanwhile `weft eval` judges it as the search once did: in the sandbox, against
-float64, on many kinds of data, by a seed that nobody knows. The store remembers
-who was right, with all that it was right with, so that this is not done at every
-start. Who is wrong is withdrawn: no call after that takes its kernels.
+A module of an earlier process computes calls after a quick check (compiled_graph.py).
+Meanwhile `weft eval` judges the module as the search did: in the sandbox, against float64,
+on many kinds of data, with a secret random seed. The store keeps which modules were
+correct, and with which software, so that this is not repeated at every start. A wrong
+module is withdrawn: no later call uses its kernels.
 """
 
 from __future__ import annotations

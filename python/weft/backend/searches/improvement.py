@@ -1,5 +1,5 @@
-"""The search for one program: profile, regions, kernels, insertions. In a thread of its
-own; what needs a call's arguments is done by calls (whole_program.py)."""
+"""The search for one program: profile, regions, kernels, insertions. It runs in another
+thread. Steps that need a call's arguments are done by calls (whole_program.py)."""
 
 import atexit
 import contextlib
@@ -20,22 +20,20 @@ from weft.backend.implementations import (
 from weft.backend.implementations.incumbent import Compiled, Request
 from weft.backend.implementations.program_timing import Arguments, compared
 from weft.backend.options import Options, log, told
-from weft.backend.searches import machine_facts, region_search
+from weft.backend.searches import machine_facts, program_forms, region_search
+from weft.backend.searches.program_forms import Form, NoForm
 from weft.backend.searches.program_trials import ProgramTrials, Trial
 from weft.backend.searches.region_module import Combined
 from weft.backend.searches.region_search import Candidate
 from weft.backend.searches.search_turns import turns
 from weft.backend.searches.whole_program import Step, WholeProgram
-from weft.regions import attribution, hoisting, insertion, labels
+from weft.regions import attribution, insertion, labels
 from weft.regions.regions import groups_of, regions_of
 from weft.regions.roofline import roofline_s
 
 #: Trials in the program that the budget has time for after the search, and the parts of
 #: the budget that are kept for them, at least and at most.
 TRIALS, TRIALS_SHARE_MIN, TRIALS_SHARE_MAX = 2, 0.1, 0.25
-#: Devices whose programs may compute small values apart. On a processor an operator more
-#: costs microseconds in each call.
-HOISTED_ON = ("cuda",)
 _ends = threading.Event()
 _SLOWER = "the program is not faster with it"
 
@@ -73,8 +71,8 @@ class Improvement:
         self._kernels = kernels
         self._trials = ProgramTrials(program.request, program.options.trial_s)
         self._accepted: list[Candidate] = []
-        #: Whether variants compute small values apart (regions/hoisting.py).
-        self._hoists = False
+        #: The form in which variants are compiled; None: as PyTorch gives the program.
+        self._form: Form | None = None
         #: The incumbent and what computes now, launched: those that are timed.
         self._raw: Compiled = program.incumbent
         self._current: Compiled = program.incumbent
@@ -118,30 +116,28 @@ class Improvement:
         self._settle()
 
     def _try_known_code(self) -> None:
-        """What needs no search: small values computed apart, and the vendor's products. In
+        """What needs no search: other forms of the program, and the vendor's products. In
         the part of the budget that trials may take."""
         limit_s = TRIALS_SHARE_MAX * self._budget_s
         self._until = time.monotonic() + limit_s
-        if self._kind in HOISTED_ON:
-            self._hoist()
+        if self._kind in program_forms.DEVICES:
+            self._form = program_forms.chosen_form(self._is_faster_in)
         self._insert([one for one in self._live().candidates if one.state == "verified"])
         self._budget_s -= limit_s - (self._until - time.monotonic())
 
-    def _hoist(self) -> None:
-        """Computes small values apart, if the program has some and is faster so."""
-        try:
-            if hoisting.hoisted(self._request.module, self._request.compiled_part) is None:
-                return
-        except Exception as error:
-            log.info("small values were not computed apart: %s", told(error))
-            return
-        self._hoists = True
+    def _is_faster_in(self, form: Form) -> bool:
+        """Tries the program in this form, and uses it if it is faster."""
+        if time.monotonic() > self._until:
+            return False
+        before, self._form = self._form, form
         trial = self._trial_of([])
-        if trial.why_not or not self._is_faster(trial):
-            log.info("small values computed apart: %s", trial.why_not or _SLOWER)
-            self._hoists = False
-            return
-        self._accept([], trial)
+        is_faster = not trial.why_not and self._is_faster(trial)
+        if is_faster:
+            self._accept([], trial)
+        else:
+            log.info("%s: %s", form.words, trial.why_not or _SLOWER)
+            self._form = before
+        return is_faster
 
     def _for_search(self) -> list[Candidate]:
         """Candidates that are still to be searched, without those that overlap what is in
@@ -456,9 +452,14 @@ class Improvement:
                 for one in candidate.replacements()
             ],
         )
-        if not self._hoists:
+        if self._form is None:
             return made
-        return hoisting.hoisted(made, self._request.compiled_part) or made
+        try:
+            return self._form.of(made, self._request.compiled_part)
+        except NoForm:
+            if not candidates:  # it is the form that is tried
+                raise
+            return made
 
     def _trial_of(self, candidates: list[Candidate]) -> Trial:
         found: list[Trial] = []
@@ -544,7 +545,7 @@ class Improvement:
         if program is None:
             return
         count = len(self._accepted)
-        program.state = "ready" if count or self._hoists else "framework"
+        program.state = "ready" if count or self._form else "framework"
         if program.state == "framework" and not reason:
             reasons = [candidate.reason for candidate in program.candidates if candidate.reason]
             reason = "Inductor's code is the fastest" + (
@@ -555,7 +556,7 @@ class Improvement:
         program.reason = reason
         program.summary = (
             f"{count} of {len(program.candidates)} regions generated; "
-            f"{'small values are computed apart; ' if self._hoists else ''}"
+            f"{self._form.words + '; ' if self._form else ''}"
             f"{program.speedup:.2f}× over torch.compile for this call"
         )
 

@@ -1,9 +1,9 @@
 """Composed modules of earlier searches, on disk: a folder each.
 
-`problem.py`, `model_new.py` (where kernels won) and in `build` what was built of
-it for a GPU, `report.md`, `result.json`, and last of all `about.json`, without
-which the folder counts for nothing. Of one that was taken by a later process
-`verdict.json` says what a full verdict came to (background_verification.py).
+`problem.py`, `model_new.py` (where kernels won) and in `build` what was built of it for a
+GPU, `report.md`, `result.json`, and last of all `about.json`, without which the folder
+counts for nothing. If a later process took a module, `verdict.json` has its full verdict
+(background_verification.py).
 """
 
 from __future__ import annotations

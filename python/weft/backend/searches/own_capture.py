@@ -1,9 +1,9 @@
 """The graph of a problem file that this process has written, captured by this process.
 
-A process of its own would have to load PyTorch and its exporter: 2.7 s, more than half
-of a short budget. Here they are loaded, and a small graph takes 0.2 to 0.5 s (two cores,
-2026-11-30). The graph is trusted as far as the problem file is. The search verifies
-the module that it makes of the graph against the problem file.
+Another process would have to load PyTorch and its exporter: 2.7 s, more than half of a
+short budget. Here they are loaded, and a small graph takes 0.2 to 0.5 s (two cores,
+2026-11-30). The graph is trusted as far as the problem file is. The search verifies the
+module that it makes of the graph against the problem file.
 """
 
 import contextlib

@@ -146,6 +146,8 @@ class SubgraphKernels:
         self, name: str, facts: SubgraphFacts, mode: FakeTensorMode
     ) -> torch._ops.OpOverload:
         if name not in self._operators:
+            if len(facts.inputs) > insertion.ARGUMENTS_MAX:
+                raise NoGraph(f"{name} has more inputs than an operator may have")
             try:
                 reference = facts.module(mode)
             except Exception as error:

@@ -1,5 +1,5 @@
-"""One region's part of a composed module whose graph has several regions beside each
-other: one search starts its processes once for all of them."""
+"""One region's part of a composed module whose graph has several independent regions. One
+search for all of them starts its processes once."""
 
 import ast
 import builtins

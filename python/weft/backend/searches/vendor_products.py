@@ -1,9 +1,9 @@
 """Products in half precision whose activation the vendor's library computes with them.
 
 cuBLASLt adds a bias and applies GELU (by tanh) or ReLU before it stores a product. PyTorch
-offers this as an operator that no compiler of its own uses on a GPU. Whether a region is
-such a product is decided by values: its activation is run on all 65,536 numbers of a half
-type, by the region's own operators and by the library."""
+has an operator for this, which its compiler does not use on a GPU. Values decide whether a
+region is such a product. Its activation is run on all 65,536 numbers of a half type, by the
+region's operators and by the library."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Folders that a process works in, swept by a later one if it is killed.
 
-The file `in-use` in it is locked as long as its process lives. One whose lock is
-free is nobody's.
+The file `in-use` in it is locked as long as its process lives. A folder whose lock is free
+belongs to no process.
 """
 
 import contextlib

@@ -1,0 +1,57 @@
+"""Other forms of a whole program that Inductor compiles: no kernel is generated for them,
+and no search is needed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from torch import fx
+
+from weft.regions import hoisting
+
+#: Devices whose programs are tried in other forms. On a processor an operator more costs
+#: microseconds in each call.
+DEVICES = ("cuda",)
+
+
+class NoForm(Exception):
+    """The program has nothing that the form changes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """A way to rewrite a graph; `words` say what it does, in reports."""
+
+    words: str
+    folds: hoisting.Choice | None = None
+    #: Whether it stands for the one before, if that is in use.
+    is_alternative: bool = False
+
+    def of(self, module: fx.GraphModule, compile_part: hoisting.Compile) -> fx.GraphModule:
+        """A copy of the graph in this form; raises NoForm, and what the compiler does."""
+        made = hoisting.hoisted(module, compile_part, self.folds)
+        if made is None:
+            raise NoForm("nothing in the program is of this kind")
+        return made
+
+
+APART = "small values are computed apart"
+FOLDED = "cuDNN computes norms, sums and ReLU with convolutions"
+#: In the order of their trials; each is compared with what is in use by then.
+FORMS = (
+    Form(APART),
+    Form(FOLDED, lambda one: True),
+    Form(FOLDED + " whose results are added", lambda one: one.added is not None, True),
+)
+
+
+def chosen_form(is_faster: Callable[[Form], bool]) -> Form | None:
+    """The last of FORMS that is faster than what was in use before; None if none is."""
+    found: Form | None = None
+    for number, form in enumerate(FORMS):
+        if form.is_alternative and found is FORMS[number - 1]:
+            continue
+        if is_faster(form):
+            found = form
+    return found
