@@ -128,10 +128,12 @@ std::string position_text(const PrintScope& scope, const Index& index,
 
 std::string cast_text(DType to, DType from, const std::string& value) {
   if (is_half(from)) {
-    return cast_text(to, DType::f32, half_function("from", from) + "(" + value + ")");
+    return cast_text(to, DType::f32,
+                     half_function("from", from) + "(" + value + ")");
   }
   if (is_half(to)) {
-    return half_function("to", to) + "(" + cast_text(DType::f32, from, value) + ")";
+    return half_function("to", to) + "(" + cast_text(DType::f32, from, value) +
+           ")";
   }
   if (to == from) return value;
   if (to == DType::boolean) return "narrow(" + value + " != 0)";

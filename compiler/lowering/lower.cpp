@@ -75,8 +75,7 @@ bool has_half_variant(const std::string& function) {
 // them. (logsumexp is not: its terms may cancel.)
 bool takes_half_functions(const Node& call) {
   static const std::set<std::string_view> names = {
-      "exp",  "sigmoid",  "silu",        "tanh",
-      "gelu", "_softmax", "_log_softmax"};
+      "exp", "sigmoid", "silu", "tanh", "gelu", "_softmax", "_log_softmax"};
   return names.contains(operator_name(call.target));
 }
 

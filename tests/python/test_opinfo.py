@@ -140,6 +140,10 @@ class OpInfo(unittest.TestCase):
     def test_int64_on_the_processor(self):
         self.judge("cpu", torch.int64, FEW, 1, 8)
 
+    def test_halves_on_the_processor(self):
+        self.judge("cpu", torch.bfloat16, FEW, 1, 8)
+        self.judge("cpu", torch.float16, FEW, 1, 8)
+
     def test_bfloat16_in_triton(self):
         self.judge("triton", torch.bfloat16, FEW, 1, 10)
 

@@ -77,5 +77,3 @@ INLINE V xlogy(V x, V y) {
   const V product = select(narrow(x == 0), V{}, x * log(y));
   return select(unordered(y), y, product);
 }
-
-}  // namespace

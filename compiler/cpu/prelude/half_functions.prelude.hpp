@@ -1,31 +1,6 @@
 
 // --- Functions whose result is rounded to a half next. Their relative error is
 // at most 2^-16 (float16 rounds by 2^-12), which takes half of the time.
-// x, or the limit if x is beyond; NaN stays NaN.
-template <class V>
-INLINE V at_least(V x, float limit) {
-#if defined(__AVX512F__)
-  if constexpr (W == 16)
-    return (V)_mm512_max_ps((__m512)number<V>(limit), (__m512)x);
-#endif
-#if defined(__AVX__)
-  if constexpr (W == 8)
-    return (V)_mm256_max_ps((__m256)number<V>(limit), (__m256)x);
-#endif
-  return select(x < limit, number<V>(limit), x);
-}
-template <class V>
-INLINE V at_most(V x, float limit) {
-#if defined(__AVX512F__)
-  if constexpr (W == 16)
-    return (V)_mm512_min_ps((__m512)number<V>(limit), (__m512)x);
-#endif
-#if defined(__AVX__)
-  if constexpr (W == 8)
-    return (V)_mm256_min_ps((__m256)number<V>(limit), (__m256)x);
-#endif
-  return select(x > limit, number<V>(limit), x);
-}
 // 1 / x of numbers from 1 to 2^64.
 template <class V>
 INLINE V half_reciprocal(V x) {
@@ -50,7 +25,7 @@ INLINE f32v half_exp_within(f32v x) {
   return scaled(p, whole, (i32v)shifted - 0x4b400000);
 }
 INLINE f32v half_exp(f32v x) {
-  return half_exp_within(at_most(at_least(x, -105.0f), 89.0f));
+  return half_exp_within(clamped(x, -105, 89));
 }
 INLINE f32v half_sigmoid(f32v x) { return 1.0f / (1.0f + half_exp(-x)); }
 INLINE f32v half_silu(f32v x) { return x / (1.0f + half_exp(-x)); }
@@ -60,7 +35,7 @@ INLINE f32v half_gelu_tanh(f32v x) {
 }
 // A quotient of polynomials in x^2. Beyond 6 all halves are 1.
 INLINE f32v half_tanh(f32v x) {
-  const f32v a = at_most(at_least(x, -6.0f), 6.0f);
+  const f32v a = clamped(x, -6, 6);
   const f32v s = a * a;
   f32v p = s * 4.5688697801601e-06f + 0.0024041925346548823f;
   p = p * s + 0.12441209610378173f;
@@ -73,7 +48,7 @@ INLINE f32v half_tanh(f32v x) {
 // x times the normal distribution, whose tail is e^(-x^2 / 2) times a
 // polynomial in 1 / (1 + 0.31 |x|): 1 + erf would have no digits there.
 INLINE f32v half_gelu(f32v x) {
-  const f32v a = at_most(abs(x), 15.0f);
+  const f32v a = minimum(abs(x), number<f32v>(15));
   const f32v k = half_reciprocal(a * 0.31f + 1.0f);
   f32v p = k * -0.07392899750938028f + 0.180449928635044f;
   p = p * k + 0.015745180876305363f;
@@ -83,3 +58,5 @@ INLINE f32v half_gelu(f32v x) {
   const f32v tail = p * k * half_exp_within(a * a * -0.5f);
   return x * select(x < 0.0f, tail, 1.0f - tail);
 }
+
+}  // namespace

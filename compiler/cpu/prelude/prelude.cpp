@@ -23,8 +23,8 @@ std::string cpu_prelude(int vector_width, bool stream_stores,
          embedded::compiler_cpu_prelude_halves +
          embedded::compiler_cpu_prelude_reducers +
          embedded::compiler_cpu_prelude_math +
-         embedded::compiler_cpu_prelude_half_functions +
-         embedded::compiler_cpu_prelude_activations;
+         embedded::compiler_cpu_prelude_activations +
+         embedded::compiler_cpu_prelude_half_functions;
 }
 
 }  // namespace weft

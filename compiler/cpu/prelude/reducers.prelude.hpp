@@ -19,14 +19,33 @@ INLINE V highest() {
 }
 // A NaN on either side is the result, as in eager. Of equal numbers the first
 // is: eager's relu and clamp keep the sign of a zero.
-template <class V>
-INLINE V maximum(V a, V b) {
-  return select(narrow(a >= b) | unordered(a), a, b);
-}
-template <class V>
-INLINE V minimum(V a, V b) {
-  return select(narrow(a <= b) | unordered(a), a, b);
-}
+// The processor's own give the second operand if one is NaN or both are equal.
+#define EXTREME_OF_TWO(name, compared, intrinsic)                         \
+  template <class V>                                                      \
+  INLINE V name(V a, V b) {                                               \
+    if constexpr (std::is_same_v<V, f32v> && W == kRegisterFloats) {      \
+      return select(unordered(b), b, (V)intrinsic((Floats)b, (Floats)a)); \
+    } else {                                                              \
+      return select(narrow(a compared b) | unordered(a), a, b);           \
+    }                                                                     \
+  }
+#if defined(__AVX512F__)
+constexpr int kRegisterFloats = 16;
+using Floats = __m512;
+EXTREME_OF_TWO(maximum, >=, _mm512_max_ps)
+EXTREME_OF_TWO(minimum, <=, _mm512_min_ps)
+#elif defined(__AVX__)
+constexpr int kRegisterFloats = 8;
+using Floats = __m256;
+EXTREME_OF_TWO(maximum, >=, _mm256_max_ps)
+EXTREME_OF_TWO(minimum, <=, _mm256_min_ps)
+#else
+constexpr int kRegisterFloats = 0;
+using Floats = f32v;
+INLINE f32v no_intrinsic(f32v a, f32v) { return a; }
+EXTREME_OF_TWO(maximum, >=, no_intrinsic)
+EXTREME_OF_TWO(minimum, <=, no_intrinsic)
+#endif
 template <class V, class Op>
 INLINE element<V> across(V value, Op op) {
   for (int half = W / 2; half > 0; half /= 2) {

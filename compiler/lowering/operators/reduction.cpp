@@ -215,10 +215,11 @@ Values softmax(const Call& call, bool log) {
       in.restore(in.reduce(Reduction::sum, power, dims)[0], dims);
   if (!log) {
     // The sum is 1 at least, and its reciprocal a number.
-    return {in.uses_half_functions()
-                ? in.pointwise("product", dtype,
-                               {power, in.pointwise("reciprocal", dtype, {sum})})
-                : in.pointwise("div", dtype, {power, sum})};
+    return {
+        in.uses_half_functions()
+            ? in.pointwise("product", dtype,
+                           {power, in.pointwise("reciprocal", dtype, {sum})})
+            : in.pointwise("div", dtype, {power, sum})};
   }
   return {
       in.pointwise("sub", dtype, {moved, in.pointwise("log", dtype, {sum})})};

@@ -68,16 +68,17 @@ def _folded(convolution: fx.Node) -> Folded | None:
     channels = values[0].shape[1]
     if any(tuple(one.meta["val"].shape) != (channels, 1, 1) for one in (scale, shift)):
         return None
-    result, added = _only_reader(half, aten.relu.default), None
-    if result is None:
-        total = _only_reader(half, aten.add.Tensor)
-        result = total and _only_reader(total, aten.relu.default)
-        if total is None or result is None or total.kwargs:
-            return None
-        (added,) = [one for one in total.args if one is not half] or [None]
-        if not isinstance(added, fx.Node) or not _is_alike(added, half):
-            return None
-    return Folded(convolution, scale, shift, added, result)
+    result = _only_reader(half, aten.relu.default)
+    if result is not None:
+        return Folded(convolution, scale, shift, None, result)
+    total = _only_reader(half, aten.add.Tensor)
+    result = total and _only_reader(total, aten.relu.default)
+    if total is None or result is None or total.kwargs:
+        return None
+    others = [one for one in total.all_input_nodes if one is not half]
+    if len(others) != 1 or not _is_alike(others[0], half):
+        return None
+    return Folded(convolution, scale, shift, others[0], result)
 
 
 def _only_reader(node: fx.Node, target: object) -> fx.Node | None:
@@ -101,11 +102,12 @@ def fold(graph: fx.Graph, chosen: Sequence[Folded], compile_filters: Compile) ->
     """Has the vendor's library compute these convolutions. `compile_filters` compiles the
     graph that computes all filters and biases."""
     filters = _with_filters(graph, chosen, compile_filters)
+    now: dict[fx.Node, fx.Node] = {}  # a replaced result → what replaced it
     for number, one in enumerate(chosen):
         x, _, _, *settings = one.convolution.args
-        given = [x, filters[2 * number], filters[2 * number + 1]]
+        given: list[Any] = [x, filters[2 * number], filters[2 * number + 1]]
         if one.added is not None:
-            given.append(one.added)
+            given.append(now.get(one.added, one.added))
         stride, padding, dilation = settings[:3]
         value = one.result.meta["val"]
         layout = _channels_last(value)
@@ -123,6 +125,7 @@ def fold(graph: fx.Graph, chosen: Sequence[Folded], compile_filters: Compile) ->
         wanted[2] = given[2].meta["val"]
         call.meta["eager_input_vals"] = (tuple(wanted), {})
         one.result.replace_all_uses_with(call, propagate_meta=False)
+        now[one.result] = call
 
 
 def _channels_last(value: Any) -> Any:
@@ -136,16 +139,22 @@ def _channels_last(value: Any) -> Any:
 class VendorConvolution:
     """A function of [x, filters, bias, and maybe what is added]."""
 
+    library: Any = aten
+
     def __init__(self, stride: Any, padding: Any, dilation: Any) -> None:
         self._settings = list(stride), list(padding), list(dilation), 1
 
     def __call__(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
         """relu(convolution + bias [+ added]), channels last."""
         x, filters, bias, *added = arguments
+        # As Inductor lays them out; a copy only if it did not.
+        x, *added = (one.contiguous(memory_format=torch.channels_last) for one in (x, *added))
         if added:
-            made = aten.cudnn_convolution_add_relu(x, filters, added[0], 1.0, bias, *self._settings)
+            made = self.library.cudnn_convolution_add_relu(
+                x, filters, added[0], 1.0, bias, *self._settings
+            )
         else:
-            made = aten.cudnn_convolution_relu(x, filters, bias, *self._settings)
+            made = self.library.cudnn_convolution_relu(x, filters, bias, *self._settings)
         return [made]
 
 

@@ -25,8 +25,6 @@ class Form:
 
     words: str
     folds: hoisting.Choice | None = None
-    #: Whether it stands for the one before, if that is in use.
-    is_alternative: bool = False
 
     def of(self, module: fx.GraphModule, compile_part: hoisting.Compile) -> fx.GraphModule:
         """A copy of the graph in this form; raises NoForm, and what the compiler does."""
@@ -38,20 +36,10 @@ class Form:
 
 APART = "small values are computed apart"
 FOLDED = "cuDNN computes norms, sums and ReLU with convolutions"
-#: In the order of their trials; each is compared with what is in use by then.
-FORMS = (
-    Form(APART),
-    Form(FOLDED, lambda one: True),
-    Form(FOLDED + " whose results are added", lambda one: one.added is not None, True),
-)
+#: In the order of their trials. The first computes small values apart too.
+FORMS = (Form(FOLDED, lambda one: True), Form(APART))
 
 
 def chosen_form(is_faster: Callable[[Form], bool]) -> Form | None:
-    """The last of FORMS that is faster than what was in use before; None if none is."""
-    found: Form | None = None
-    for number, form in enumerate(FORMS):
-        if form.is_alternative and found is FORMS[number - 1]:
-            continue
-        if is_faster(form):
-            found = form
-    return found
+    """The first of FORMS that is faster than the program as it is; None if none is."""
+    return next((form for form in FORMS if is_faster(form)), None)
