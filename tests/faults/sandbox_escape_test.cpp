@@ -414,10 +414,10 @@ TEST_CASE("files without a name cannot fill the disk") {
 
 TEST_CASE("empty files in a memory folder count as memory") {
   const TestFolder scratch;
-  auto request = quick_request(
-      scratch.path, {"sh", "-c",
-                     "cd /dev/shm; i=0; while :; do i=$((i+1)); "
-                     "touch $i-$(seq -s ' '$i- 500); done"});
+  auto request =
+      quick_request(scratch.path, {"sh", "-c",
+                                   "cd /dev/shm; i=0; while :; do i=$((i+1)); "
+                                   "touch $i-$(seq -s ' '$i- 500); done"});
   request.limits.memory_bytes = 32 * kMiB;
   const auto report = run_well(request);
   CHECK(report.end == End::out_of_memory);

@@ -45,8 +45,8 @@ TEST_CASE("a listing keeps its lines") {
 }
 
 TEST_CASE("a spreadsheet computes no text") {
-  for (const char* text : {"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1",
-                           "\uFF1D1"}) {
+  for (const char* text :
+       {"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\uFF1D1"}) {
     CHECK(csv_cell(text) == "'" + std::string(text));
   }
   CHECK(csv_cell("\r=1") == "\"'\r=1\"");

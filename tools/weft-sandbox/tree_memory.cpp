@@ -79,9 +79,8 @@ std::int64_t files_bytes(int root_fd, const char* path) {
   const bool known = fstatvfs(fd, &stats) == 0;
   close(fd);
   if (!known) return 0;
-  const auto bytes =
-      static_cast<std::int64_t>(stats.f_blocks - stats.f_bfree) *
-      static_cast<std::int64_t>(stats.f_frsize);
+  const auto bytes = static_cast<std::int64_t>(stats.f_blocks - stats.f_bfree) *
+                     static_cast<std::int64_t>(stats.f_frsize);
   // An empty file has no block, but takes memory of the kernel.
   constexpr std::int64_t kEntryBytes = 1024;
   return bytes +
