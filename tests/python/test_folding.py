@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 import weft
-from weft.backend.searches import program_forms
+from weft.backend.searches import program_forms, program_trials, region_search
 from weft.regions import folding, hoisting
 from weft.regions.insertion import NAMESPACE
 from weft.regions.regions import operator_name
@@ -100,14 +100,13 @@ class Folding(unittest.TestCase):
         return made
 
     def test_layers_are_the_library_s(self):
-        for dtype in folding.HALVES:
-            for layout in (torch.contiguous_format, torch.channels_last):
-                with self.subTest(f"{dtype}, {layout}"):
-                    net = nn.Sequential(Block(), Block(), Block()).to(dtype)
-                    x = torch.randn(2, 8, 6, 5).to(dtype, memory_format=layout)
-                    made = self.check(net.to(memory_format=layout), x)
-                    # None of the operators that were replaced is left.
-                    self.assertEqual(self.convolutions(made), 0)
+        for layout in (torch.contiguous_format, torch.channels_last):
+            with self.subTest(f"{layout}"):
+                net = nn.Sequential(Block(), Block(), Block()).bfloat16()
+                x = torch.randn(2, 8, 6, 5).to(torch.bfloat16, memory_format=layout)
+                made = self.check(net.to(memory_format=layout), x)
+                # None of the operators that were replaced is left.
+                self.assertEqual(self.convolutions(made), 0)
 
     def test_changed_parameters_count(self):
         net = Block().bfloat16()
@@ -131,7 +130,7 @@ class Folding(unittest.TestCase):
             def forward(self, x):
                 return torch.relu(self.norm(self.filters(x)))
 
-        made = self.check(Net().half(), torch.randn(3, 3, 12, 14).half())
+        made = self.check(Net().bfloat16(), torch.randn(3, 3, 12, 14).bfloat16())
         self.assertEqual(self.convolutions(made), 0)
 
     def test_only_those_that_add(self):
@@ -156,11 +155,67 @@ class Folding(unittest.TestCase):
             ("another activation", Net(functional.silu), x.bfloat16()),
             ("groups", Net(torch.relu, groups=8), x.bfloat16()),
             ("float32", Net(torch.relu), x),
+            ("float16, whose filters could overflow", Net(torch.relu), x.half()),
             ("one pixel", Net(torch.relu), x[:, :, :3, :3].bfloat16()),
             ("a second reader", Net(lambda y: torch.relu(y) + y), x.bfloat16()),
         ):
             with self.subTest(name):
                 self.assertIsNone(self.folded(net.to(given.dtype), given)[1])
+
+    def test_sums_and_products_of_other_kinds(self):
+        filters = torch.randn(8, 8, 1, 1, dtype=torch.bfloat16)
+        x = torch.randn(2, 8, 6, 6, dtype=torch.bfloat16)
+        scale, shift = torch.rand(8, 1, 1), torch.randn(8, 1, 1)
+
+        def of(apply):
+            def call(x, filters, scale, shift):
+                made = apply(functional.conv2d(x, filters).float(), x, scale, shift)
+                return torch.relu(made.to(torch.bfloat16))
+
+            return call
+
+        for name, apply in (
+            ("a factor of the shift", lambda y, x, a, b: torch.add(y * a, b, alpha=2)),
+            ("a number", lambda y, x, a, b: y * 2.0 + b),
+            ("its own square", lambda y, x, a, b: y * y + b),
+            ("a number as shift", lambda y, x, a, b: y * a + 1.0),
+            ("of the data", lambda y, x, a, b: y * x.float().mean((0, 2, 3))[:, None, None] + b),
+            ("drawn", lambda y, x, a, b: y * torch.rand(8, 1, 1) + b),
+        ):
+            with self.subTest(name):
+                # A layer that can be folded is, whatever is beside it.
+                for count, function in (
+                    (0, of(apply)),
+                    (
+                        1,
+                        lambda *given, apply=apply: of(apply)(
+                            of(lambda y, x, a, b: y * a + b)(*given), *given[1:]
+                        ),
+                    ),
+                ):
+                    module = graph_of(function, x, filters, scale, shift)
+                    made = hoisting.hoisted(
+                        module, lambda own, _: lambda given: own(*given), lambda one: True
+                    )
+                    folded = 0 if made is None else 1
+                    self.assertEqual(folded, count)
+                    if made is not None:
+                        self.assertEqual(self.convolutions(made), 1)
+
+    def test_settings_and_failures_of_the_library(self):
+        net, x = Block().bfloat16(), torch.randn(2, 8, 6, 5, dtype=torch.bfloat16)
+        module, made, arguments = self.folded(net, x)
+        expected = module(*arguments).float()
+        played = folding.VendorConvolution.library
+        with torch.backends.cudnn.flags(enabled=False):
+            self.assertFalse(folding.is_allowed())
+            got = made(*arguments).float()
+        self.assertEqual(played.mock_calls, [])
+        self.assertLess((got - expected).norm() / expected.norm(), 0.01)
+        played.cudnn_convolution_relu.side_effect = RuntimeError("unable to find an engine")
+        got = made(*arguments).float()
+        self.assertTrue(played.mock_calls)
+        self.assertLess((got - expected).norm() / expected.norm(), 0.01)
 
     def test_operators_have_names_of_their_own(self):
         """Inductor's caches know an operator by its name."""
@@ -189,9 +244,22 @@ class Forms(unittest.TestCase):
             found = program_forms.chosen_form(lambda one: tried.append(one) or one in faster)
             self.assertEqual((found, len(tried)), (expected, tried_count))
 
+    def test_what_a_backward_graph_reads_keeps_its_strides(self):
+        expected = torch.randn(2, 3, 4, 5)
+        got = expected.contiguous(memory_format=torch.channels_last)
+        module = graph_of(lambda x: x * 1, expected)
+        for role, words in (("forward", "strides"), ("inference", "")):
+            request = mock.Mock(role=role, module=module, static_inputs=frozenset())
+            request.written_inputs.return_value = frozenset()
+            trials = program_trials.ProgramTrials(request, 0)
+            arguments = program_trials.Arguments(request, [expected])
+            why = trials._difference(arguments, [expected], [got])
+            self.assertIn(words, why) if words else self.assertEqual(why, "")
+
 
 class Programs(IncumbentCase):
-    def test_a_program_has_them_and_kernels_beside_them(self):
+    def test_a_program_computes_by_them(self):
+        self.patch(region_search, "chosen", lambda *_: [])  # kernels would replace them
         self.patch(program_forms, "DEVICES", ("cpu",))
         played = library()
         self.patch(folding.VendorConvolution, "library", played)
@@ -200,6 +268,7 @@ class Programs(IncumbentCase):
         with torch.no_grad():
             mine = self.compiled(net)
             mine(x)
+            played.reset_mock()
             self.assertTrue(weft.verify(net, mine, [x]))
         (program,) = self.programs()
         self.assertEqual(program.state, "ready")

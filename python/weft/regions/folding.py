@@ -1,15 +1,16 @@
-"""Convolutions of halves whose norm, sum and ReLU the vendor's library computes with them.
+"""Convolutions in bfloat16 whose norm, sum and ReLU the vendor's library computes with them.
 
 cuDNN adds a bias and another tensor, and applies ReLU, before it stores a convolution. A
 norm's scale is multiplied into the filters, in float32, and rounded once. One operator does
 that for all filters in each call, so that later changes of them count: 43 µs for the filters
-of a ResNet-50 (H200, 2026-11-30)."""
+of a ResNet-50 (H200, 2026-11-30). In float16 the scaled filters could overflow."""
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from weft.regions.extraction import with_sources
 from weft.regions.regions import Role, role_of
 
 aten = torch.ops.aten
+log = logging.getLogger("weft")
 HALVES = (torch.float16, torch.bfloat16)
 convert = torch.ops.prims.convert_element_type.default
 
@@ -35,21 +37,32 @@ class Folded:
     result: fx.Node
 
 
-def folded_convolutions(graph: fx.Graph) -> list[Folded]:
-    """All of a graph whose norms are written as a scale and a shift (hoisting.py)."""
+def is_allowed() -> bool:
+    """Whether the program's settings let cuDNN compute, by any algorithm."""
+    cudnn = torch.backends.cudnn
+    return bool(
+        cudnn.enabled
+        and not cudnn.deterministic
+        and not torch.are_deterministic_algorithms_enabled()
+    )
+
+
+def folded_convolutions(graph: fx.Graph, small: Container[fx.Node]) -> list[Folded]:
+    """All of a graph whose norms are written as a scale and a shift (hoisting.py). `small`:
+    nodes that depend on the graph's arguments through pointwise operators alone."""
     found: dict[fx.Node, Folded] = {}
     for node in graph.find_nodes(op="call_function", target=aten.convolution.default):
-        one = _folded(node)
+        one = _folded(node, small)
         if one is not None:
             found.setdefault(one.result, one)
     return list(found.values())
 
 
-def _folded(convolution: fx.Node) -> Folded | None:
+def _folded(convolution: fx.Node, small: Container[fx.Node]) -> Folded | None:
     x, filters, bias, _, _, _, transposed, _, groups = convolution.args
     values = [one.meta["val"] for one in (convolution, x, filters) if isinstance(one, fx.Node)]
     dtype = values[0].dtype
-    if bias is not None or transposed or groups != 1 or dtype not in HALVES:
+    if bias is not None or transposed or groups != 1 or dtype is not torch.bfloat16:
         return None
     if any(one.dim() != 4 or one.dtype != dtype for one in values):
         return None
@@ -63,35 +76,45 @@ def _folded(convolution: fx.Node) -> Folded | None:
     half = shifted and _only_reader(shifted, convert)
     if not (wide and scaled and shifted and half) or half.meta["val"].dtype != dtype:
         return None
-    (scale,) = [one for one in scaled.all_input_nodes if one is not wide]
-    (shift,) = [one for one in shifted.all_input_nodes if one is not scaled]
-    channels = values[0].shape[1]
-    if any(tuple(one.meta["val"].shape) != (channels, 1, 1) for one in (scale, shift)):
+    scale, shift = _other_input(scaled, wide), _other_input(shifted, scaled)
+    if scale is None or shift is None:
+        return None
+    layout = (values[0].shape[1], 1, 1), torch.float32, values[0].device
+    for one in (scale, shift):
+        value = one.meta["val"]
+        is_known = one in small or role_of(one) is Role.INPUT
+        if not is_known or (tuple(value.shape), value.dtype, value.device) != layout:
+            return None
+    if any(one.device != values[0].device for one in values):
         return None
     result = _only_reader(half, aten.relu.default)
     if result is not None:
         return Folded(convolution, scale, shift, None, result)
     total = _only_reader(half, aten.add.Tensor)
     result = total and _only_reader(total, aten.relu.default)
-    if total is None or result is None or total.kwargs:
+    added = total and _other_input(total, half)
+    if result is None or added is None or not _is_alike(added, half):
         return None
-    others = [one for one in total.all_input_nodes if one is not half]
-    if len(others) != 1 or not _is_alike(others[0], half):
-        return None
-    return Folded(convolution, scale, shift, others[0], result)
+    return Folded(convolution, scale, shift, added, result)
 
 
 def _only_reader(node: fx.Node, target: object) -> fx.Node | None:
-    """The node's one user, if it is a call of this operator."""
+    """The node's one user, if it is a plain call of this operator."""
     if len(node.users) != 1:
         return None
     (user,) = node.users
-    return user if user.target == target else None
+    return user if user.target == target and not user.kwargs else None
+
+
+def _other_input(node: fx.Node, one: fx.Node) -> fx.Node | None:
+    """The other operand of a sum or product, if it is another tensor."""
+    others = [other for other in node.all_input_nodes if other is not one]
+    return others[0] if len(others) == 1 and len(node.args) == 2 else None
 
 
 def _is_alike(one: fx.Node, other: fx.Node) -> bool:
     a, b = one.meta["val"], other.meta["val"]
-    return bool(a.shape == b.shape and a.dtype == b.dtype)
+    return bool(a.shape == b.shape and a.dtype == b.dtype and a.device == b.device)
 
 
 #: Compiles a graph for fake arguments.
@@ -145,17 +168,32 @@ class VendorConvolution:
         self._settings = list(stride), list(padding), list(dilation), 1
 
     def __call__(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
-        """relu(convolution + bias [+ added]), channels last."""
+        """relu(convolution + bias [+ added]), channels last. PyTorch's operators compute it
+        if the settings have changed, or if cuDNN fails."""
+        if is_allowed():
+            try:
+                return [self._by_library(*arguments)]
+            except RuntimeError as error:
+                log.info("cuDNN does not compute a convolution: %s", error)
         x, filters, bias, *added = arguments
+        stride, padding, dilation, groups = self._settings
+        made = torch.nn.functional.conv2d(x, filters, bias, stride, padding, dilation, groups)
+        made = torch.relu(made + added[0] if added else made)
+        return [made.contiguous(memory_format=torch.channels_last)]
+
+    def _by_library(
+        self, x: torch.Tensor, filters: torch.Tensor, bias: torch.Tensor, *added: torch.Tensor
+    ) -> torch.Tensor:
         # As Inductor lays them out; a copy only if it did not.
         x, *added = (one.contiguous(memory_format=torch.channels_last) for one in (x, *added))
+        made: torch.Tensor
         if added:
             made = self.library.cudnn_convolution_add_relu(
                 x, filters, added[0], 1.0, bias, *self._settings
             )
         else:
             made = self.library.cudnn_convolution_relu(x, filters, bias, *self._settings)
-        return [made]
+        return made
 
 
 def _with_filters(

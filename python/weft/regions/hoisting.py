@@ -21,7 +21,7 @@ from torch import fx
 from weft.regions import insertion
 from weft.regions.extraction import with_sources
 from weft.regions.folding import HALVES, Compile, Folded, fold, folded_convolutions
-from weft.regions.regions import Role, is_pointwise, operator_name, role_of
+from weft.regions.regions import Role, is_pointwise, operator_name, role_of, tensors_of
 
 #: A value is taken out if its reader computes at least so many times as many numbers.
 READER_RATIO_MIN = 16
@@ -61,7 +61,7 @@ def hoisted(
         _write_as_scale_and_shift(made.graph, chain, small)
     made.graph.eliminate_dead_code()
     if folds is not None:
-        chosen = [one for one in folded_convolutions(made.graph) if folds(one)]
+        chosen = [one for one in folded_convolutions(made.graph, small) if folds(one)]
         if not chosen:
             return None
         fold(made.graph, chosen, compile_small)
@@ -74,8 +74,9 @@ def hoisted(
     ]
     if not wanted and folds is None:
         return None
-    if wanted:
-        _compute_apart(made.graph, wanted, compile_small)
+    for device in dict.fromkeys(node.meta["val"].device for node in wanted):
+        own = [node for node in wanted if node.meta["val"].device == device]
+        _compute_apart(made.graph, own, compile_small)
     made.graph.eliminate_dead_code()
     made.graph.lint()
     made.recompile()
@@ -94,6 +95,7 @@ def _small_nodes(graph: fx.Graph) -> dict[fx.Node, bool]:
             found[node] = False
         elif (
             sources
+            and len({one.device for each in (node, *sources) for one in tensors_of(each)}) == 1
             and (role is Role.VIEW or role is Role.FUSIBLE and is_pointwise(node))
             and all(one in found or role_of(one) is Role.INPUT for one in sources)
         ):
@@ -211,24 +213,23 @@ def _mode_of(node: fx.Node) -> Any:
 
 
 def _is_read_by_a_large_loop(node: fx.Node, small: dict[fx.Node, bool]) -> bool:
-    """Whether a computation outside of the small ones, or one of far more numbers, reads it
-    or a view of it. Only float32 values that are no views."""
+    """Whether a pointwise computation of far more numbers reads it or a view of it, and
+    nothing but what Inductor fuses. Only contiguous float32 values that are no views: as
+    parts of one vector they share its memory."""
     value = node.meta["val"]
     if role_of(node) is Role.VIEW or value.dtype is not torch.float32 or _numel(node) == 0:
         return False
-    ahead = list(node.users)
+    is_read, ahead = False, list(node.users)
     while ahead:
         user = ahead.pop()
-        if role_of(user) is Role.VIEW:
+        role = role_of(user)
+        if role is Role.VIEW:
             ahead += user.users
-        elif (
-            role_of(user) is Role.FUSIBLE
-            and user.target is not operator.getitem
-            and is_pointwise(user)
-            and _numel(user) >= READER_RATIO_MIN * _numel(node)
-        ):
-            return True
-    return False
+        elif role is not Role.FUSIBLE or user.target is operator.getitem:
+            return False
+        elif is_pointwise(user) and _numel(user) >= READER_RATIO_MIN * _numel(node):
+            is_read = True
+    return is_read and bool(value.is_contiguous())
 
 
 def _compute_apart(graph: fx.Graph, wanted: Sequence[fx.Node], compile_small: Compile) -> None:

@@ -45,7 +45,7 @@ def difference(expected: Sequence[Any], got: Sequence[Any], precision: str = "")
     tolerance table is allowed, and no more. Both are lists of tensors, numbers and
     None. `precision`: "tf32" if PyTorch's products of float32 are."""
     with torch.no_grad():
-        return _form(expected, got) or next(
+        return form_difference(expected, got) or next(
             (
                 f"result {i}: {why}"
                 for i, a, b in _tensors(expected, got)
@@ -104,7 +104,7 @@ class Check:
         same arguments. Leaves the generators as they are."""
         with torch.no_grad():
             # Inductor lays out some results otherwise than eager.
-            why = _form(eager, got, has_strides=self.factor == 1)
+            why = form_difference(eager, got, has_strides=self.factor == 1)
             if why or self._is_near(eager, got):
                 return why
             self._until = time.monotonic() + self.seconds_max
@@ -247,7 +247,7 @@ class Check:
                 compare.allow(expected, _ordered(a, b))
 
 
-def _form(expected: Sequence[Any], got: Sequence[Any], has_strides: bool = True) -> str:
+def form_difference(expected: Sequence[Any], got: Sequence[Any], has_strides: bool = True) -> str:
     """ "" if the results are of the same number and kind, else what differs."""
     if len(expected) != len(got):
         return f"{len(got)} results instead of {len(expected)}"

@@ -73,6 +73,9 @@ class Improvement:
         self._accepted: list[Candidate] = []
         #: The form in which variants are compiled; None: as PyTorch gives the program.
         self._form: Form | None = None
+        #: The form of the last variant, and of what computes now.
+        self._form_made: Form | None = None
+        self._form_used: Form | None = None
         #: The incumbent and what computes now, launched: those that are timed.
         self._raw: Compiled = program.incumbent
         self._current: Compiled = program.incumbent
@@ -120,7 +123,7 @@ class Improvement:
         the part of the budget that trials may take."""
         limit_s = TRIALS_SHARE_MAX * self._budget_s
         self._until = time.monotonic() + limit_s
-        if self._kind in program_forms.DEVICES:
+        if self._kind in program_forms.DEVICES and self._request.role == "inference":
             self._form = program_forms.chosen_form(self._is_faster_in)
         self._insert([one for one in self._live().candidates if one.state == "verified"])
         self._budget_s -= limit_s - (self._until - time.monotonic())
@@ -452,14 +455,17 @@ class Improvement:
                 for one in candidate.replacements()
             ],
         )
+        self._form_made = None
         if self._form is None:
             return made
         try:
-            return self._form.of(made, self._request.compiled_part)
+            formed = self._form.of(made, self._request.compiled_part)
         except NoForm:
             if not candidates:  # it is the form that is tried
                 raise
             return made
+        self._form_made = self._form
+        return formed
 
     def _trial_of(self, candidates: list[Candidate]) -> Trial:
         found: list[Trial] = []
@@ -490,7 +496,7 @@ class Improvement:
         function = self._made
         if self._request.uses_cuda_graphs():
             function = self._request.compiled(self._variant(candidates), True)
-        self._current = self._made
+        self._current, self._form_used = self._made, self._form_made
         self._accepted += candidates
         for candidate in candidates:
             candidate.state = "generated"
@@ -545,7 +551,7 @@ class Improvement:
         if program is None:
             return
         count = len(self._accepted)
-        program.state = "ready" if count or self._form else "framework"
+        program.state = "ready" if count or self._form_used else "framework"
         if program.state == "framework" and not reason:
             reasons = [candidate.reason for candidate in program.candidates if candidate.reason]
             reason = "Inductor's code is the fastest" + (
@@ -556,7 +562,7 @@ class Improvement:
         program.reason = reason
         program.summary = (
             f"{count} of {len(program.candidates)} regions generated; "
-            f"{self._form.words + '; ' if self._form else ''}"
+            f"{self._form_used.words + '; ' if self._form_used else ''}"
             f"{program.speedup:.2f}× over torch.compile for this call"
         )
 

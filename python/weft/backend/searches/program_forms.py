@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from torch import fx
 
-from weft.regions import hoisting
+from weft.regions import folding, hoisting
 
 #: Devices whose programs are tried in other forms. On a processor an operator more costs
 #: microseconds in each call.
@@ -28,6 +28,8 @@ class Form:
 
     def of(self, module: fx.GraphModule, compile_part: hoisting.Compile) -> fx.GraphModule:
         """A copy of the graph in this form; raises NoForm, and what the compiler does."""
+        if self.folds is not None and not folding.is_allowed():
+            raise NoForm("the program does not allow cuDNN")
         made = hoisting.hoisted(module, compile_part, self.folds)
         if made is None:
             raise NoForm("nothing in the program is of this kind")
