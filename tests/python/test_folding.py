@@ -247,7 +247,7 @@ class Forms(unittest.TestCase):
     def test_what_a_backward_graph_reads_keeps_its_strides(self):
         expected = torch.randn(2, 3, 4, 5)
         got = expected.contiguous(memory_format=torch.channels_last)
-        module = graph_of(lambda x: x * 1, expected)
+        module = graph_of(lambda x: (x * 1,), expected)
         for role, words in (("forward", "strides"), ("inference", "")):
             request = mock.Mock(role=role, module=module, static_inputs=frozenset())
             request.written_inputs.return_value = frozenset()
