@@ -24,6 +24,7 @@ import json
 import math
 import os
 import random
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -60,7 +61,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__.split("\n\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("operators", nargs="*", metavar="OPERATOR", help="only these (all)")
+    parser.add_argument(
+        "operators", nargs="*", metavar="OPERATOR", help="only these (all); or the names of cases"
+    )
     parser.add_argument("--target", choices=TARGETS, default="cpu")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--dtypes", default="float32,float16,bfloat16,int64")
@@ -120,6 +123,28 @@ def operator_of(case: str) -> str:
     return case.rsplit(".", 1)[0]
 
 
+def is_case(word: str) -> bool:
+    """Whether that is "add.3", "add.3+gaps" and the like, of `operator_of` it."""
+    return re.fullmatch(r".+\.\d+(\+\w+)*", word) is not None
+
+
+def crashed_case(
+    name: str,
+    operator: str,
+    index: int,
+    samples: int | None,
+    gradients: bool,
+    cases_max: int | None,
+) -> str:
+    """The name of the case whose process ended, as it has when it is run alone."""
+    import torch
+
+    import opinfo_cases
+
+    dtype = getattr(torch, name)
+    return opinfo_cases.case_name(dtype, operator, index, samples, cases_max, gradients)
+
+
 def summary(paths: list[str]) -> str:
     """Markdown: a line for each target and type of those files' cases, the last of
     which counts where a case was run again, then every fault."""
@@ -163,7 +188,7 @@ def count(
     return [
         sum(
             len(opinfo_cases.tried_samples_of(op, dtype, samples, cases_max, gradients))
-            for op in opinfo_cases.operators(dtype, {operator})
+            for op in opinfo_cases.tests_of(dtype, operator)
         )
         for operator in operators
     ]
@@ -190,7 +215,7 @@ def outcomes_of(
     dtype = getattr(torch, name)
     cases = []
     for operator, first, last in wanted:
-        for op in opinfo_cases.operators(dtype, {operator}):
+        for op in opinfo_cases.tests_of(dtype, operator):
             which = slice(max(first, 0), max(last, 0))
             cases += opinfo_cases.cases_of(
                 op, dtype, samples, gradients=gradients, cases_max=cases_max, which=which
@@ -208,15 +233,18 @@ def outcomes_of(
 
 
 def names_of(target: str, name: str, wanted: set[str] | None) -> list[str]:
-    """Of the operators that take that type; some are there twice."""
+    """Of the operators that take that type, with their variants; some are there
+    twice. `wanted`: names of operators, or of cases that a run printed."""
     import torch
 
     import opinfo_cases
 
     left_out = opinfo_cases.LEFT_OUT if target != "capture" else ()
+    if wanted is not None:
+        wanted |= {operator_of(one) for one in wanted if is_case(one)}
     return list(
         dict.fromkeys(
-            op.name for op in opinfo_cases.operators(getattr(torch, name), wanted, left_out)
+            op.full_name for op in opinfo_cases.operators(getattr(torch, name), wanted, left_out)
         )
     )
 
@@ -312,7 +340,7 @@ class Run:
                 self.end - time.monotonic(),
                 is_gpu_lost,
             )
-            broken = []
+            broken, crashed = [], []
             for part, answer in answers:
                 done += 1
                 is_over = isinstance(answer, worker_processes.Ended)
@@ -322,12 +350,25 @@ class Run:
                     yield answer
                 else:
                     ((operator, first, _),) = part[3]
-                    yield [(f"{operator}.{first}", "crashed", str(answer))]
+                    crashed.append(((name, operator, first, *self.what), str(answer)))
                 print(f"{name}: {done} of {total} parts", file=sys.stderr, flush=True)
+            if crashed:
+                yield from self.named(crashed)
             waiting = broken
             total += len(broken)
         if done < total:
             print(f"{name}: {total - done} parts were left out: no time", flush=True)
+
+    def named(self, crashed: list[tuple[tuple[Any, ...], str]]) -> Iterator[list[Found]]:
+        """Those cases. Their names are found by other processes: this one has no
+        samples."""
+        reasons = dict(crashed)
+        answers = worker_processes.answers(crashed_case, list(reasons), self.options.processes)
+        for part, answer in answers:
+            _, operator, index, *_ = part
+            is_over = isinstance(answer, worker_processes.Ended)
+            case = f"{operator}.sample-{index}" if is_over else answer
+            yield [(case, "crashed", reasons[part])]
 
 
 def is_gpu_lost(found: list[Found]) -> bool:

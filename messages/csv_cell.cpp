@@ -1,11 +1,28 @@
 #include "messages/csv_cell.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace weft {
+namespace {
+
+/// Whether a spreadsheet may compute the text. Some programs skip blanks before
+/// the first character, and take a full-width one (U+FF1D) for the ASCII one.
+bool is_computed(std::string_view text) {
+  constexpr std::array<std::string_view, 8> kFirst = {
+      "=", "+", "-", "@", "\uFF1D", "\uFF0B", "\uFF0D", "\uFF20"};
+  if (text.starts_with('\t') || text.starts_with('\r')) return true;
+  const auto begin = text.find_first_not_of(" \t\r\n\v\f");
+  if (begin == std::string_view::npos) return false;
+  text.remove_prefix(begin);
+  return std::ranges::any_of(
+      kFirst, [&](std::string_view first) { return text.starts_with(first); });
+}
+
+}  // namespace
 
 std::string csv_cell(std::string_view text) {
-  constexpr std::string_view computed = "=+-@\t\r";
-  const bool is_computed = !text.empty() && computed.contains(text.front());
-  const std::string cell = (is_computed ? "'" : "") + std::string(text);
+  const std::string cell = (is_computed(text) ? "'" : "") + std::string(text);
   if (cell.find_first_of(",\"\r\n") == std::string::npos) return cell;
   std::string quoted = "\"";
   for (const char c : cell) {

@@ -8,8 +8,8 @@
 namespace weft {
 
 /// The cell, quoted if it must be. A spreadsheet computes a cell that begins
-/// with =, +, - or @, or with a tab or carriage return before these: such a
-/// text gets an apostrophe before it. For texts, not for numbers.
+/// with =, +, - or @, in ASCII or full-width, also after blanks: such a text
+/// gets an apostrophe before it. For texts, not for numbers.
 std::string csv_cell(std::string_view text);
 
 }  // namespace weft

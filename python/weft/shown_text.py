@@ -8,6 +8,9 @@ _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
+#: Beginning of a formula. Some spreadsheets skip blanks before it, and take the
+#: full-width character for the ASCII one.
+_COMPUTED = re.compile("[\t\r]|[ \t\r\n\v\f]*[=+@\uff1d\uff0b\uff0d\uff20-]")
 TABLE_CELL_LENGTH_MAX = 400
 
 
@@ -32,7 +35,7 @@ def table_cell(text: str | None) -> str:
 def csv_cell(text: str) -> str:
     """A text for csv.writer, which adds quotes: a spreadsheet does not evaluate it as a
     formula. Not for numbers."""
-    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    return "'" + text if _COMPUTED.match(text) else text
 
 
 def _shown(text: str, instead: dict[str, str]) -> str:

@@ -178,7 +178,9 @@ struct Bye {
   std::string node{};
   std::string incarnation{};
   std::string why{};  ///< where its machine cannot go on
-  MSGPACK_DEFINE(session, run, node, incarnation, why)
+  /// A head's: other runs come, so that nodes stay that serve one only.
+  bool more = false;
+  MSGPACK_DEFINE(session, run, node, incarnation, why, more)
 };
 
 /// A frame of a later wire: ignored, and counted.

@@ -84,11 +84,17 @@ void NodeProtocol::take_blob(const wire::Chunk& chunk, const std::string& body,
 /// The run has ended, whatever session the head means: one that was begun in
 /// between is over, too.
 void NodeProtocol::take_bye(const wire::Bye& bye, std::int64_t now_ms) {
+  // A fleet's, between two runs: no other run comes.
+  if (bye.run.empty() && bye.session == 0 && run_.empty()) {
+    say_header(wire::Bye{}, now_ms);
+    if (options_.once) quit("");
+    return;
+  }
   const bool is_mine = !run_.empty() && bye.run == run_;
   if (!is_mine && !(is_welcome_ && bye.session == session_)) return;
   say_header(wire::Bye{bye.session}, now_ms);
   end_run();
-  if (options_.once || is_leaving_) quit("");
+  if ((options_.once && !bye.more) || is_leaving_) quit("");
 }
 
 void NodeProtocol::say_hello(std::int64_t now_ms) {

@@ -78,6 +78,14 @@ class PortMaker {
       const auto number = found - present.devices.begin();
       add(offer, uuid, "cuda:" + std::to_string(number), kGpuUnits);
     }
+    // As at a head that judges (production.cpp): one of its nodes checks the
+    // whole, and in a bench there is mostly one.
+    const bool is_warmed =
+        !start_.machine.gpus.empty() || start_.options.budget_ms > 0;
+    if (is_warmed && !verifiers_.empty() &&
+        !head_can(start_, capability::judge)) {
+      verifiers_.front()->warm_up(start_);
+    }
     made_.free_space = empties(std::move(verifiers_));
     return std::move(made_);
   }

@@ -142,6 +142,14 @@ Result<Database> Database::open(const std::filesystem::path& file, int flags,
   // log of a killed writer and want to recover it.
   constexpr int kLockWaitMs = 10'000;
   sqlite3_busy_timeout(connection, kLockWaitMs);
+  for (const int setting :
+       {SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_ENABLE_VIEW,
+        SQLITE_DBCONFIG_TRUSTED_SCHEMA}) {
+    sqlite3_db_config(connection, setting, 0, nullptr);
+  }
+  if (auto plain = database.require_plain_tables(); !plain) {
+    return std::unexpected(plain.error());
+  }
   auto savepoint = database.prepare("SAVEPOINT weft");
   if (!savepoint) return std::unexpected(savepoint.error());
   database.savepoint_ = std::move(*savepoint);
@@ -170,6 +178,24 @@ Result<Statement> Database::prepare(std::string_view sql) {
         describe(file_, SQLITE_CORRUPT, sqlite3_errmsg(connection_.get())));
   }
   return std::unexpected(describe(file_, connection_.get()));
+}
+
+Result<void> Database::require_plain_tables() {
+  // One parenthesis is the list of columns. A further one holds an expression,
+  // except in UNIQUE(a, b). Views and virtual tables have no page.
+  auto others = prepare(
+      "SELECT 1 FROM sqlite_master WHERE type NOT IN ('table', 'index') OR "
+      "rootpage = 0 OR length(sql) - length(replace(replace(upper(sql), "
+      "'UNIQUE(', 'UNIQUE '), '(', '')) > 1");
+  if (!others) return std::unexpected(others.error());
+  const auto found = others->step();
+  if (!found) return std::unexpected(found.error());
+  if (!*found) return {};
+  return fail(ErrorCode::damaged,
+              file_ +
+                  ": it has a view, a trigger or a computed column, which weft "
+                  "does not write; somebody else made this file: do not use "
+                  "it");
 }
 
 Result<bool> Database::has_other_table(

@@ -53,7 +53,9 @@ class Statement {
 class Database {
  public:
   /// `flags` are SQLITE_OPEN_...; `immutable` reads a file that nobody can
-  /// write, which is the only way on a read-only file system.
+  /// write, which is the only way on a read-only file system. damaged: the file
+  /// holds SQL that would run when it is read or written (a view, a trigger, a
+  /// computed column).
   static Result<Database> open(const std::filesystem::path& file, int flags,
                                bool immutable = false);
 
@@ -72,6 +74,7 @@ class Database {
   struct Close {
     void operator()(sqlite3* connection) const;
   };
+  Result<void> require_plain_tables();
   friend class Savepoint;
   std::unique_ptr<sqlite3, Close> connection_;
   Statement savepoint_, release_;  ///< go before their connection

@@ -400,6 +400,29 @@ TEST_CASE("many files cannot fill the disk") {
   CHECK(report.code == SIGXFSZ);
 }
 
+TEST_CASE("files without a name cannot fill the disk") {
+  const TestFolder scratch;
+  auto request = quick_request(
+      scratch.path, {"bash", "-c",
+                     "for i in $(seq 10 200); do eval \"exec $i>x\"; rm x; "
+                     "head -c 1m /dev/zero >&$i; sleep 0.01; done"});
+  request.limits.scratch_bytes = 8 * kMiB;
+  const auto report = run_well(request);
+  CHECK(report.end == End::signalled);
+  CHECK(report.code == SIGXFSZ);
+}
+
+TEST_CASE("empty files in a memory folder count as memory") {
+  const TestFolder scratch;
+  auto request =
+      quick_request(scratch.path, {"sh", "-c",
+                                   "cd /dev/shm; i=0; while :; do i=$((i+1)); "
+                                   "touch $i-$(seq -s ' '$i- 500); done"});
+  request.limits.memory_bytes = 32 * kMiB;
+  const auto report = run_well(request);
+  CHECK(report.end == End::out_of_memory);
+}
+
 TEST_CASE("a flood of output fills neither memory nor pipe") {
   const TestFolder scratch;
   auto request = quick_request(scratch.path, {"sh", "-c", "yes & yes >&2"});

@@ -104,14 +104,31 @@ Case = collections.namedtuple("Case", "name function inputs")
 
 
 def operators(dtype, wanted=None, left_out=LEFT_OUT):
+    """`wanted`: names with or without their variant ("div", "div.floor_rounding")."""
     for op in op_db:
         name = op.name
-        if wanted is not None and name not in wanted:
+        if wanted is not None and not {name, op.full_name} & set(wanted):
             continue
         if wanted is None and name.startswith(left_out):
             continue
         if dtype in op.supported_dtypes("cpu"):
             yield op
+
+
+def tests_of(dtype, full_name):
+    """The operator tests of exactly that name: "div" is not "div.floor_rounding"."""
+    return [op for op in operators(dtype, {full_name}) if op.full_name == full_name]
+
+
+def case_name(dtype, full_name, index, samples_max, cases_max, gradients):
+    """The name of the case that cases_of() makes of the index-th of all samples of the
+    tests of that name."""
+    for op in tests_of(dtype, full_name):
+        tried = tried_samples_of(op, dtype, samples_max, cases_max, gradients)
+        if index < len(tried):
+            return f"{full_name}.{tried[index][0]}" + ("+gradient" if gradients else "")
+        index -= len(tried)
+    raise IndexError(full_name)
 
 
 def samples_of(op, dtype, samples_max, cases_max=None):

@@ -6,12 +6,12 @@ import unittest
 
 import weft_case
 from canaries import Canaries
-from hostile_answers import ANSWERS, answer
+from hostile_answers import ANSWERS, SLOW_ANSWERS, answer
 from llm_case import RIGHT, LlmCase, kernel
 from llm_server import LlmServer, Reply
 from test_llm_plans import REFERENCE, reference
 
-#: All in four runs; with --long, each in one of its own.
+#: In four runs; with --long, each and each of SLOW_ANSWERS in one of its own.
 GROUPS = [list(ANSWERS)[start::4] for start in range(4)]
 
 
@@ -56,6 +56,7 @@ class HostileAnswers(LlmCase):
             one["seed"]: one for row in self.shown(out=out) for one in row.get("results", ())
         }
         self.assertEqual(len(verdicts), len(replies), verdicts)
+        self.assertNotIn("leaked", str(verdicts))
         # The last is honest, whatever the others did before it.
         self.assertEqual(verdicts[f"llm-{len(replies) - 1}"]["kind"], "correct", verdicts)
         self.it_replays(out)
@@ -67,8 +68,7 @@ class HostileAnswers(LlmCase):
 
     @weft_case.long
     def test_each_alone(self):
-        self.assertGreaterEqual(len(ANSWERS), 20)
-        for name in ANSWERS:
+        for name in ANSWERS | SLOW_ANSWERS:
             with self.subTest(name):
                 self.it_goes_on_after([name], name)
 

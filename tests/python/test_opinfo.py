@@ -134,6 +134,35 @@ class OpInfo(unittest.TestCase):
                 with self.subTest(dtype=dtype, case=name):
                     self.assertEqual(outcome, "captured", reason)
 
+    def test_a_crashed_sample_has_the_name_of_its_case(self):
+        import opinfo_cases
+
+        for full_name in ("div.floor_rounding", "div.no_rounding_mode", "nn.functional.conv2d"):
+            for gradients in (False, True):
+                what = {"cases_max": 6, "gradients": gradients}
+                [op] = opinfo_cases.tests_of(torch.float32, full_name)
+                tried = opinfo_cases.tried_samples_of(op, torch.float32, None, 6, gradients)
+                self.assertEqual(len(tried), 6)
+                names = []
+                for index in range(len(tried)):
+                    which = slice(index, index + 1)
+                    cases = opinfo_cases.cases_of(op, torch.float32, None, which=which, **what)
+                    name = opinfo_cases.case_name(torch.float32, full_name, index, None, **what)
+                    names += [case.name for case in cases]
+                    if cases:
+                        self.assertEqual(cases[0].name, name)
+                self.assertTrue(names, full_name)
+
+    def test_operators_are_named_with_or_without_their_variant(self):
+        import opinfo_cases
+
+        def names(*wanted):
+            return {op.full_name for op in opinfo_cases.operators(torch.float32, set(wanted))}
+
+        self.assertEqual(names("div.floor_rounding"), {"div.floor_rounding"})
+        self.assertIn("div.floor_rounding", names("div"))
+        self.assertEqual(names("abs"), {"abs"})
+
     def test_float32_on_the_processor(self):
         self.judge("cpu", torch.float32, OPERATORS, 2, 100)
 

@@ -26,9 +26,10 @@ class ShownText(unittest.TestCase):
         self.assertEqual(table_cell(None), "")
 
     def test_a_spreadsheet_computes_no_cell(self):
-        for text in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"):
+        for text in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "\n=1", "\uff1d1"):
             self.assertEqual(csv_cell(text), "'" + text)
-        self.assertEqual(csv_cell("a=1"), "a=1")
+        for text in ("a=1", "", "  ", "a\n=1"):
+            self.assertEqual(csv_cell(text), text)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,9 @@ class Watch {
     }
     if (now >= scratch_next_) {
       scratch_next_ = now + kScratchEvery;
-      if (folder_bytes(order_.request.scratch, limits.scratch_bytes) >
+      const auto& scratch = order_.request.scratch;
+      const auto deleted = memory_ ? memory_->deleted_bytes(scratch) : 0;
+      if (folder_bytes(scratch, limits.scratch_bytes) + deleted >
           limits.scratch_bytes) {
         return Ending{"signalled", SIGXFSZ, 128 + SIGXFSZ};
       }

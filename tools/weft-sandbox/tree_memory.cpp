@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 namespace weft {
@@ -44,17 +46,29 @@ std::int64_t exact_bytes(int proc_fd, const std::string& process) {
   return field_bytes(text, "\nPss_Anon:") + field_bytes(text, "\nPss_Shmem:");
 }
 
-std::int64_t sum(int proc_fd,
-                 std::int64_t (*of_process)(int, const std::string&)) {
-  const int fd = openat(proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+/// The entries of a folder of /proc whose names are numbers.
+template <typename Visit>
+void each_number(int parent_fd, const std::string& path, Visit visit) {
+  const int fd =
+      openat(parent_fd, path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* folder = fd < 0 ? nullptr : fdopendir(fd);
-  if (!folder) return 0;
-  std::int64_t total = 0;
+  if (!folder) {
+    if (fd >= 0) close(fd);
+    return;
+  }
   while (const dirent* entry = readdir(folder)) {
     if (!std::isdigit(static_cast<unsigned char>(entry->d_name[0]))) continue;
-    total += of_process(proc_fd, entry->d_name);
+    visit(fd, std::string(entry->d_name));
   }
   closedir(folder);
+}
+
+std::int64_t sum(int proc_fd,
+                 std::int64_t (*of_process)(int, const std::string&)) {
+  std::int64_t total = 0;
+  each_number(proc_fd, ".", [&](int fd, const std::string& process) {
+    total += of_process(fd, process);
+  });
   return total;
 }
 
@@ -65,8 +79,12 @@ std::int64_t files_bytes(int root_fd, const char* path) {
   const bool known = fstatvfs(fd, &stats) == 0;
   close(fd);
   if (!known) return 0;
-  return static_cast<std::int64_t>(stats.f_blocks - stats.f_bfree) *
-         static_cast<std::int64_t>(stats.f_frsize);
+  const auto bytes = static_cast<std::int64_t>(stats.f_blocks - stats.f_bfree) *
+                     static_cast<std::int64_t>(stats.f_frsize);
+  // An empty file has no block, but takes memory of the kernel.
+  constexpr std::int64_t kEntryBytes = 1024;
+  return bytes +
+         static_cast<std::int64_t>(stats.f_files - stats.f_ffree) * kEntryBytes;
 }
 
 }  // namespace
@@ -96,6 +114,25 @@ std::int64_t TreeMemory::used_bytes(std::int64_t limit) const {
   const std::int64_t at_most = files + sum(proc_fd_, at_most_bytes);
   if (at_most <= limit) return at_most;
   return files + sum(proc_fd_, exact_bytes);
+}
+
+std::int64_t TreeMemory::deleted_bytes(
+    const std::filesystem::path& folder) const {
+  struct stat place{};
+  if (stat(folder.c_str(), &place) != 0) return 0;
+  std::unordered_set<ino_t> counted;
+  std::int64_t bytes = 0;
+  each_number(proc_fd_, ".", [&](int fd, const std::string& process) {
+    each_number(fd, process + "/fd", [&](int files, const std::string& name) {
+      struct stat about{};
+      if (fstatat(files, name.c_str(), &about, 0) != 0) return;
+      if (!S_ISREG(about.st_mode) || about.st_nlink != 0) return;
+      if (about.st_dev != place.st_dev) return;
+      if (!counted.insert(about.st_ino).second) return;
+      bytes += static_cast<std::int64_t>(about.st_blocks) * 512;
+    });
+  });
+  return bytes;
 }
 
 }  // namespace weft

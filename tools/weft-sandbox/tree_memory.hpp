@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 
 namespace weft {
@@ -24,6 +25,10 @@ class TreeMemory {
   /// memory folders. Exact if above `limit`, else never too low. A file in a
   /// memory folder that is also mapped counts twice.
   std::int64_t used_bytes(std::int64_t limit) const;
+
+  /// Files on the file system of `folder` that have no name any more but are
+  /// open in a process of the box. They are in no folder that can be walked.
+  std::int64_t deleted_bytes(const std::filesystem::path& folder) const;
 
  private:
   TreeMemory(int root_fd, int proc_fd) : root_fd_(root_fd), proc_fd_(proc_fd) {}

@@ -76,8 +76,7 @@ Result<BenchMachine> find_machine(const CommonFlags& common,
 
 /// Runs on a processor would disturb each other's timing; those on a GPU take
 /// turns at it by themselves.
-int choose_jobs(const BenchFlags& flags, const BenchMachine& here) {
-  if (!flags.listen.endpoint.empty()) return 1;  // an address is one run's
+int choose_jobs(const BenchMachine& here) {
   const int devices = static_cast<int>(here.devices.size());
   if (devices > 0) {
     return std::max(devices,
@@ -89,10 +88,9 @@ int choose_jobs(const BenchFlags& flags, const BenchMachine& here) {
 
 /// On a GPU all three of the framework's ways are baselines, unless told else.
 std::vector<std::string> run_words(const CommonFlags& common,
-                                   const BenchFlags& flags,
-                                   const BenchMachine& here) {
+                                   const BenchFlags& flags, bool on_gpu) {
   std::vector<std::string> words = flags.run_words;
-  const bool is_autotuned = !here.gpu.empty() && !flags.no_autotune &&
+  const bool is_autotuned = on_gpu && !flags.no_autotune &&
                             !flags.options.autotune_baseline &&
                             flags.options.compile_baseline;
   if (is_autotuned) words.push_back("--autotune-baseline");
@@ -100,7 +98,7 @@ std::vector<std::string> run_words(const CommonFlags& common,
   const auto is_named = [&](const char* flag) {
     return std::ranges::find(words, flag) != words.end();
   };
-  if (!here.gpu.empty() && !is_named("--seeds")) {
+  if (on_gpu && !is_named("--seeds")) {
     words.push_back("--seeds");
     words.push_back(is_named("--library") ? "library,compiler" : "compiler");
   }
@@ -118,6 +116,23 @@ std::string baseline_folder_of(const BenchFlags& flags) {
   return fs::absolute(*flags.beside).lexically_normal().string();
 }
 
+/// The bench uses these once it knows the class of its nodes. Null: no nodes.
+json fleet_settings(const CommonFlags& common, const BenchFlags& flags,
+                    const std::string& name) {
+  const ListenFlags& listen = flags.listen;
+  if (listen.endpoint.empty()) return nullptr;
+  return {
+      {"endpoint", listen.endpoint},
+      {"keys", listen.keys ? fs::absolute(*listen.keys).string() : ""},
+      {"classes", listen.classes},
+      {"node_seconds", listen.silence_s},
+      {"target", flags.options.target},
+      {"jobs", flags.jobs},
+      {"default_out",
+       flags.out ? "" : fs::absolute(fs::path("weft-bench") / name).string()},
+      {"gpu_run_flags", run_words(common, flags, true)}};
+}
+
 json settings(const CommonFlags& common, const BenchFlags& flags,
               const BenchMachine& here, const Installation& installation) {
   std::error_code ignored;
@@ -126,6 +141,7 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
                                               : folder.parent_path().filename();
   const fs::path out = flags.out.value_or(fs::path("weft-bench") /
                                           (name.string() + "-" + here.target));
+  const bool on_gpu = !here.gpu.empty();
   return {{"weft", fs::read_symlink("/proc/self/exe", ignored).string()},
           {"version", weft_version()},
           {"python", installation.python.string()},
@@ -136,14 +152,15 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"out", fs::absolute(out).lexically_normal().string()},
           {"limit_s", 60 * flags.limit_minutes},
           {"problem_s", 60 * flags.problem_minutes},
-          {"jobs", flags.jobs > 0 ? flags.jobs : choose_jobs(flags, here)},
+          {"jobs", flags.jobs > 0 ? flags.jobs : choose_jobs(here)},
           {"rerun", flags.rerun},
           {"rerun_failed", flags.rerun_failed},
           {"target", here.target},
           {"gpu", here.gpu},
           {"devices", here.devices},
           {"timed", here.is_timed},
-          {"run_flags", run_words(common, flags, here)},
+          {"run_flags", run_words(common, flags, on_gpu)},
+          {"fleet", fleet_settings(common, flags, name.string())},
           {"has_budget", flags.options.budget_ms > 0},
           {"json", common.json},
           {"quiet", common.quiet}};
@@ -152,11 +169,6 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
 }  // namespace
 
 int bench_command(const CommonFlags& common, const BenchFlags& flags) {
-  if (flags.jobs > 1 && !flags.listen.endpoint.empty()) {
-    return report_error(common, {ErrorCode::wrong_input,
-                                 "--listen runs one problem at a time, over "
-                                 "all nodes: leave --jobs out"});
-  }
   if (const auto closed = check_listening(flags.listen); !closed) {
     return report_error(common, closed.error());
   }
@@ -169,9 +181,11 @@ int bench_command(const CommonFlags& common, const BenchFlags& flags) {
                              "; name a KernelBench checkout, or a folder of "
                              "problem files"});
   }
-  const auto installation = ready_installation(common);
+  const bool is_local = flags.listen.endpoint.empty();
+  const auto installation = ready_installation(common, is_local);
   if (!installation) return report_error(common, installation.error());
-  const auto here = find_machine(common, flags, *installation);
+  const auto here = is_local ? find_machine(common, flags, *installation)
+                             : Result<BenchMachine>(BenchMachine{});
   if (!here) return report_error(common, here.error());
   return report_error(
       common, become_python(*installation, "weft.bench.bench_loop",

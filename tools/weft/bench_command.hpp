@@ -19,12 +19,12 @@ struct BenchFlags {
   std::optional<std::filesystem::path> out;
   double limit_minutes = 0;  ///< of the whole; 0: none
   double problem_minutes = 10;
-  int jobs = 0;              ///< problems at a time; 0: as the machine allows
+  int jobs = 0;  ///< problems at a time; 0: as the machine or the nodes allow
   bool no_autotune = false;  ///< torch.compile's max-autotune is left out
   bool rerun = false;
   bool rerun_failed = false;
   RunOptions options;
-  ListenFlags listen;  ///< one problem at a time then, over all nodes
+  ListenFlags listen;                  ///< nodes do all the work then
   std::vector<std::string> run_words;  ///< those flags of a run that were given
 };
 

@@ -31,6 +31,8 @@ struct ListenFlags {
   double silence_s = 15;  ///< Silence after which a node is lost.
   bool no_local = false;  ///< The head leaves all work to nodes.
   std::string classes;    ///< Part of the timing class's name; empty: any.
+  /// Nodes come from `weft fleet`, and do all that a run has done.
+  bool is_fleet = false;
 };
 
 struct RunFlags {

@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "tools/weft/command_registration.hpp"
+#include "tools/weft/fleet_command.hpp"
 #include "tools/weft/node_command.hpp"
 #include "tools/weft/number_range.hpp"
 #include "tools/weft/shared_options.hpp"
@@ -48,6 +49,16 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   add_common(*keygen, common);
   keygen->add_option("folder", keys, "Where")->required();
   keygen->callback([&] { code = keygen_command(common, keys); });
+
+  static FleetFlags fleet_flags;
+  auto* fleet =
+      app.add_subcommand("fleet", "Deal nodes out to the runs of a bench");
+  fleet->group("");  // for the bench
+  add_common(*fleet, common);
+  add_listen(*fleet, fleet_flags.listen);
+  add_classes(*fleet, fleet_flags.listen);
+  fleet->add_option("--target", fleet_flags.target);
+  fleet->callback([&] { code = fleet_command(common, fleet_flags); });
 
   static std::filesystem::path run;
   auto* cluster =

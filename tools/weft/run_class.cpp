@@ -14,8 +14,10 @@
 namespace weft {
 namespace {
 
-/// A node that its scheduler starts again is back within a minute.
+/// A node that its scheduler starts again is back within a minute. In a fleet,
+/// a run whose node died gets the next one that another run leaves.
 constexpr std::int64_t kNodeWaitMsMin = 60'000;
+constexpr std::int64_t kFleetWaitMsMin = 1'800'000;
 
 std::int64_t silence_ms(const ListenFlags& listen) {
   return static_cast<std::int64_t>(listen.silence_s * 1000);
@@ -54,15 +56,6 @@ bool is_wanted(const RunClass& found, const std::string& wanted) {
   return choose_class({item}, wanted) != nullptr;
 }
 
-std::vector<TimingClass> classes_of(const std::vector<wire::Hello>& nodes,
-                                    const std::string& target) {
-  std::vector<MachineFacts> facts;
-  for (const wire::Hello& hello : nodes) {
-    if (hello.weft == weft_version()) facts.push_back(facts_of(hello));
-  }
-  return timing_classes(facts, target);
-}
-
 /// Measurements of that GPU of a node.
 std::map<std::string, double> numbers_of(const std::vector<wire::Hello>& nodes,
                                          const Gpu& gpu) {
@@ -92,6 +85,15 @@ Machine machine_of(const TimingClass& chosen,
 
 }  // namespace
 
+std::vector<TimingClass> classes_of(const std::vector<wire::Hello>& nodes,
+                                    const std::string& target) {
+  std::vector<MachineFacts> facts;
+  for (const wire::Hello& hello : nodes) {
+    if (hello.weft == weft_version()) facts.push_back(facts_of(hello));
+  }
+  return timing_classes(facts, target);
+}
+
 bool RunClass::head_judges() const {
   return has_capability(head_can, capability::judge);
 }
@@ -101,7 +103,9 @@ Result<RunClass> settle_class(const CommonFlags& common,
                               ListenFlags& listen, RunOptions& options,
                               const std::stop_token& stop) {
   RunOptions of_head = options;
-  auto own = own_class(installation, of_head);
+  auto own = listen.is_fleet
+                 ? fail(ErrorCode::missing, "its bench leaves all to nodes")
+                 : own_class(installation, of_head);
   if (own && is_wanted(*own, listen.classes)) {
     options = std::move(of_head);
     return own;
@@ -125,6 +129,7 @@ Result<RunClass> settle_class(const CommonFlags& common,
   LobbyOptions lobby;
   lobby.endpoint = listen.endpoint;
   lobby.silence_ms = silence_ms(listen);
+  if (listen.is_fleet) lobby.gather_ms = 0;  // it has chosen the class
   if (listen.keys) {
     auto keys = read_head_keys(*listen.keys);
     if (!keys) return std::unexpected(keys.error());
@@ -157,6 +162,7 @@ Result<RunClass> settle_class(const CommonFlags& common,
   options.target = chosen->target;
   found.machine = machine_of(*chosen, gathered->nodes);
   if (!found.machine.gpus.empty()) shorten_timing(options);
+  if (listen.is_fleet) return found;
   const Machine here = describe_machine();
   MachineFacts facts = own_facts(installation, here);
   facts.only = {capability::capture};
@@ -172,7 +178,8 @@ void add_class(RunStart& start, const RunClass& run_class,
   start.device_class = run_class.device_class;
   start.head_can = run_class.head_can;
   start.head_cores = run_class.head_cores;
-  start.node_wait_ms = std::max(kNodeWaitMsMin, silence_ms(listen));
+  start.node_wait_ms = std::max(
+      listen.is_fleet ? kFleetWaitMsMin : kNodeWaitMsMin, silence_ms(listen));
 }
 
 }  // namespace weft

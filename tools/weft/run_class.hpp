@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "actors/capabilities.hpp"
 #include "messages/run.hpp"
+#include "runtime/bus/frame.hpp"
 #include "runtime/machine/installation.hpp"
 #include "tools/weft/commands.hpp"
 
@@ -29,6 +31,10 @@ Result<RunClass> settle_class(const CommonFlags& common,
                               const Installation& installation,
                               ListenFlags& listen, RunOptions& options,
                               const std::stop_token& stop);
+
+/// The timing classes of nodes of this weft; `target` may be "auto".
+std::vector<TimingClass> classes_of(const std::vector<wire::Hello>& nodes,
+                                    const std::string& target);
 
 /// Enters it in the run's first message.
 void add_class(RunStart& start, const RunClass& run_class,

@@ -20,7 +20,7 @@ namespace {
 /// Nor is the sandbox: only a flag or WEFT_SANDBOX_MODE turns it off.
 constexpr std::string_view kNoSettings[] = {
     "help",   "config",   "out",   "json", "verbose", "quiet",
-    "python", "describe", "graph", "yes",  "sandbox"};
+    "python", "describe", "graph", "yes",  "sandbox", "fleet"};
 
 std::string setting_of(const CLI::Option& option) {
   std::string name = option.get_single_name();

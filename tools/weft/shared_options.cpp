@@ -55,6 +55,7 @@ std::vector<CLI::Option*> add_settable(CLI::App& app, RunFlags& flags) {
 }
 
 std::string fault_of_address(const std::string& text) {
+  if (text.starts_with("ipc:///")) return "";  // on this machine
   const auto colon = text.rfind(':');
   const std::string begin = "tcp://";
   const bool is_in_form =
@@ -84,6 +85,13 @@ std::vector<CLI::Option*> add_listen(CLI::App& app, ListenFlags& flags) {
                    "checks the whole")
           ->needs(listen);
   return {listen, keys, silence, no_local};
+}
+
+void add_classes(CLI::App& app, ListenFlags& flags) {
+  app.add_option("--classes", flags.classes,
+                 "Device class to check and time on, by a part of its name "
+                 "(default: the head's, else the one with most devices)")
+      ->needs(app.get_option("--listen"));
 }
 
 void add_trust(CLI::App& app, ResumeFlags& flags) {

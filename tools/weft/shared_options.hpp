@@ -21,6 +21,9 @@ std::vector<CLI::Option*> add_settable(CLI::App& app, RunFlags& flags);
 /// Whether other machines may join a run. Returns what was added.
 std::vector<CLI::Option*> add_listen(CLI::App& app, ListenFlags& flags);
 
+/// --classes; after add_listen().
+void add_classes(CLI::App& app, ListenFlags& flags);
+
 /// How far the journal of a run that somebody else began is believed.
 void add_trust(CLI::App& app, ResumeFlags& flags);
 

@@ -64,10 +64,10 @@ CLI::Option* add_run_alone(CLI::App& app, RunFlags& flags) {
                              "that can be trained");
   const auto listen_flags = add_listen(app, flags.listen);
   for (CLI::Option* flag : listen_flags) train->excludes(flag);
-  app.add_option("--classes", flags.listen.classes,
-                 "Device class to check and time on, by a part of its name "
-                 "(default: the head's, else the one with most devices)")
-      ->needs(listen_flags.front());
+  add_classes(app, flags.listen);
+  app.add_flag("--fleet", flags.listen.is_fleet)
+      ->needs(listen_flags.front())
+      ->group("");  // for the bench
   return train;
 }
 
@@ -230,7 +230,8 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
   static bool is_untrusted = false;  // Passed on to its runs.
   run_flags.push_back(add_untrusted(*bench, is_untrusted));
   const auto listen_flags = add_listen(*bench, flags.listen);
-  run_flags.insert(run_flags.end(), listen_flags.begin(), listen_flags.end());
+  bench->remove_option(listen_flags.back());  // its runs leave all to nodes
+  add_classes(*bench, flags.listen);
   bench->callback([&, bench, run_flags] {
     flags.run_words = words_of(run_flags);
     // A measurement must not depend on earlier runs.

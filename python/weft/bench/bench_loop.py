@@ -17,9 +17,11 @@ from typing import Any
 
 from weft.bench import problems, records, results
 from weft.bench.child import Child
+from weft.bench.fleet import Fleet, FleetEnded, run_words, settle
 from weft.bench.progress import Progress
 from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, STOPPED, TIMED_OUT
 from weft.problem import network
+from weft.shown_text import terminal_paragraph
 
 _TICK_S = 0.05
 #: Version of bench.json and of the results next to it.
@@ -38,9 +40,12 @@ class Refused(Exception):
 
 
 class Bench:
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], fleet: Fleet | None = None) -> None:
+        """`fleet`: the nodes that do the work of all runs; none: this machine."""
         settings.setdefault("beside", "")
+        settings.setdefault("class", "")
         self._settings = settings
+        self._fleet = fleet
         self._begin = time.monotonic()
         folders = settings["folder"], settings["beside"]
         found = problems.find_beside(*folders)
@@ -66,9 +71,11 @@ class Bench:
         for problem in self.chosen:
             if problem not in self._waiting:
                 self.progress.add(self._row(problem))
-        self.progress.begin()
+        self.progress.begin(self._how_many())
         while self._waiting or self._running:
             self._check_limit()
+            if self._fleet:
+                self._fleet.poll()
             self._start_some()
             self._look_at_all()
             if self._stopping and not self._running:
@@ -116,7 +123,27 @@ class Bench:
         if limit and time.monotonic() - self._begin > limit:
             self._stopping = self._stopping or "limit"
 
+    def _how_many(self) -> str:
+        if self._fleet is None:
+            return f"{self._settings['jobs']} at a time"
+        most = self._settings["fleet"]["jobs"]
+        return "as many at a time as nodes check" + (f", at most {most}" if most else "")
+
+    def _jobs(self) -> int:
+        """How many runs there may be now. In a fleet, each has a node that checks
+        and times, to itself."""
+        if self._fleet is None:
+            return self._settings["jobs"]
+        return min(self._settings["fleet"]["jobs"] or self._fleet.judges, self._fleet.judges)
+
+    def _reserve_nodes(self) -> None:
+        """Nodes for problems that begin now help no other run before."""
+        if self._fleet:
+            due = 0 if self._stopping else len(self._waiting)
+            self._fleet.reserve(max(0, min(due, self._jobs() - len(self._running))))
+
     def _start_some(self) -> None:
+        self._reserve_nodes()
         while self._waiting and not self._stopping:
             slot = self._free_slot(self._waiting[0])
             if slot is None:
@@ -126,16 +153,16 @@ class Bench:
     def _free_slot(self, due: problems.Problem) -> int | None:
         """A place for one more run, whose device nobody has to himself; for
         one that runs alone, a device that nobody has."""
-        alone = self._of(due).alone
+        alone = self._of(due).alone and not self._fleet
         taken = {slot for _, slot in self._running.values()}
         shut = {
             self._of(problem).device
             for problem in self._running
-            if alone or self._of(problem).alone
+            if alone or (self._of(problem).alone and not self._fleet)
         }
         free = [
             slot
-            for slot in range(self._settings["jobs"])
+            for slot in range(self._jobs())
             if slot not in taken and self._device(due, slot) not in shut
         ]
         return min(free, default=None)
@@ -160,11 +187,15 @@ class Bench:
         record.state = STOPPED
         record.tries.append([time.time(), 0])
         self._records.save(problem, record)
+        words = self._words(problem)
+        if self._fleet:
+            seconds = str(self._settings["fleet"]["node_seconds"])
+            words += ["--listen", self._fleet.begin(problem.key), "--node-seconds", seconds]
         child = Child(
-            self._words(problem),
+            words,
             self._records.log(problem, "out"),
             self._records.log(problem, "err"),
-            cores_of(slot, self._settings["jobs"]),
+            () if self._fleet else cores_of(slot, self._settings["jobs"]),
             self._surroundings(record.device),
         )
         self._running[problem] = child, slot
@@ -183,7 +214,7 @@ class Bench:
             "--out",
             folder,
             *python,
-            *self._settings["run_flags"],
+            *(run_words(self._settings) if self._fleet else self._settings["run_flags"]),
             *self._budget(),
         ]
 
@@ -218,11 +249,17 @@ class Bench:
             code = child.exit_code()
             if code is not None:
                 del self._running[problem]
+                if self._fleet:
+                    self._reserve_nodes()
+                    self._fleet.end(problem.key)
                 self._conclude(problem, child, code)
             elif self._stopping or self._is_late(problem):
                 child.tell_to_stop()
         if self._running or self._waiting:
             self.progress.tick(len(self._running))
+        if self._fleet:
+            for problem in self._running:
+                self.progress.place(problem.label, self._fleet.serving(problem.key))
 
     def _is_late(self, problem: problems.Problem) -> bool:
         record = self._of(problem)
@@ -251,7 +288,8 @@ class Bench:
         if record.state == STOPPED:
             return
         if (
-            self._settings["jobs"] > 1
+            self._fleet is None
+            and self._settings["jobs"] > 1
             and not record.alone
             and (results.lacked_memory(self._row(problem)))
         ):
@@ -363,7 +401,8 @@ def _open_sessions(settings: dict[str, Any]) -> list[list[float]]:
                 f"{settings['out']} holds a bench of another weft: choose "
                 "another --out, or begin again with --rerun"
             )
-        for name in ("folder", "beside", "target", "gpu", "run_flags"):
+        told.setdefault("class", "")
+        for name in ("folder", "beside", "target", "gpu", "class", "run_flags"):
             if told.get(name) != settings[name]:
                 raise Refused(
                     f"{settings['out']} holds a bench with other {name} "
@@ -377,24 +416,59 @@ def _open_sessions(settings: dict[str, Any]) -> list[list[float]]:
 
 
 def _save_sessions(settings: dict[str, Any], sessions: list[list[float]]) -> None:
-    names = ("version", "folder", "beside", "target", "gpu", "timed", "run_flags")
+    names = ("version", "folder", "beside", "target", "gpu", "class", "timed", "run_flags")
     told = {"format": _FORMAT, **{name: settings[name] for name in names}, "sessions": sessions}
     records.write_atomically(
         os.path.join(settings["out"], "bench.json"), json.dumps(told, indent=1) + "\n"
     )
 
 
+class _Interrupts:
+    """Ctrl-C and SIGTERM, for the bench as soon as there is one."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._bench: Bench | None = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._take)
+
+    def hand_to(self, bench: Bench) -> None:
+        self._bench = bench
+        if self.asked:
+            bench.interrupt()
+
+    def _take(self, *_: object) -> None:
+        self.asked = True
+        if self._bench:
+            self._bench.interrupt()
+
+
 def main(text: str) -> int:
     """`text`: the settings as JSON, from the command. The exit code."""
     settings = json.loads(text)
+    interrupts = _Interrupts()
+    if not settings.get("fleet"):
+        return _run(settings, interrupts, None)
+    fleet = Fleet(settings)
     try:
-        bench = Bench(settings)
+        chosen = fleet.wait_for_class(lambda: interrupts.asked)
+        if not chosen:
+            return 130
+        return _run(settle(settings, chosen), interrupts, fleet)
+    except FleetEnded as error:
+        return _fail(settings, 3, f"the bench cannot go on: {error}; the same command resumes it")
+    finally:
+        fleet.close()
+
+
+def _run(settings: dict[str, Any], interrupts: _Interrupts, fleet: Fleet | None) -> int:
+    try:
+        bench = Bench(settings, fleet)
     except (Refused, problems.NoProblems) as error:
         return _fail(settings, 2, str(error))
     except OSError as error:
         return _fail(settings, 3, f"cannot write the bench's results: {error}")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: bench.interrupt())
+    interrupts.hand_to(bench)
     try:
         return bench.run()
     except OSError as error:
@@ -404,5 +478,5 @@ def main(text: str) -> int:
 def _fail(settings: dict[str, Any], code: int, message: str) -> int:
     if settings["json"]:
         print(json.dumps({"error": message, "exit_code": code}))
-    print(f"weft: {message}", file=sys.stderr)
+    print(f"weft: {terminal_paragraph(message)}", file=sys.stderr)
     return code

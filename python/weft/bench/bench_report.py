@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from weft.bench import score
 from weft.bench.progress import are_left, duration
@@ -362,7 +363,7 @@ def _apart(rows: list[dict[str, Any]]) -> str:
                 "of theirs says little.",
                 "",
             ]
-            + [f"* {row['label']}: passes with {_passed(row)}" for row in apart]
+            + [f"* {table_cell(row['label'])}: passes with {_passed(row)}" for row in apart]
         )
         + "\n"
     )
@@ -389,7 +390,7 @@ def _reasons(title: str, failed: list[dict[str, Any]]) -> str:
         "\n".join(
             [f"## {title}", "", "| problem | verdict | why |", "|---|---|---|"]
             + [
-                f"| {row['label']} | {row['verdict']} | {table_cell(row['reason'])} |"
+                f"| {table_cell(row['label'])} | {row['verdict']} | {table_cell(row['reason'])} |"
                 for row in failed
             ]
         )
@@ -404,7 +405,10 @@ def _compile_failures(rows: list[dict[str, Any]]) -> str:
     return (
         "\n".join(
             ["## Where torch.compile failed", ""]
-            + [f"* {row['label']}: {table_cell(row['compile_error'])}" for row in failed]
+            + [
+                f"* {table_cell(row['label'])}: {table_cell(row['compile_error'])}"
+                for row in failed
+            ]
         )
         + "\n"
     )
@@ -436,7 +440,7 @@ def _every(rows: list[dict[str, Any]]) -> str:
         lines.append(
             " | ".join(
                 [
-                    f"| [{row['label']}](runs/{row['key']}/report.md)",
+                    f"| [{table_cell(row['label'])}](runs/{quote(row['key'])}/report.md)",
                     verdict,
                     error,
                     _ms(row, "ours"),

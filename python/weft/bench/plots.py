@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 from xml.sax.saxutils import escape
 
+from weft.shown_text import terminal_line
+
 _WIDTH, _HEIGHT = 900, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 40, 50
 _COLOURS = {
@@ -138,7 +140,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
 def _dot(x: float, y: float, colour: str, title: str) -> str:
     return (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}">'
-        f"<title>{escape(title)}</title></circle>"
+        f"<title>{escape(terminal_line(title))}</title></circle>"
     )
 
 

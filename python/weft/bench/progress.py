@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.bench import score
 from weft.problem import sentences
+from weft.shown_text import terminal_line
 
 _REDRAW_EVERY_S = 1.0
 
@@ -21,13 +22,14 @@ class Progress:
         self._total, self._due = total, due
         self._rows: list[dict[str, Any]] = []
         self._begin = time.monotonic()
+        self._places: dict[str, list[str]] = {}  # nodes of a problem, by its label
         self._done = 0  # by this call
         self._drawn_at = 0.0
         self._live = sys.stdout.isatty() and not settings["json"] and not settings["quiet"]
 
-    def begin(self) -> None:
+    def begin(self, how_many: str) -> None:
         kept = self._total - self._due
-        text = f"{self._total} problems, {self._settings['jobs']} at a time"
+        text = f"{self._total} problems, {how_many}"
         if kept:
             text += f"; {kept} are done already"
         self._say(text)
@@ -53,7 +55,16 @@ class Progress:
             )
             return
         self._wipe()
-        self._say(f"{self._state()}  {row['label']}: {sentence(row)}")
+        self._say(f"{self._state()}  {terminal_line(row['label'])}: {terminal_line(sentence(row))}")
+
+    def place(self, label: str, nodes: list[str]) -> None:
+        """Says which nodes work for the problem, whenever that changes."""
+        before = self._places.get(label, [])
+        if nodes == before:
+            return
+        self._places[label] = nodes
+        self._wipe()
+        self._say(f"{label}: " + ("on " + ", ".join(nodes) if nodes else "waits for a node"))
 
     def tick(self, running: int) -> None:
         now = time.monotonic()

@@ -51,7 +51,7 @@ def wait(limit_s: float) -> None:
 def _measure(done: threading.Event) -> None:
     try:
         code, said = weft_process.run(["doctor", "--no-run"], LIMIT_S)
-        if code != 0:
+        if code != 0 and not _is_known():
             log.info("'weft doctor' ended with %s: %s", code, said)
     except Exception as error:  # no program weft, say: the search will report it
         log.info("this machine was not measured: %s", told(error))

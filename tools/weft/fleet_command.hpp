@@ -1,0 +1,28 @@
+// `weft fleet`: lets nodes join, and deals them out to the runs of a bench
+// (runtime/bus/fleet_protocol.hpp). The bench starts it and speaks to it by
+// lines of JSON.
+//
+//   in:   {"begin": RUN, "endpoint": ADDRESS}   the run listens there
+//         {"end": RUN}                          its process has ended
+//         {"reserve": N}                        judges for runs that begin now
+//   out:  {"listens": ADDRESS}
+//         {"class": NAME, "target": T, "gpu": NAME}   once
+//         {"nodes": [{"name": N, "can": "judge", "run": RUN}]}
+//         {"log": TEXT}
+//
+// It ends with its standard input.
+#pragma once
+
+#include "tools/weft/commands.hpp"
+
+namespace weft {
+
+struct FleetFlags {
+  ListenFlags listen;
+  std::string target = "auto";
+};
+
+/// 0: standard input was closed; 2: the address or the keys are wrong.
+int fleet_command(const CommonFlags& common, const FleetFlags& flags);
+
+}  // namespace weft
