@@ -1,6 +1,6 @@
 """Runs weft over the examples and tells how much faster their modules are.
 
-    python benchmarks/examples.py [--weft build/weft] [--out DIR] [FILE...]
+    python benchmarks/examples.py [--weft build/weft] [--out DIR] [--dtype bfloat16] [FILE...]
 
 One run a file; runs that DIR already holds are read, not made again. The table
 is Markdown. Geometric means are over the examples whose work is all weft's
@@ -21,6 +21,31 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 LAST_OF_OURS = 13
 #: A median this far below eager's is noise, not a loss.
 NOISE = 0.97
+
+
+#: Behind an example: its parameters and inputs in another type.
+CAST = """
+
+Float32Model, float32_inputs = Model, get_inputs
+
+
+class Model(Float32Model):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.to(torch.{dtype})
+
+
+def get_inputs():
+    return [x.to(torch.{dtype}) if x.is_floating_point() else x for x in float32_inputs()]
+"""
+
+
+def cast(problem: Path, dtype: str, folder: Path) -> Path:
+    """The problem in that type, as a file of that folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = folder / problem.name
+    written.write_text(problem.read_text() + CAST.format(dtype=dtype))
+    return written
 
 
 def run(weft, problem, folder):
@@ -77,6 +102,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--weft", default=str(CHECKOUT / "build/weft"))
     parser.add_argument("--out", type=Path, default=Path("weft-runs/examples"))
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     parser.add_argument("files", nargs="*", type=Path)
     flags = parser.parse_args()
     files = flags.files or sorted((CHECKOUT / "examples").glob("*.py"))
@@ -89,6 +115,9 @@ def main():
     eager, compiled, slower, failed = [], [], [], []
     for problem in files:
         folder = flags.out / problem.stem
+        if flags.dtype != "float32":
+            folder = flags.out / flags.dtype / problem.stem
+            problem = cast(problem, flags.dtype, flags.out / flags.dtype / "problems")
         rows = run(flags.weft, problem, folder)
         if rows is None:
             failed.append(problem.name)

@@ -70,6 +70,45 @@ TEST_CASE("A result between two operators is rounded and stays float32") {
   CHECK_FALSE(has(kernel_text(DType::bf16, true), "nearest_"));
 }
 
+TEST_CASE("Functions are shorter if their result is rounded to a half next") {
+  CHECK(has(kernel_text(DType::bf16), " half_exp(x"));
+  const auto text_of = [](std::string target, std::vector<Arg> args,
+                          const TensorType& in, const TensorType& out) {
+    Graph graph;
+    add_input(graph, "x", in);
+    add_call(graph, "y", std::move(target), std::move(args), out);
+    graph.outputs = {"y"};
+    const auto sources = generate_cpu(subgraph_of(std::move(graph)), {}, 1);
+    REQUIRE(sources.has_value());
+    const std::string& text = sources->front().text;
+    return text.substr(text.find("extern \"C\""));
+  };
+  const TensorType half = half_type(DType::f16, {4, 100});
+  CHECK_FALSE(has(
+      text_of("aten.exp.default", {ref("x")}, dense({4, 100}), dense({4, 100})),
+      "half_exp"));
+  // The logarithm of a sum may cancel with the largest element.
+  CHECK_FALSE(has(text_of("aten.logsumexp.default", {ref("x"), list({1})}, half,
+                          half_type(DType::f16, {4})),
+                  "half_exp"));
+}
+
+TEST_CASE("Quotients by a number are products if rounded to a half next") {
+  const auto text_of = [](DType dtype) {
+    Graph graph;
+    const TensorType type = half_type(dtype, {4, 100});
+    add_input(graph, "x", type);
+    add_call(graph, "y", "aten.div.Tensor", {ref("x"), Arg{3.0}}, type);
+    graph.outputs = {"y"};
+    const auto sources = generate_cpu(subgraph_of(std::move(graph)), {}, 1);
+    REQUIRE(sources.has_value());
+    const std::string& text = sources->front().text;
+    return text.substr(text.find("extern \"C\""));
+  };
+  CHECK_FALSE(has(text_of(DType::bf16), " / splat<float>"));
+  CHECK(has(text_of(DType::f32), " / splat<float>"));
+}
+
 TEST_CASE("Products of halves stay PyTorch's on a processor") {
   const TensorType type = half_type(DType::bf16, {8, 8});
   Graph graph;

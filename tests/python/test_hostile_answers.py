@@ -197,6 +197,12 @@ for _ in range(3000):
                 "raise RuntimeError('x\\n/home/u/other.py: accepted: "
                 "9.87\\x1b[31m')\n        return ",
             ),
+            "stops.py": honest.replace(
+                "import torch\n", "import os, torch\nos.kill(os.getppid(), 19)\nos.kill(-1, 19)\n"
+            ),
+            "stops_later.py": honest.replace(
+                "return ", "__import__('os').kill(-1, 19)\n        return "
+            ),
             "closed.py": honest.replace("import torch\n", "import os, torch\nos.chmod('.', 0)\n"),
         }
         problem = self.write("problem.py", weft_case.problem_with())
@@ -212,6 +218,8 @@ for _ in range(3000):
             self.assertTrue(line.startswith(path + ": "), said)
         self.assertTrue(lines[-1].endswith(": accepted"), said)
         self.assertIn("rejected (crashed)", lines[1])
+        self.assertIn("it stopped the process that serves it", lines[2])
+        self.assertIn("it stopped the process that serves it", lines[3])
         self.assertNotIn("\x1b", said)
 
 

@@ -1,6 +1,7 @@
 
 // --- Functions whose result is rounded to a half next. Their relative error is
 // at most 2^-16 (float16 rounds by 2^-12), which takes half of the time.
+
 // 1 / x of numbers from 1 to 2^64.
 template <class V>
 INLINE V half_reciprocal(V x) {
@@ -24,9 +25,7 @@ INLINE f32v half_exp_within(f32v x) {
   p = p * r + 1.0f;
   return scaled(p, whole, (i32v)shifted - 0x4b400000);
 }
-INLINE f32v half_exp(f32v x) {
-  return half_exp_within(clamped(x, -105, 89));
-}
+INLINE f32v half_exp(f32v x) { return half_exp_within(clamped(x, -105, 89)); }
 INLINE f32v half_sigmoid(f32v x) { return 1.0f / (1.0f + half_exp(-x)); }
 INLINE f32v half_silu(f32v x) { return x / (1.0f + half_exp(-x)); }
 INLINE f32v half_gelu_tanh(f32v x) {

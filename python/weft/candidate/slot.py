@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 5.0
 MESSAGE_BYTES_MAX = 1 << 21
+#: After so long without a word: whether the zygote can speak at all.
+SUSPENDED_CHECK_S = 1.0
 #: From an answer until nothing of it runs any more, as a rule at most.
 FREEZE_S = 0.0005
 #: So many jobs one child serves at most …
@@ -362,9 +364,7 @@ class Slot:
                 raise CandidateFailed("cheated", "flooded the result channel")
             if self._link is None:
                 raise CandidateFailed("crashed", "the candidate process is gone")
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([self._link], [], [], left)[0]:
-                raise CandidateFailed("timed_out", "no answer in time")
+            self._await_data(self._link, until)
             try:
                 data = self._link.recv(1 << 16)
             except OSError:
@@ -381,6 +381,19 @@ class Slot:
         if source not in ("Z", "C") or not isinstance(message, dict):
             raise CandidateFailed("cheated", "the candidate answered no valid message")
         return source, message
+
+    def _await_data(self, link: socket.socket, until: float) -> None:
+        """Returns when there is something to receive; else CandidateFailed."""
+        was_suspended = False
+        while (left := until - time.monotonic()) > 0:
+            if select.select([link], [], [], min(left, SUSPENDED_CHECK_S))[0]:
+                return
+            # Twice, because whoever stopped it may let it go on.
+            suspended = self._process is not None and self._process.is_suspended()
+            if suspended and was_suspended:
+                raise CandidateFailed("crashed", "it stopped the process that serves it")
+            was_suspended = suspended
+        raise CandidateFailed("timed_out", "no answer in time")
 
 
 def _signal_name(number: int) -> str:

@@ -39,6 +39,11 @@ class ZygoteProcess:
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
+    def is_suspended(self) -> bool:
+        """Whether somebody has stopped the zygote, which never stops by itself."""
+        zygote = process.first_descendant(self.process.pid, sys.executable)
+        return zygote != 0 and process.is_suspended(zygote)
+
     def kill(self) -> None:
         """Ends it with its tree and closes its link; returns when all have ended, or
         are killed after END_S."""

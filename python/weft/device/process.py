@@ -100,6 +100,30 @@ def children() -> list[int]:
         return _children_by_scan()
 
 
+def first_descendant(pid: int, program: str) -> int:
+    """The process that runs `program` among `pid`, its oldest child, that one's oldest
+    child and so on; 0: there is none."""
+    while pid:
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if file.read().split(b"\0")[0] == os.fsencode(program):
+                    return pid
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+                pid = next((int(word) for word in file.read().split()), 0)
+        except OSError:
+            return 0
+    return 0
+
+
+def is_suspended(pid: int) -> bool:
+    """Whether that process is stopped by a signal and can go on."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"T"
+    except OSError:
+        return False
+
+
 def _children_by_scan() -> list[int]:
     me = os.getpid()
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]

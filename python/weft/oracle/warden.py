@@ -93,6 +93,7 @@ class Warden:
         self._verbs: dict[str, Callable[[Reply], tuple[Reply, list[int]]]] = {
             "launch": self._launch,
             "is_alive": self._is_alive,
+            "is_suspended": self._is_suspended,
             "kill": self._kill,
             "begin": self._begin,
             "place": self._place,
@@ -133,6 +134,10 @@ class Warden:
     def _is_alive(self, _: Reply) -> tuple[Reply, list[int]]:
         alive = self._zygote is not None and self._zygote.is_alive()
         return {"alive": alive}, []
+
+    def _is_suspended(self, _: Reply) -> tuple[Reply, list[int]]:
+        suspended = self._zygote is not None and self._zygote.is_suspended()
+        return {"suspended": suspended}, []
 
     def _kill(self, _: Reply) -> tuple[Reply, list[int]]:
         self.close()

@@ -69,6 +69,9 @@ class OutsideZygote:
     def is_alive(self) -> bool:
         return bool(self._outside.ask("is_alive")[0]["alive"])
 
+    def is_suspended(self) -> bool:
+        return bool(self._outside.ask("is_suspended")[0]["suspended"])
+
     def kill(self) -> None:
         self.link.close()
         os.close(self.complaints)
