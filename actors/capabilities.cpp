@@ -207,11 +207,13 @@ std::vector<TimingClass> timing_classes(const std::vector<MachineFacts>& all,
 }
 
 const TimingClass* choose_class(const std::vector<TimingClass>& classes,
-                                std::string_view wanted) {
+                                std::string_view wanted, bool is_whole) {
   const TimingClass* best = nullptr;
   for (const TimingClass& item : classes) {
     const std::string name = lower(class_name(item.device_class));
-    if (!name.contains(lower(wanted))) continue;
+    if (is_whole ? name != lower(wanted) : !name.contains(lower(wanted))) {
+      continue;
+    }
     if (best == nullptr || item.devices > best->devices) best = &item;
   }
   return best;

@@ -86,9 +86,10 @@ std::vector<TimingClass> timing_classes(const std::vector<MachineFacts>& all,
                                         std::string_view target);
 
 /// The one with most devices whose name contains `wanted`, without regard to
-/// case; of equal ones the first by name. Null: none.
+/// case; of equal ones the first by name. Null: none. `is_whole`: its name is
+/// `wanted`, which names of other classes may contain.
 const TimingClass* choose_class(const std::vector<TimingClass>& classes,
-                                std::string_view wanted);
+                                std::string_view wanted, bool is_whole = false);
 
 /// Whether the run has a timing class: those of an older weft have none, and
 /// all their locations are copies of the head.

@@ -136,6 +136,14 @@ TEST_CASE("a run has the class with most devices, or the one asked for") {
   REQUIRE(asked != nullptr);
   CHECK(asked->device_class.device == "NVIDIA H200");
   CHECK(choose_class(classes, "b200") == nullptr);
+
+  // A run of a bench has the very class of the bench: one without Triton has a
+  // name that begins one's with Triton.
+  const std::string name = class_name(asked->device_class);
+  CHECK(choose_class(classes, name, true) == asked);
+  CHECK(choose_class(classes, name.substr(0, name.size() - 3)) == asked);
+  CHECK(choose_class(classes, name.substr(0, name.size() - 3), true) ==
+        nullptr);
 }
 
 TEST_CASE("machines that cannot judge give no class") {

@@ -7,11 +7,14 @@ import re
 import signal
 import time
 import unittest
+from unittest import mock
 
 import nodes_case
 import weft_case
 from nodes_case import NodesCase
 from weft_case import QUICK, problem_with, processes_that_name
+
+from weft.bench import bench_loop
 
 CORES = sorted(os.sched_getaffinity(0))
 FLAGS = (*QUICK, "--target", "cpu", "--no-library")
@@ -87,6 +90,38 @@ class FleetCase(NodesCase):
     def assert_nothing_left(self):
         self.kill_all()
         self.wait_for(lambda: not processes_that_name(self.folder))
+
+
+class SlotsTest(unittest.TestCase):
+    """Without nodes: how many runs there may be, and how long they may take."""
+
+    def bench(self, judges, slots):
+        bench = bench_loop.Bench.__new__(bench_loop.Bench)
+        bench._fleet = mock.Mock(judges=judges)
+        bench._settings = {"fleet": {"jobs": 0}, "devices": [], "problem_s": 10.0}
+        bench._running = {f"p{slot}": (None, slot) for slot in slots}
+        bench._late, bench._waited = set(), {}
+        record = mock.Mock(alone="", wall_s=0.0, tries=[[time.time() - 12, 0]])
+        bench._of = lambda _: record
+        return bench
+
+    def test_no_run_begins_without_a_node_that_judges(self):
+        for judges, slots, expected in (
+            (4, (), 0),
+            (4, (0, 1, 2), 3),
+            (2, (2, 3), None),  # two nodes have died since these began
+            (3, (2, 3), 0),
+            (0, (), None),
+        ):
+            with self.subTest(f"{judges} judges, {slots}"):
+                self.assertEqual(self.bench(judges, slots)._free_slot("next"), expected)
+
+    def test_a_wait_for_a_node_is_not_the_problem_s_time(self):
+        bench = self.bench(1, (0,))
+        bench._waited = {"p0": 5.0}
+        self.assertFalse(bench._is_late("p0"))
+        bench._waited = {"p0": 1.0}
+        self.assertTrue(bench._is_late("p0"))
 
 
 class FleetTest(FleetCase):

@@ -141,14 +141,15 @@ Result<RunClass> settle_class(const CommonFlags& common,
         (listen.classes.empty() ? "" : ", of class '" + listen.classes + "'"));
   };
   const auto is_enough = [&](const std::vector<wire::Hello>& nodes) {
-    return choose_class(classes_of(nodes, options.target), listen.classes) !=
-           nullptr;
+    return choose_class(classes_of(nodes, options.target), listen.classes,
+                        listen.is_fleet) != nullptr;
   };
   const auto gathered = gather_nodes(lobby, is_enough, stop);
   if (!gathered) return std::unexpected(gathered.error());
   listen.endpoint = gathered->endpoint;
   const auto classes = classes_of(gathered->nodes, options.target);
-  const TimingClass* chosen = choose_class(classes, listen.classes);
+  const TimingClass* chosen =
+      choose_class(classes, listen.classes, listen.is_fleet);
   if (chosen == nullptr) {
     return fail(ErrorCode::failed, "the nodes that came have left");
   }

@@ -62,6 +62,9 @@ class Bench:
         self._late: set[problems.Problem] = set()
         self._resumed: set[problems.Problem] = set()
         self._deaths: dict[problems.Problem, int] = {}
+        #: Seconds in which no node served a problem's run; counted at _noted_at.
+        self._waited: dict[problems.Problem, float] = {}
+        self._noted_at = time.time()
         self._written_at = 0.0
         self._stopping = ""
         self.progress = Progress(settings, len(self.chosen), len(self._waiting))
@@ -72,16 +75,18 @@ class Bench:
             if problem not in self._waiting:
                 self.progress.add(self._row(problem))
         self.progress.begin(self._how_many())
-        while self._waiting or self._running:
-            self._check_limit()
-            if self._fleet:
-                self._fleet.poll()
-            self._start_some()
-            self._look_at_all()
-            if self._stopping and not self._running:
-                break
-            time.sleep(_TICK_S)
-        self._write()
+        try:
+            while self._waiting or self._running:
+                self._check_limit()
+                if self._fleet:
+                    self._fleet.poll()
+                self._start_some()
+                self._look_at_all()
+                if self._stopping and not self._running:
+                    break
+                time.sleep(_TICK_S)
+        finally:
+            self._write()
         return self._exit_code()
 
     def interrupt(self) -> None:
@@ -153,6 +158,8 @@ class Bench:
     def _free_slot(self, due: problems.Problem) -> int | None:
         """A place for one more run, whose device nobody has to himself; for
         one that runs alone, a device that nobody has."""
+        if len(self._running) >= self._jobs():
+            return None  # fewer nodes than before can judge
         alone = self._of(due).alone and not self._fleet
         taken = {slot for _, slot in self._running.values()}
         shut = {
@@ -191,6 +198,7 @@ class Bench:
         if self._fleet:
             seconds = str(self._settings["fleet"]["node_seconds"])
             words += ["--listen", self._fleet.begin(problem.key), "--node-seconds", seconds]
+        self._waited.pop(problem, None)
         child = Child(
             words,
             self._records.log(problem, "out"),
@@ -249,21 +257,26 @@ class Bench:
             code = child.exit_code()
             if code is not None:
                 del self._running[problem]
+                self._conclude(problem, child, code)
                 if self._fleet:
                     self._reserve_nodes()
                     self._fleet.end(problem.key)
-                self._conclude(problem, child, code)
             elif self._stopping or self._is_late(problem):
                 child.tell_to_stop()
         if self._running or self._waiting:
             self.progress.tick(len(self._running))
         if self._fleet:
+            now, before = time.time(), self._noted_at
+            self._noted_at = now
             for problem in self._running:
-                self.progress.place(problem.label, self._fleet.serving(problem.key))
+                nodes = self._fleet.serving(problem.key)
+                if not nodes:  # that time is none of the problem's own
+                    self._waited[problem] = self._waited.get(problem, 0.0) + now - before
+                self.progress.place(problem.label, nodes)
 
     def _is_late(self, problem: problems.Problem) -> bool:
         record = self._of(problem)
-        spent = time.time() - record.tries[-1][0]
+        spent = time.time() - record.tries[-1][0] - self._waited.get(problem, 0.0)
         if not record.alone:
             spent += record.wall_s
         if spent > self._settings["problem_s"]:
@@ -449,7 +462,14 @@ def main(text: str) -> int:
     interrupts = _Interrupts()
     if not settings.get("fleet"):
         return _run(settings, interrupts, None)
-    fleet = Fleet(settings)
+    try:
+        # Before nodes are waited for.
+        problems.find_beside(
+            settings["folder"], settings.get("beside", ""), settings["levels"], settings["only"]
+        )
+        fleet = Fleet(settings)
+    except problems.NoProblems as error:
+        return _fail(settings, 2, str(error))
     try:
         chosen = fleet.wait_for_class(lambda: interrupts.asked)
         if not chosen:

@@ -20,9 +20,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.device import process
+from weft.shown_text import terminal_line
 
 _TICK_S = 0.05
 _END_S = 5.0
+#: Of TMPDIR: 107, less "/weft-fleet-", its eight random letters and a run's number.
+_SOCKET_FOLDER_BYTES_MAX = 75
 
 
 class FleetEnded(Exception):
@@ -63,7 +66,7 @@ class Fleet:
             start_new_session=True,
             preexec_fn=process.die_with_parent,
         )
-        self._folder = tempfile.mkdtemp(prefix="weft-fleet-")
+        self._folder = _socket_folder()
         self._is_quiet = settings["quiet"] or settings["json"]
         self._read = b""
         self._reserved = 0
@@ -144,7 +147,7 @@ class Fleet:
 
     def _log(self, text: str) -> None:
         if not self._is_quiet:
-            print(f"weft: {text}", file=sys.stderr, flush=True)
+            print(f"weft: {terminal_line(text)}", file=sys.stderr, flush=True)
 
     def _say(self, line: dict[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -153,6 +156,13 @@ class Fleet:
             self._process.stdin.flush()
         except OSError as error:
             raise FleetEnded(f"weft fleet cannot be told anything: {error}") from error
+
+
+def _socket_folder() -> str:
+    """A folder for the runs' sockets, whose paths Linux limits to 107 bytes."""
+    wanted = tempfile.gettempdir()
+    is_short = len(os.fsencode(wanted)) <= _SOCKET_FOLDER_BYTES_MAX
+    return tempfile.mkdtemp(prefix="weft-fleet-", dir=wanted if is_short else "/tmp")
 
 
 def settle(settings: dict[str, Any], chosen: TimingClass) -> dict[str, Any]:

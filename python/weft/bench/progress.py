@@ -64,7 +64,8 @@ class Progress:
             return
         self._places[label] = nodes
         self._wipe()
-        self._say(f"{label}: " + ("on " + ", ".join(nodes) if nodes else "waits for a node"))
+        where = "on " + ", ".join(nodes) if nodes else "waits for a node"
+        self._say(f"{terminal_line(label)}: {terminal_line(where)}")
 
     def tick(self, running: int) -> None:
         now = time.monotonic()
