@@ -222,26 +222,8 @@ bool keeps_apart(const PrintScope& scope, ExprId id) {
   });
 }
 
-// A quotient by a number, rounded to a half next: a product with the reciprocal
-// is as near. (Never a tie: a half times an odd number has too many digits.) ""
-// for any other call.
-std::string quotient_text(const PrintScope& scope, ExprId id) {
-  const ScalarArena& arena = scope.plan->program.arena;
-  const Scalar& node = arena[id];
-  if (node.function != "div" || node.dtype != DType::f32 ||
-      !scope.halved.contains(id)) {
-    return "";
-  }
-  const Scalar& divisor = arena[node.arguments[1]];
-  const auto reciprocal = static_cast<float>(1 / divisor.number);
-  if (divisor.op != ScalarOp::constant || !std::isnormal(reciprocal)) return "";
-  return operand_text(scope, node.arguments[0]) + " * splat<float>(" +
-         number_text(DType::f32, reciprocal) + ")";
-}
-
 std::string call_text(const PrintScope& scope, ExprId id, bool vectors) {
   const Scalar& node = scope.plan->program.arena[id];
-  if (std::string text = quotient_text(scope, id); !text.empty()) return text;
   const std::string small = small_comparison(scope, node, vectors);
   if (!small.empty()) return small;
   std::vector<std::string> arguments;

@@ -46,8 +46,8 @@ bool Lowering::sums_exactly_alike(std::int64_t count) const {
 // about a shift that is near the mean (that of the row's first elements), which
 // keeps the difference of squares from cancelling as it would about zero. Of
 // two the second may put the first one's mean right.
-// Halves have so few digits that their mean may be float32, if a squares' sum
-// has float64's range.
+// Halves have so few digits that their mean may be float32; sums need float64's
+// range.
 Lowering::Moments Lowering::moments(const Virtual& given, const Shape& dims,
                                     bool is_wide) {
   Moments result;
@@ -68,9 +68,16 @@ Lowering::Moments Lowering::moments(const Virtual& given, const Shape& dims,
   const auto divide = [&](const Virtual& a, const Virtual& b) {
     return pointwise("div", dtype, {a, b});
   };
-  Virtual shift = is_two_pass
-                      ? divide(reduce(Reduction::sum, value, dims)[0], elements)
-                      : mean_of_first(*this, value, dims);
+  Virtual shift = value;
+  if (is_two_pass) {
+    const Virtual summed = is_wide ? wide(given) : given;
+    const Virtual mean = pointwise("div", summed.dtype(),
+                                   {reduce(Reduction::sum, summed, dims)[0],
+                                    count(summed.dtype(), result.count)});
+    shift = mean.dtype() == dtype ? mean : cast(mean, dtype);
+  } else {
+    shift = mean_of_first(*this, value, dims);
+  }
   if (is_two_pass &&
       (!options_.mended_means || sums_exactly_alike(result.count))) {
     const Virtual difference =

@@ -101,6 +101,8 @@ class SlotsTest(unittest.TestCase):
         bench._settings = {"fleet": {"jobs": 0}, "devices": [], "problem_s": 10.0}
         bench._running = {f"p{slot}": (None, slot) for slot in slots}
         bench._late, bench._waited = set(), {}
+        bench._records = mock.Mock()
+        bench._records.can_resume.return_value = False
         record = mock.Mock(alone="", wall_s=0.0, tries=[[time.time() - 12, 0]])
         bench._of = lambda _: record
         return bench
