@@ -175,21 +175,21 @@ class VendorConvolution:
                 return [self._by_library(*arguments)]
             except RuntimeError as error:
                 log.info("cuDNN does not compute a convolution: %s", error)
-        x, filters, bias, *added = arguments
+        x, filters, bias, *others = arguments
         stride, padding, dilation, groups = self._settings
         made = torch.nn.functional.conv2d(x, filters, bias, stride, padding, dilation, groups)
-        made = torch.relu(made + added[0] if added else made)
+        made = torch.relu(made + others[0] if others else made)
         return [made.contiguous(memory_format=torch.channels_last)]
 
     def _by_library(
         self, x: torch.Tensor, filters: torch.Tensor, bias: torch.Tensor, *added: torch.Tensor
     ) -> torch.Tensor:
         # As Inductor lays them out; a copy only if it did not.
-        x, *added = (one.contiguous(memory_format=torch.channels_last) for one in (x, *added))
+        x, *given = (one.contiguous(memory_format=torch.channels_last) for one in (x, *added))
         made: torch.Tensor
-        if added:
+        if given:
             made = self.library.cudnn_convolution_add_relu(
-                x, filters, added[0], 1.0, bias, *self._settings
+                x, filters, given[0], 1.0, bias, *self._settings
             )
         else:
             made = self.library.cudnn_convolution_relu(x, filters, bias, *self._settings)
