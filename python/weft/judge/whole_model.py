@@ -1,7 +1,6 @@
 """A problem's Model as the reference of a composed module.
 
-Makes inputs and state for each case. Runs Model on them in float32 and, if the model allows
-it, in float64. Lays out the memory that both sides share.
+Makes inputs and state for each case, in memory that both sides share, and runs Model.
 """
 
 from __future__ import annotations
