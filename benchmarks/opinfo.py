@@ -233,8 +233,8 @@ def outcomes_of(
 
 
 def names_of(target: str, name: str, wanted: set[str] | None) -> list[str]:
-    """Of the operators that take that type, with their variants; some are there
-    twice. `wanted`: names of operators, or of cases that a run printed."""
+    """The names of operators that take that type, with their variants, each
+    once. `wanted`: names of operators, or of cases that a run printed."""
     import torch
 
     import opinfo_cases

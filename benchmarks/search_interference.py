@@ -4,8 +4,8 @@
         [--fallback inductor] [--idle-ms N]
 
 A small transformer's block is called again and again: by the fallback alone, while weft
-searches for its kernels, and afterwards. Prints how many calls there were, their median and
-99th percentile in ms, and the longest; what weft.explain() says; and which settings and
+searches for its kernels, and afterwards. Prints the number of calls, and their median, 99th
+percentile and maximum in ms. Then come what weft.explain() says, and which settings and
 random states of the process changed. --idle-ms: the program sleeps for this time after each
 call.
 """

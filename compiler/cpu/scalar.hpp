@@ -20,11 +20,11 @@ struct PrintScope {
   int vector_variable = -1;             ///< -1: no loop over vectors
   std::map<int, std::string> results;   ///< text of results that are at hand
   std::map<ExprId, std::string> names;  ///< expressions printed already
-  std::set<ExprId> halved;  ///< those that nothing but a cast to a half reads
+  std::set<ExprId> halved;              ///< only casts to halves read them
 };
 
-/// Of what those compute, the expressions that are read by casts to halves
-/// only: no multiply-add can be made of them and what follows.
+/// The expressions below `roots` that only casts to halves read. No
+/// multiply-add can be made of such an expression and what follows.
 std::set<ExprId> halved_expressions(const ScalarArena& arena,
                                     const std::vector<ExprId>& roots);
 

@@ -109,7 +109,7 @@ class FleetProtocol {
     wire::Hello hello;
     std::string peer;
     std::int64_t heard_ms = 0;
-    std::int64_t leaves_ms = 0;  ///< when it said so; 0: it did not
+    std::int64_t leaves_ms = 0;  ///< when it said that it leaves; 0: it did not
     int link = 0;                ///< 0: it serves no run
     /// A Bye is on its way to the node: its frames are for the earlier run.
     bool is_parting = false;

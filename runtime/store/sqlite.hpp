@@ -53,9 +53,9 @@ class Statement {
 class Database {
  public:
   /// `flags` are SQLITE_OPEN_...; `immutable` reads a file that nobody can
-  /// write, which is the only way on a read-only file system. damaged: the file
-  /// holds SQL that would run when it is read or written (a view, a trigger, a
-  /// computed column).
+  /// write, which is the only way on a read-only file system. The error
+  /// `damaged` also means that the file holds SQL that would run when it is
+  /// read or written: a view, a trigger or a computed column.
   static Result<Database> open(const std::filesystem::path& file, int flags,
                                bool immutable = false);
 

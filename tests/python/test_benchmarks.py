@@ -43,7 +43,7 @@ def names_of(file: str) -> set[str]:
 
 
 def missing_imports(script: str) -> list[str]:
-    """What a script imports and cannot be found."""
+    """The modules that a script imports and that do not exist."""
     with open(script, encoding="utf-8") as source:
         tree = ast.parse(source.read())
     missing = []

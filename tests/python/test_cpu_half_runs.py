@@ -9,7 +9,7 @@ import unittest
 from weft_case import WeftCase, problem_with
 
 
-# Odd rows of bfloat16, and float16 beside.
+# Odd rows of bfloat16; a second result in float16.
 NORM = problem_with(
     init="self.norm = nn.LayerNorm(33).to(torch.bfloat16)",
     forward="return F.gelu(self.norm(x)) + x.softmax(-1), (x.half() * 3).tanh()",

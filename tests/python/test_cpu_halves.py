@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from cpu_kernels import CpuVariant
 from kernel_cases import KernelCases, as_list, half_cases
 
-#: What newer processors have, from the first that a conversion uses.
+#: Instruction sets that conversions use, the newest first.
 NO_BF16 = ("avx512bf16",)
 NO_CONVERSIONS = ("avx512bf16", "avx512f", "f16c")
 
@@ -21,8 +21,8 @@ def all_halves(dtype):
 
 
 def floats_between_halves():
-    """float32 at, just beside and halfway between numbers of both halves: all first 16 bits,
-    each with last bits that round down, up, and to even."""
+    """float32 numbers that are halves, next to them, and halfway between them: all first 16
+    bits, each with last bits that round down, up, and to even."""
     high = torch.arange(-(2**15), 2**15, dtype=torch.int32) << 16
     low = [0, 1, 0x0FFF, 0x1000, 0x1001, 0x3000, 0x7FFF, 0x8000, 0x8001, 0xFFFF]
     return torch.cat([high | bits for bits in low]).view(torch.float32)

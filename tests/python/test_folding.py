@@ -33,8 +33,8 @@ def convolution_add_relu(x, filters, added, alpha, bias, stride, padding, dilati
     return torch.relu(made).to(x.dtype).contiguous(memory_format=torch.channels_last)
 
 
-def library():
-    """In the place of the vendor's."""
+def vendor():
+    """Operators in the place of the vendor's."""
     return mock.Mock(
         cudnn_convolution_relu=mock.Mock(side_effect=convolution_relu),
         cudnn_convolution_add_relu=mock.Mock(side_effect=convolution_add_relu),
@@ -61,7 +61,7 @@ class Block(nn.Module):
 
 
 def call_of(module):
-    """(a function of the input and of all tensors of the module, these tensors)"""
+    """(a function of the input and of all tensors of the module, these tensors)."""
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     names = list(tensors)
 
@@ -74,7 +74,7 @@ def call_of(module):
 class Folding(unittest.TestCase):
     def setUp(self):
         self.enterContext(torch.no_grad())
-        self.enterContext(mock.patch.object(folding.VendorConvolution, "library", library()))
+        self.enterContext(mock.patch.object(folding.VendorConvolution, "operators", vendor()))
         torch.manual_seed(0)
 
     def folded(self, net, x, folds=lambda one: True):
@@ -183,7 +183,7 @@ class Folding(unittest.TestCase):
             ("drawn", lambda y, x, a, b: y * torch.rand(8, 1, 1) + b),
         ):
             with self.subTest(name):
-                # A layer that can be folded is, whatever is beside it.
+                # The layer before it is folded in any case.
                 for count, function in (
                     (0, of(apply)),
                     (
@@ -206,7 +206,7 @@ class Folding(unittest.TestCase):
         net, x = Block().bfloat16(), torch.randn(2, 8, 6, 5, dtype=torch.bfloat16)
         module, made, arguments = self.folded(net, x)
         expected = module(*arguments).float()
-        played = folding.VendorConvolution.library
+        played = folding.VendorConvolution.operators
         with torch.backends.cudnn.flags(enabled=False):
             self.assertFalse(folding.is_allowed())
             got = made(*arguments).float()
@@ -261,8 +261,8 @@ class Programs(IncumbentCase):
     def test_a_program_computes_by_them(self):
         self.patch(region_search, "chosen", lambda *_: [])  # kernels would replace them
         self.patch(program_forms, "DEVICES", ("cpu",))
-        played = library()
-        self.patch(folding.VendorConvolution, "library", played)
+        played = vendor()
+        self.patch(folding.VendorConvolution, "operators", played)
         net = nn.Sequential(Block(), Block()).bfloat16().eval()
         x = torch.randn(2, 8, 6, 6, dtype=torch.bfloat16)
         with torch.no_grad():

@@ -12,7 +12,7 @@ from llm_case import RIGHT, LlmCase, kernel
 from llm_server import LlmServer, Reply
 from test_llm_plans import REFERENCE, reference
 
-#: In four runs; with --long, each and each of SLOW_ANSWERS in one of its own.
+#: The answers of each of four runs. With --long, every answer has a separate run.
 GROUPS = [list(ANSWERS)[start::4] for start in range(4)]
 
 

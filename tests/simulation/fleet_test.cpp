@@ -86,7 +86,7 @@ class FleetWorld {
   struct Node {
     std::unique_ptr<NodeProtocol> protocol;
     std::string peer;
-    std::string run;  // that it serves, by its Begin
+    std::string run;  // the run that it serves
     std::deque<Work> works;
     std::int64_t begins_ms = 0;
     std::int64_t cut_until_ms = 0;
@@ -97,7 +97,7 @@ class FleetWorld {
     int pieces = 0;
     std::set<int> waiting;               // pieces that no node has
     std::map<std::uint64_t, int> asked;  // request -> piece
-    std::map<std::string, int> in;       // nodes, and what each was asked
+    std::map<std::string, int> in;       // node -> the piece it was asked
     std::map<int, int> answers;          // by piece
     std::int64_t gone_ms = 0;            // its process has ended
     bool is_finished = false;

@@ -1,16 +1,17 @@
 // `weft fleet`: lets nodes join, and deals them out to the runs of a bench
 // (runtime/bus/fleet_protocol.hpp). The bench starts it and speaks to it by
-// lines of JSON.
+// lines of JSON. It ends with its standard input.
 //
-//   in:   {"begin": RUN, "endpoint": ADDRESS}   the run listens there
-//         {"end": RUN}                          its process has ended
-//         {"reserve": N}                        judges for runs that begin now
-//   out:  {"listens": ADDRESS}
-//         {"class": NAME, "target": T, "gpu": NAME}   once
-//         {"nodes": [{"name": N, "can": "judge", "run": RUN}]}
-//         {"log": TEXT}
+// Lines that it reads:
+//   {"begin": RUN, "endpoint": ADDRESS}: the run listens there.
+//   {"end": RUN}: the run's process has ended.
+//   {"reserve": N}: N nodes that judge are left to runs that begin now.
 //
-// It ends with its standard input.
+// Lines that it writes:
+//   {"listens": ADDRESS}
+//   {"class": NAME, "target": T, "gpu": NAME}, once.
+//   {"nodes": [{"name": N, "can": "judge", "run": RUN}]}
+//   {"log": TEXT}
 #pragma once
 
 #include "tools/weft/commands.hpp"

@@ -4,7 +4,7 @@
 using u16v = vec<uint16_t>;
 using u32v = vec<uint32_t>;
 
-// Of a conversion to wider lanes GCC 12 makes two halves of a vector.
+// GCC 12 splits a conversion to wider lanes into two halves of a vector.
 template <class V, class H>
 INLINE V widened(H bits) {
 #if defined(__AVX512F__)

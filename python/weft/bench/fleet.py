@@ -24,7 +24,7 @@ from weft.shown_text import terminal_line
 
 _TICK_S = 0.05
 _END_S = 5.0
-#: Of TMPDIR: 107, less "/weft-fleet-", its eight random letters and a run's number.
+#: TMPDIR's bytes: 107, less "/weft-fleet-", eight random letters and a run's number.
 _SOCKET_FOLDER_BYTES_MAX = 75
 
 

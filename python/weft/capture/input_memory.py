@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-#: Of a larger input a part is looked at, to see whether it was written.
+#: Bytes of an input that are compared, to see whether it was written.
 SAMPLE_BYTES_MAX = 64 << 20
 
 

@@ -1,9 +1,9 @@
 """Errors of each slice of a result, relative to the size of that slice.
 
 A whole output's scale hides what is far below it: if each row is half of the one before, a
-kernel could leave the last ones out. So every row, and every slice with one index of one
-dimension (a channel, a step, a batch), is compared by itself: the root mean square of its
-errors over that of its values. The bound comes from eager's own worst slice.
+kernel could leave the last ones out. So every row is compared by itself, and every slice with
+one index of one dimension (a channel, a step, a batch). The measure is the root mean square
+of the errors, divided by that of the values. The bound comes from eager's own worst slice.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "convolution", "_int_mm", "convolut
 SUMMED_ROWS_MAX = 1
 #: Maximum number of products in such a sum: PyTorch's own computation stores them all.
 SUMMED_ELEMENTS_MAX = 1 << 28
+HALVES = (torch.float16, torch.bfloat16)
 ATTENTION_PREFIX = "_scaled_dot_product_"
 #: A region with more operators is searched too slowly to be of use.
 OPERATORS_MAX = 400

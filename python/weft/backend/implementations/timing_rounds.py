@@ -1,8 +1,8 @@
 """Finds the fastest implementation of a graph in the program that calls it.
 
 The search timed its kernels in another process. Only this process knows what the program's
-call costs in addition, how fast another compiler's code is if the search had no time for
-it, and whether a CUDA graph (cuda_graph.py) is worth its copies.
+call costs in addition, and whether a CUDA graph (cuda_graph.py) is worth its copies. It also
+times another compiler's code if the search had no time for that.
 """
 
 from __future__ import annotations

@@ -119,8 +119,8 @@ class Improvement:
         self._settle()
 
     def _try_known_code(self) -> None:
-        """What needs no search: other forms of the program, and the vendor's products. In
-        the part of the budget that trials may take."""
+        """Tries other forms of the program and the vendor's products, which need no search.
+        Takes the part of the budget that trials may take."""
         limit_s = TRIALS_SHARE_MAX * self._budget_s
         self._until = time.monotonic() + limit_s
         if self._kind in program_forms.DEVICES and self._request.role == "inference":

@@ -32,6 +32,7 @@ from weft.regions.attribution import RegionTime
 from weft.regions.extraction import Extracted, extracted
 from weft.regions.insertion import Replacement
 from weft.regions.regions import (
+    HALVES,
     Kind,
     RegionGroup,
     Role,
@@ -197,7 +198,7 @@ def hoped_s(time: RegionTime) -> float:
         for one in [node.meta["val"]]
         if isinstance(one, torch.Tensor)
     }
-    is_half = bool(dtypes & {torch.float16, torch.bfloat16})
+    is_half = not dtypes.isdisjoint(HALVES)
     is_product = time.group.first.kind in (Kind.PRODUCT, Kind.CONVOLUTION, Kind.ATTENTION)
     is_summed = any(map(has_few_rows, time.group.first.nodes))
     return time.excess_s * (PRODUCT_HOPE if is_product and is_half and not is_summed else 1.0)

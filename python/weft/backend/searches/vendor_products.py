@@ -16,9 +16,8 @@ from torch import fx
 
 from weft.backend.options import log
 from weft.regions.extraction import Extracted
-from weft.regions.regions import Role, operator_name, role_of
+from weft.regions.regions import HALVES, Role, operator_name, role_of
 
-HALVES = (torch.float16, torch.bfloat16)
 RESHAPES = ("view", "_unsafe_view", "reshape")
 #: Rows and terms of the product that tries an activation: enough for the library.
 TRIED_ROWS = TRIED_TERMS = 16
