@@ -280,7 +280,7 @@ void add_eager_contractions_partition(const Graph& model, const Target& target,
   Plan eager = partition(model, target, cut);
   if (eager.placements.empty()) return;
   if (plan.others.empty() && are_alike(eager, plan)) return;
-  eager.label = "the framework's own products";
+  eager.label = "PyTorch's products";
   plan.eager_contractions_partition = {std::move(eager)};
 }
 

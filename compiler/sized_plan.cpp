@@ -16,7 +16,7 @@ using Plans = std::map<Sizes, Plan>;
 
 std::unexpected<Error> cut_otherwise(const std::string& what) {
   return fail(ErrorCode::wrong_input,
-              "the model is cut otherwise at another size: " + what);
+              "the model is partitioned differently at another size: " + what);
 }
 
 /// Where in its plan the subgraph of that placement is.
