@@ -392,7 +392,7 @@ std::string csv_measured(const Verdict& verdict, const Timing& timing,
          csv_cell(verdict.kernelbench.compiled);
 }
 
-/// "; within KernelBench's tolerance"; empty if nobody asked.
+/// "; within KernelBench's tolerance"; empty: it was not checked.
 std::string kernelbench_words(const Report& report) {
   const std::string& outcome = report.verdict.kernelbench.outcome;
   if (outcome.empty()) return "";

@@ -59,7 +59,7 @@ struct Plan {
 };
 
 /// Labels of two partitions that only timing can tell apart.
-inline constexpr const char* kOurContractions = "generated products";
+inline constexpr const char* kOurContractions = "contractions of ours";
 inline constexpr const char* kLibrarysContractions =
     "the library's contractions";
 

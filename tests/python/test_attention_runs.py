@@ -126,7 +126,7 @@ class AttentionRuns(WeftCase):
         # Both cuts were tried, and the verdict is on a module of its own.
         self.assertRegex(report, "partitioned in 2 ways.*attention in one call [0-9]")
         self.assertEqual(result["stand_ins"], 1, report)
-        self.assertIn("1 written-out attention in one call", result["summary"])
+        self.assertIn("1 written-out attention replaced by PyTorch's call", result["summary"])
         self.assertTrue(
             re.search(
                 r"for the attention that ends at "
