@@ -153,6 +153,47 @@ class Columns(unittest.TestCase):
         self.assertEqual(set(results.COLUMNS) - listed, set())
 
 
+class Messages(unittest.TestCase):
+    #: Of PyTorch, of the system, or composed of two texts.
+    OTHERS = (
+        "Invalid backend: 'weft'",
+        "x[x > 0]",
+        "ulimit -n",
+        "No space left on device",
+        "not timed: the machine is too busy",
+        "pip could not install torch",
+    )
+
+    def sources(self) -> str:
+        """What weft's programs consist of, with texts of several lines as one."""
+        listed = subprocess.run(
+            ["git", "ls-files", "actors", "compiler", "config", "python", "runtime", "tools"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if listed.returncode != 0:
+            self.skipTest("no git checkout")
+        names = [name for name in listed.stdout.split() if name.endswith((".cpp", ".hpp", ".py"))]
+        text = "".join(text_of(os.path.join(ROOT, name)) for name in [*names, "tools/setup"])
+        return re.sub(r'"\s*\n\s*f?"', "", text)
+
+    def test_the_messages_of_troubleshooting_are_those_of_weft(self):
+        page = text_of(os.path.join(DOCS, "how-to", "troubleshooting.md"))
+        cells = " ".join(re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE))
+        quoted = [text for text in re.findall(r"`([^`]+)`", cells) if " " in text]
+        self.assertGreater(len(quoted), 10)
+        sources = self.sources()
+        missing = [
+            text
+            for text in quoted
+            if text not in self.OTHERS
+            and not all(part.strip() in sources for part in re.split("…| N ", text))
+        ]
+        self.assertEqual(missing, [])
+
+
 class Decisions(unittest.TestCase):
     PAGE = os.path.join(DOCS, "explanation", "architecture.md")
     ROW = re.compile(r"^\| ([^|]+\?) \| `([^`]+)` \| `(\w+)` \|$", re.MULTILINE)
