@@ -105,7 +105,7 @@ class ScoreTest(unittest.TestCase):
         rows = [row_of(1), row_of(2, result_of()), row_of(3, slow)]
         told = bench_report.markdown(SETTINGS, rows, {}, [(0, 1)])
         self.assertIn(
-            "ours 1740 MHz, eager 1972 MHz; more than 2 % apart in "
+            "weft's module 1740 MHz, eager 1972 MHz; more than 2 % apart in "
             "1 problems, lowered (by power, heat) in 1",
             told,
         )
@@ -187,8 +187,8 @@ class NearEagerTest(unittest.TestCase):
 
     def test_both_rules_are_told(self):
         text = bench_report.markdown(SETTINGS, self.rows, {}, [(0, 1)])
-        self.assertIn("2 of 4 accepted, 1 of them with another module", text)
-        self.assertIn("torch.compile's in 2, of which 2 are accepted", text)
+        self.assertIn("2 of 4 modules within it, 1 of them another module", text)
+        self.assertIn("torch.compile's within it in 2 problems, in 2 of these weft's too", text)
         self.assertIn("over eager: geometric mean 2.000×", text)
         self.assertIn("TF32 shows in 0 of weft's modules, and in 4 of PyTorch's, of 4", text)
         self.assertIn("| another: 1.00 (0.95–1.05) |", text)
