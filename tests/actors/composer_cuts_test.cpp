@@ -151,7 +151,8 @@ TEST_CASE("a cut with a stand-in is composed and timed without a kernel, too") {
       composer.stands_in(*composer.blobs.get(composer.files().files[3].blob)));
   const auto finished = composer.finish();
   CHECK(finished.exit_code == 0);
-  CHECK(finished.summary.contains("1 written-out attention replaced by PyTorch's call"));
+  CHECK(finished.summary.contains(
+      "1 written-out attention replaced by PyTorch's call"));
 }
 
 TEST_CASE(

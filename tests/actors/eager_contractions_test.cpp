@@ -140,7 +140,7 @@ TEST_CASE("kernels around the framework's own product make the near module") {
   CHECK(composer.count(composer.kernelbench_module()) == 2);
   const std::string report = composer.file("report.md");
   CHECK(report.contains("PyTorch's operators: aten.mm.default × 1."));
-  CHECK(report.contains("another module is: 1.40×"));
+  CHECK(report.contains("another module is within: 1.40×"));
   CHECK(report.contains(
       "| relu | 0 | won | generated, within KernelBench's tolerance |"));
   const std::string whole = composer.file("composed/model_new.py");
@@ -289,7 +289,7 @@ TEST_CASE("another cut's module that was timed and is near spares the search") {
   CHECK(only<CheckRequest>(composer.sent).empty());
   CHECK(composer.count(composer.kernelbench_module()) == 2);
   const std::string report = composer.file("report.md");
-  CHECK(report.contains("another module is: 1.50×"));
+  CHECK(report.contains("another module is within: 1.50×"));
   CHECK(report.contains("PyTorch's operators: aten.mm.default × 1."));
 }
 

@@ -164,10 +164,9 @@ TEST_CASE("kernels that were rejected are not told to be merely slow") {
   result.report.used.clear();
   CHECK(summary_line(result.report).find("faster") != std::string::npos);
   result.report.rejected = "element 3 is 2, not 1\nand others";
-  CHECK(
-      summary_line(result.report)
-          .starts_with(
-              "verified, but generated kernels were refused (element 3 is 2, not 1): "));
+  CHECK(summary_line(result.report)
+            .starts_with("verified, but generated kernels were refused "
+                         "(element 3 is 2, not 1): "));
 }
 
 TEST_CASE("a long reason in the summary is whole sentences") {
@@ -258,7 +257,7 @@ TEST_CASE("the report says by which rules the module is right") {
                     "torch.compile's module: within"));
   CHECK(text.contains("float32 (PyTorch's float32)"));
   kernelbench_module.outcome = "failed";
-  CHECK(summary_line(result.report).contains("not judged"));
+  CHECK(summary_line(result.report).contains("not checked"));
 }
 
 TEST_CASE("a module that is near to eager is told of beside the other") {
@@ -270,8 +269,9 @@ TEST_CASE("a module that is near to eager is told of beside the other") {
   result.report.kernelbench_module.externs = {{"aten.mm.default", 2},
                                               {"aten.tanh.default", 1}};
   result.report.kernelbench_module.timing = timed(1.5, 1.4, 1.6);
-  CHECK(summary_line(result.report)
-            .ends_with("another module is: 1.50× (1.40–1.60) over eager"));
+  CHECK(
+      summary_line(result.report)
+          .ends_with("another module is within: 1.50× (1.40–1.60) over eager"));
   const std::string text = report_markdown(result.report, result.plan);
   CHECK(text.contains("Generated kernels: " + id +
                       ". PyTorch's operators: aten.mm.default × 2, "

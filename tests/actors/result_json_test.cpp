@@ -62,7 +62,8 @@ TEST_CASE("result.json says why there is no kernel") {
   result.report.used.clear();
   CHECK(result.fields()["why_no_kernel"] == "no kernel was tried");
   result.report.rejected = "off by 1";
-  CHECK(result.fields()["why_no_kernel"] == "generated kernels were refused (off by 1)");
+  CHECK(result.fields()["why_no_kernel"] ==
+        "generated kernels were refused (off by 1)");
   result.report.stand_ins = 1;  // which are no kernels, and faster
   CHECK(result.fields()["why_no_kernel"] == "");
 }
