@@ -325,8 +325,7 @@ std::string explanation_text(const Explanation& explanation, bool all) {
   if (!explanation.is_as_recorded) {
     text +=
         "This version of weft partitions the model differently from the "
-        "version that made the "
-        "run; the reasons are this one's.\n";
+        "version that made the run; the reasons are this version's.\n";
   }
   for (const ExplainedPartition& partition : explanation.partitions) {
     text += "\n" + partition_text(partition);

@@ -29,8 +29,7 @@ Error why_not(const Replay& replay) {
   if (replay.error()) return *replay.error();
   return {ErrorCode::failed,
           "this version of weft decides differently from the version that made "
-          "the run, so that "
-          "the state is not known: " +
+          "the run, so that the state is not known: " +
               to_string(*replay.divergence())};
 }
 
