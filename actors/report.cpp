@@ -26,11 +26,13 @@ std::string milliseconds(const Times& times) {
          number(times.p90_us / 1000, "%.3f") + ")";
 }
 
-/// "2.31× (2.25–2.40)"; the interval decides whether there is a difference.
-std::string speedup(const Speedup& s) {
+/// "2.31× (2.25–2.40) over eager", or without a name. The interval decides
+/// whether there is a difference.
+std::string speedup(const Speedup& s, const std::string& over = "") {
   if (s.ratio <= 0) return "–";
   std::string text = number(s.ratio, "%.2f") + "× (" + number(s.low, "%.2f") +
                      "–" + number(s.high, "%.2f") + ")";
+  if (!over.empty()) text += " over " + over;
   if (s.low <= 1 && s.high >= 1) text += ", no difference";
   return text;
 }
@@ -406,10 +408,10 @@ std::string kernelbench_words(const Report& report) {
       "; outside KernelBench's tolerance, another module is within";
   const Timing& timing = report.kernelbench_module.timing;
   if (timing.over_eager.ratio > 0) {
-    text += ": " + speedup(timing.over_eager) + " over eager";
+    text += ": " + speedup(timing.over_eager, "eager");
   }
   if (timing.over_compile.ratio > 0) {
-    text += ", " + speedup(timing.over_compile) + " over torch.compile";
+    text += ", " + speedup(timing.over_compile, "torch.compile");
   }
   return text;
 }
@@ -443,9 +445,9 @@ std::string verified_line(const Report& report) {
   }
   if (!timed) return text + kNotTimed;
   if (report.timing.over_eager.ratio <= 0) return text + "not timed";
-  text += speedup(report.timing.over_eager) + " over eager";
+  text += speedup(report.timing.over_eager, "eager");
   if (report.timing.over_compile.ratio > 0) {
-    text += ", " + speedup(report.timing.over_compile) + " over torch.compile";
+    text += ", " + speedup(report.timing.over_compile, "torch.compile");
   }
   return text;
 }

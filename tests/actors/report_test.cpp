@@ -117,6 +117,9 @@ TEST_CASE("a ratio whose interval holds 1 is no difference") {
   const std::string text = report_markdown(result.report, result.plan);
   CHECK(text.find("1.01× (0.90–1.20), no difference") != std::string::npos);
   CHECK(summary_line(result.report).find("no difference") == std::string::npos);
+  result.report.timing.over_compile = {1.1, 0.9, 1.3};
+  CHECK(summary_line(result.report)
+            .contains("1.10× (0.90–1.30) over torch.compile, no difference"));
 }
 
 TEST_CASE("of the framework's own code there is no difference to eager") {
