@@ -247,7 +247,7 @@ class CompiledGraph:
             return
         if before:
             log.warning(
-                "weft waits for %d searches of this process that began before: one runs at a time",
+                "weft waits for earlier searches of this process: %d; one runs at a time",
                 before,
             )
         budget_s = self.options.budget_s + search.late_s(self.options) + search.END_S
