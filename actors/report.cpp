@@ -172,7 +172,7 @@ std::string kernelbench_word(const std::string& outcome) {
 std::string kernelbench_line(const KernelBenchVerdict& found) {
   if (found.outcome.empty()) return "";
   std::string text =
-      "* KernelBench's tolerance (" + std::to_string(found.draws) + " draws, " +
+      "* KernelBench's tolerance (" + counted(found.draws, "draw") + ", " +
       number(found.tolerance, "%.0e") + "): " + kernelbench_word(found.outcome);
   if (!found.reason.empty()) text += ": " + markdown_line(found.reason);
   if (!found.compiled.empty()) {

@@ -256,7 +256,7 @@ TEST_CASE("the report says by which rules the module is right") {
             .ends_with("; outside KernelBench's tolerance"));
   const std::string text = report_markdown(result.report, result.plan);
   CHECK(
-      text.contains("(1 draws, 1e-04): outside: draw 2: 9 of 10; "
+      text.contains("(1 draw, 1e-04): outside: draw 2: 9 of 10; "
                     "torch.compile's module: within"));
   CHECK(text.contains("float32 (PyTorch's float32)"));
   kernelbench_module.outcome = "failed";
