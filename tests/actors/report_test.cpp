@@ -113,7 +113,7 @@ TEST_CASE("the report names kernels, externs and the bandwidth's share") {
 }
 
 TEST_CASE("a ratio whose interval holds 1 is no difference") {
-  const ReportFixture result;
+  ReportFixture result;
   const std::string text = report_markdown(result.report, result.plan);
   CHECK(text.find("1.01× (0.90–1.20), no difference") != std::string::npos);
   CHECK(summary_line(result.report).find("no difference") == std::string::npos);
