@@ -154,7 +154,7 @@ class Columns(unittest.TestCase):
 
 
 class Messages(unittest.TestCase):
-    #: Of PyTorch, of the system, or composed of two texts.
+    #: PyTorch prints these, or the system, or weft joins two texts.
     OTHERS = (
         "Invalid backend: 'weft'",
         "x[x > 0]",
@@ -165,7 +165,7 @@ class Messages(unittest.TestCase):
     )
 
     def sources(self) -> str:
-        """What weft's programs consist of, with texts of several lines as one."""
+        """The text of weft's programs; literals of several lines are joined."""
         listed = subprocess.run(
             ["git", "ls-files", "actors", "compiler", "config", "python", "runtime", "tools"],
             cwd=ROOT,
