@@ -219,7 +219,7 @@ void Broker::deny_hopeless(Resource& resource, const std::string& name,
       if (!is_hopeless(resource, waiting.request)) return false;
       context.send(waiting.ticket.first,
                    LeaseDenied{waiting.ticket.second,
-                               "no location offers any more: " + name, true});
+                               "no place is left that offers " + name, true});
       --waiting_;
       return true;
     });
@@ -244,7 +244,7 @@ void Broker::enqueue(const Address& from, const LeaseRequest& request,
     context.send(
         from,
         LeaseDenied{request.ticket,
-                    "no location offers any more: " + request.resource, true});
+                    "no place is left that offers " + request.resource, true});
     return;
   }
   if (waiting_ >= queue_max_) {

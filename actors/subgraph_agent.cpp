@@ -205,7 +205,7 @@ void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
       stop_others("another kernel is near the floor", context);
     } else if (result.verdict.correct &&
                !can_time(work_->options, work_->machine)) {
-      stop_others("another kernel is correct; none can be timed", context);
+      stop_others("another kernel is right, and none can be timed", context);
     }
     return decide(context);
   }
@@ -305,7 +305,7 @@ void SubgraphAgent::move(Context& context) {
     const auto result = results_.find(id);
     const bool is_judged = result != results_.end();
     if (is_judged && !result->second.verdict.correct) continue;
-    if (!is_judged) stop(id, "its location is gone", context);
+    if (!is_judged) stop(id, "its place is gone", context);
     results_.erase(id);
     again.push_back(seed);
   }
@@ -321,8 +321,7 @@ void SubgraphAgent::move(Context& context) {
       SeedResult& result = results_[seed.id];
       result.seed = seed;
       result.location = location();
-      result.failure = {"node_lost",
-                        "two locations were lost while they worked on it"};
+      result.failure = {"node_lost", "two places went while they worked on it"};
       continue;
     }
     seeds_.erase(seed.id);

@@ -135,7 +135,7 @@ std::vector<RefineRequest> LlmSearch::next(const OptimizeSubgraph& work,
         });
     fruitless_ = judge_gain(results, options.edition) ? 0 : fruitless_ + 1;
     if (proven) {
-      end("a correct kernel; none can be timed");
+      end("a right kernel, and none can be timed");
     } else if (summary_.rounds > options.rounds) {
       end("all " + std::to_string(options.rounds) + " rounds");
     } else if (fruitless_ >= kRoundsWithoutGainMax) {
