@@ -167,9 +167,9 @@ def sentence(row: dict[str, Any]) -> str:
         if row[name]:
             text += f", {row[name]:.2f}x over {words}"
     if row["kernelbench"]:
-        words = {"own": "within", "other": "another module within"}
-        place = words.get(row["kernelbench_module"], "outside")
-        text += f", {place} KernelBench's tolerance"
+        outcomes = {"own": "within", "other": "another module within"}
+        outcome = outcomes.get(row["kernelbench_module"], "outside")
+        text += f", {outcome} KernelBench's tolerance"
     if not row["verified"] and row["reason"]:
         text += f" ({sentences.whole_sentences(row['reason'], 200)})"
     return f"{text}, {row['wall_s']:.0f} s"
