@@ -5,7 +5,7 @@ import triton.language as tl
 
 
 @triton.jit(do_not_specialize=["rows", "columns0", "columns1", "columns2", "columns3"])
-def few_rows_kernel(  # type: ignore[no-untyped-def]  # Triton reads annotations as its own
+def few_rows_kernel(  # type: ignore[no-untyped-def]
     x,
     weight0,
     weight1,
