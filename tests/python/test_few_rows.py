@@ -30,15 +30,10 @@ def error(got, expected):
 
 
 class Kernel(unittest.TestCase):
-    def check(self, rows, terms, columns, parts, has_bias=False, is_transposed=True):
+    def check(self, rows, terms, columns, parts, has_bias=False):
         dtype = torch.float16
         x = torch.randn(rows, terms, dtype=dtype)
-        weights = [
-            (torch.randn(n, terms) / terms**0.5).to(dtype).t()
-            if is_transposed
-            else (torch.randn(terms, n) / terms**0.5).to(dtype)
-            for n in columns
-        ]
+        weights = [(torch.randn(n, terms) / terms**0.5).to(dtype).t() for n in columns]
         biases = [torch.randn(n).to(dtype) for n in columns] if has_bias else []
         function = few_rows.FewRows(parts, len(columns), has_bias)
         found = function([x, *weights, *biases])
@@ -69,10 +64,6 @@ class Kernel(unittest.TestCase):
             for parts in (1, 2):
                 with self.subTest(columns=columns, parts=parts):
                     self.check(5, 512, columns, parts, has_bias=parts == 1)
-
-    def test_weights_by_rows(self):
-        self.check(4, 256, (96, 96), 1, is_transposed=False)
-        self.check(4, 384, (96,), 2, is_transposed=False)
 
 
 def block(x, w1, w2, w3):
@@ -113,6 +104,18 @@ class Graphs(unittest.TestCase):
         own = error(module(*inputs), expected)
         self.assertLess(error(made(*inputs), expected), 1.2 * own + 1e-4)
 
+    def test_views_of_the_same_rows_are_one_launch(self):
+        x, w, v, _ = block_inputs()
+
+        def function(x, w, v):
+            one, other = x.view(4, 256), x.transpose(0, 1).reshape(4, 256)
+            return torch.relu(one @ w) + torch.relu(other @ v)
+
+        x = x.view(4, 1, 256)
+        module, made, calls = self.split(function, x, w, v)
+        self.assertEqual([len(one.args) for one in calls], [3])
+        self.assertLess(error(made(x, w, v), module(x, w, v)), 4e-3)
+
     def test_a_bias(self):
         for width, is_split in ((256, True), (2048, False)):
             x, *_ = block_inputs()
@@ -132,6 +135,7 @@ class Graphs(unittest.TestCase):
             ("float32", lambda x, w: torch.relu(x @ w), (x.float(), w.float())),
             ("few terms", lambda x, w: torch.relu(x[:, :128].contiguous() @ w[:128]), (x, w)),
             ("the sum would be a kernel alone", lambda x, w: x @ w[:, :256], (x, w)),
+            ("weights by rows", lambda x, w: torch.relu(x @ w.contiguous()), (x, w)),
             ("a scaled sum", lambda x, w: torch.relu(torch.addmm(w[0], x, w, beta=2)), (x, w)),
         ):
             with self.subTest(name):
@@ -162,6 +166,8 @@ class Graphs(unittest.TestCase):
             (64, 4096, 132, 2),
             (224, 4096, 132, 1),
             (1, 1 << 20, 132, few_rows.PARTS_MAX),
+            (12, 768, 132, 6),
+            (24, 8960, 132, 5),
             (16, 256, 132, 2),
             (60, 4096, 66, 1),
         ):

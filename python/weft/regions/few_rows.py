@@ -13,9 +13,11 @@ and 13.4; 4096 terms and 14336 columns 30.3 and 30.8."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
+import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -33,7 +35,7 @@ ROWS_MAX = 16
 TERMS_MIN = 256
 #: The most weights that one launch multiplies.
 WEIGHTS_MAX = 4
-#: The most parts of a sum: Inductor writes sums of at most eight as additions.
+#: The most parts of a sum, each of which the kernel that reads the product loads.
 PARTS_MAX = 8
 #: A launch of this share of the GPU's processors is not split further. On an H200, which has
 #: 132, 128 programs were as fast as 256 (12 shapes).
@@ -97,12 +99,9 @@ def _launches(products: tuple[fx.Node, ...], processors: int) -> list[Launch]:
 
 def parts_of(blocks: int, terms: int, processors: int) -> int:
     """How many programs share the terms of a block of columns."""
-    parts = 1
-    while parts < PARTS_MAX and blocks * parts < BUSY_SHARE * processors:
-        if terms < 2 * parts * TERMS:
-            break
-        parts *= 2
-    return parts
+    wanted = min(PARTS_MAX, math.ceil(BUSY_SHARE * processors / blocks))
+    steps = -(-terms // TERMS)
+    return -(-steps // -(-steps // wanted))
 
 
 def _is_candidate(node: fx.Node) -> bool:
@@ -120,7 +119,8 @@ def _is_candidate(node: fx.Node) -> bool:
     columns = weight.shape[1]
     if rows > ROWS_MAX or terms < TERMS_MIN or columns < COLUMNS or x.stride(1) != 1:
         return False
-    if 1 not in weight.stride() or max(weight.stride()) * max(weight.shape) >= 1 << 31:
+    # Weights whose columns lie next to each other were read at half of the rate (H200).
+    if weight.stride(0) != 1 or weight.stride(1) * columns >= 1 << 31:
         return False
     if any(one.dtype != value.dtype or one.device != value.device for one in (x, weight)):
         return False
@@ -155,9 +155,9 @@ def _group_key(product: fx.Node) -> object:
     others = [weight] if bias is None else [weight, bias]
     if any(role_of(base_of(one)) is not Role.INPUT for one in others):
         return product
-    strides = weight.meta["val"].stride()
-    columns_apart, terms_apart = strides[1], strides[0]
-    return x, columns_apart, terms_apart, bias is None
+    rows = x.meta["val"]
+    same_rows = base_of(x), tuple(rows.shape), tuple(rows.stride()), rows.storage_offset()
+    return same_rows, weight.meta["val"].stride(1), bias is None
 
 
 def _has_fusible_reader(node: fx.Node) -> bool:
@@ -195,7 +195,6 @@ class FewRows:
             *_padded(columns),
             x.stride(0),
             weights[0].stride(1),
-            weights[0].stride(0),
             STEPS=steps,
             COUNT=self._count,
             HAS_BIAS=self._has_bias,
@@ -225,6 +224,13 @@ def split(graph: fx.Graph, launches: Sequence[Launch]) -> None:
     for one in launches:
         _replace(graph, one)
     insertion.sort(graph)
+
+
+def _sum_of_parts(call: Callable[..., fx.Node], made: fx.Node, parts: int) -> fx.Node:
+    """Written as additions, which Inductor fuses with whatever reads them: a sum of eight
+    would be a kernel of its own."""
+    terms = [call(aten.select.int, made, 0, number) for number in range(parts)]
+    return functools.reduce(lambda one, other: call(aten.add.Tensor, one, other), terms)
 
 
 def _replace(graph: fx.Graph, launch: Launch) -> None:
@@ -263,7 +269,7 @@ def _replace(graph: fx.Graph, launch: Launch) -> None:
         for number, product in enumerate(launch.products):
             made = together if len(parts) == 1 else call(operator.getitem, together, number)
             if launch.parts > 1:
-                made = call(aten.sum.dim_IntList, made, [0])
+                made = _sum_of_parts(call, made, launch.parts)
                 if launch.biases:
                     wide = call(convert, launch.biases[number], torch.float32)
                     made = call(aten.add.Tensor, made, wide)

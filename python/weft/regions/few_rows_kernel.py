@@ -27,7 +27,6 @@ def few_rows_kernel(  # type: ignore[no-untyped-def]
     columns3,
     row_stride,
     column_stride,
-    term_stride,
     STEPS: tl.constexpr,
     COUNT: tl.constexpr,
     HAS_BIAS: tl.constexpr,
@@ -40,7 +39,7 @@ def few_rows_kernel(  # type: ignore[no-untyped-def]
     """made[part] = x @ weight over this part's terms, [+ bias], for up to four weights.
 
     Program (block, part) computes all rows and COLUMNS columns. x: (rows, terms). weight:
-    (terms, columns). made: (parts, rows, columns), of float32 or of the weights' type.
+    (terms, columns), whose columns are column_stride apart. made: (parts, rows, columns), of float32 or of the weights' type.
     IS_WHOLE: the parts together have exactly `terms` terms."""
     block = tl.program_id(0)
     part = tl.program_id(1)
@@ -66,7 +65,7 @@ def few_rows_kernel(  # type: ignore[no-untyped-def]
     total = tl.zeros((COLUMNS, ROWS), tl.float32)
     for step in tl.range(0, STEPS, num_stages=STAGES):
         term = (part * STEPS + step) * TERMS + tl.arange(0, TERMS)
-        weights_at = weight + column[:, None] * column_stride + term[None, :] * term_stride
+        weights_at = weight + column[:, None] * column_stride + term[None, :]
         rows_at = x + row[None, :] * row_stride + term[:, None]
         if IS_WHOLE:
             left = tl.load(weights_at, mask=is_column[:, None], other=0.0)
