@@ -1,23 +1,19 @@
 """Products of few rows in half precision, split over the whole GPU.
 
 Such a product takes the time of reading its weights. The vendor's library reads narrow ones
-with too few programs, and then sums in a second launch. Here the terms are split, so that
-about as many programs run as the GPU has processors. Their sums are float32 tensors, which
-Inductor adds up in the kernel that reads the product. Products of the same rows are one
-launch.
+with too few programs, and sums in a second launch. Here the terms are split, so that about
+as many programs run as the GPU has processors; the last program of a block of columns adds
+the parts in their order. Products of the same rows are one launch.
 
-Measured on an H200 (2026-11-30), weights that are not in a cache, in a CUDA graph: with 8
-rows, 1024 terms and 1024 columns 2.7 µs, the library 4.5; 4096 terms and 4096 columns 10.4
-and 13.4; 4096 terms and 14336 columns 30.3 and 30.8."""
+Measured in docs/results/programs.md."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib.util
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -27,7 +23,6 @@ from weft.regions import insertion
 from weft.regions.regions import HALVES, Role, base_of, role_of
 
 aten = torch.ops.aten
-convert = torch.ops.prims.convert_element_type.default
 
 #: The most rows of one matrix instruction's narrow side.
 ROWS_MAX = 16
@@ -35,11 +30,13 @@ ROWS_MAX = 16
 TERMS_MIN = 256
 #: The most weights that one launch multiplies.
 WEIGHTS_MAX = 4
-#: The most parts of a sum, each of which the kernel that reads the product loads.
+#: The most parts of a sum, which one program adds.
 PARTS_MAX = 8
 #: A launch of this share of the GPU's processors is not split further. On an H200, which has
 #: 132, 128 programs were as fast as 256 (12 shapes).
 BUSY_SHARE = 0.9
+#: Counters of launches are this far apart, in numbers: each is aligned as a tensor.
+COUNTERS_APART = 32
 #: Columns and terms of a program's step, the loads ahead of it, and warps: the fastest of 7
 #: choices, or within 3 % of it, in 55 of 60 cases on an H200 (2026-11-30).
 COLUMNS, TERMS, STAGES, WARPS = 64, 128, 4, 4
@@ -50,6 +47,8 @@ class Launch:
     """Products of one matrix of few rows with several weights."""
 
     products: tuple[fx.Node, ...]
+    #: Of columns, and how many programs each block has.
+    blocks: int
     parts: int
 
     @property
@@ -81,20 +80,18 @@ def launches_of(graph: fx.Graph, processors: int) -> list[Launch]:
     found = []
     for nodes in groups.values():
         for begin in range(0, len(nodes), WEIGHTS_MAX):
-            found += _launches(tuple(nodes[begin : begin + WEIGHTS_MAX]), processors)
+            found.append(_launch_of(tuple(nodes[begin : begin + WEIGHTS_MAX]), processors))
     return found
 
 
-def _launches(products: tuple[fx.Node, ...], processors: int) -> list[Launch]:
-    blocks = sum(-(-one.meta["val"].shape[1] // COLUMNS) for one in products)
-    parts = parts_of(blocks, _factors(products[0])[0].meta["val"].shape[1], processors)
-    if parts == 1:
-        return [Launch(products, 1)]
-    # A kernel of its own for the sum would cost more than the split gains.
-    wanted = tuple(one for one in products if _has_fusible_reader(one))
-    if len(wanted) == len(products):
-        return [Launch(products, parts)]
-    return _launches(wanted, processors) if wanted else []
+def _launch_of(products: tuple[fx.Node, ...], processors: int) -> Launch:
+    blocks = sum(_blocks(one.meta["val"].shape[1]) for one in products)
+    terms = _factors(products[0])[0].meta["val"].shape[1]
+    return Launch(products, blocks, parts_of(blocks, terms, processors))
+
+
+def _blocks(columns: int) -> int:
+    return -(-columns // COLUMNS)
 
 
 def parts_of(blocks: int, terms: int, processors: int) -> int:
@@ -160,42 +157,42 @@ def _group_key(product: fx.Node) -> object:
     return same_rows, weight.meta["val"].stride(1), bias is None
 
 
-def _has_fusible_reader(node: fx.Node) -> bool:
-    """Whether Inductor reads the value, or a view of it, in a kernel of its own making."""
-    return any(
-        role_of(user) is Role.FUSIBLE or role_of(user) is Role.VIEW and _has_fusible_reader(user)
-        for user in node.users
-    )
-
-
 class FewRows:
-    """A function of [rows, weights…, biases…] that gives for each weight the float32 sums of
-    its parts, (parts, rows, columns), or, of one part, the product."""
+    """A function of [rows, weights…, biases…] that gives the product for each weight; of
+    several parts, the last argument has a zero for each block of columns."""
 
     def __init__(self, parts: int, count: int, has_bias: bool) -> None:
         self._parts, self._count, self._has_bias = parts, count, has_bias
 
     def __call__(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
         x, *others = arguments
-        weights, biases = others[: self._count], others[self._count :]
+        weights = others[: self._count]
+        biases = others[self._count : 2 * self._count] if self._has_bias else weights
         rows, terms = x.shape
-        shape = (rows,) if self._parts == 1 else (self._parts, rows)
-        dtype = x.dtype if self._parts == 1 else torch.float32
-        made = [x.new_empty(*shape, one.shape[1], dtype=dtype) for one in weights]
-        steps = -(-terms // (self._parts * TERMS))
         columns = [one.shape[1] for one in weights]
+        made = [x.new_empty(rows, one) for one in columns]
+        blocks = sum(map(_blocks, columns))
+        scratch = counters = x
+        if self._parts > 1:
+            counters = others[-1]
+            size = self._parts * blocks * COLUMNS * ROWS_MAX
+            scratch = x.new_empty(size, dtype=torch.float32)
+        steps = -(-terms // (self._parts * TERMS))
         _launch(
-            (sum(-(-one // COLUMNS) for one in columns), self._parts),
+            (blocks, self._parts),
             x,
             *_padded(weights),
-            *_padded(biases or weights),
+            *_padded(biases),
             *_padded(made),
+            scratch,
+            counters,
             rows,
             terms,
             *_padded(columns),
             x.stride(0),
             weights[0].stride(1),
             STEPS=steps,
+            PARTS=self._parts,
             COUNT=self._count,
             HAS_BIAS=self._has_bias,
             IS_WHOLE=steps * self._parts * TERMS == terms,
@@ -221,60 +218,72 @@ def _launch(grid: tuple[int, int], *arguments: Any, **constants: Any) -> None:
 
 def split(graph: fx.Graph, launches: Sequence[Launch]) -> None:
     """Has the graph compute these products by launches of the kernel."""
+    counters = _counters(graph, launches)
     for one in launches:
-        _replace(graph, one)
+        _replace(graph, one, counters.get(one))
     insertion.sort(graph)
 
 
-def _sum_of_parts(call: Callable[..., fx.Node], made: fx.Node, parts: int) -> fx.Node:
-    """Written as additions, which Inductor fuses with whatever reads them: a sum of eight
-    would be a kernel of its own."""
-    terms = [call(aten.select.int, made, 0, number) for number in range(parts)]
-    return functools.reduce(lambda one, other: call(aten.add.Tensor, one, other), terms)
+def _counters(graph: fx.Graph, launches: Sequence[Launch]) -> dict[Launch, fx.Node]:
+    """Zeros for each launch of several parts. A launch counts in its own, so that each call
+    of the program needs new ones: calls may overlap."""
+    split = [one for one in launches if one.parts > 1]
+    if not split:
+        return {}
+    value = split[0].products[0].meta["val"]
+    begins = [0]
+    for one in split:
+        begins.append(begins[-1] + -(-one.blocks // COUNTERS_APART) * COUNTERS_APART)
+    size = begins[-1]
+    with value.fake_mode:
+        zeros = torch.empty(size, dtype=torch.int32, device=value.device)
+    target = insertion.operator_for(
+        "counters",
+        "zeros",
+        lambda _: [torch.zeros(size, dtype=torch.int32, device=value.device)],
+        [insertion.layout_of(zeros)],
+        0,
+    )
+    first = next(node for node in graph.nodes if role_of(node) is not Role.INPUT)
+    found = {}
+    with graph.inserting_before(first):
+        made = graph.call_function(target, ())
+        made.meta["val"] = zeros
+        for one, begin in zip(split, begins):
+            end = begin + one.blocks
+            part = graph.call_function(aten.slice.Tensor, (made, 0, begin, end))
+            with value.fake_mode:
+                part.meta["val"] = zeros[begin:end]
+            found[one] = part
+    return found
 
 
-def _replace(graph: fx.Graph, launch: Launch) -> None:
-    # A sum that is split gets its bias afterwards.
-    biases = launch.biases if launch.parts == 1 else ()
-    inputs = [launch.rows, *launch.weights, *biases]
+def _replace(graph: fx.Graph, launch: Launch, counters: fx.Node | None) -> None:
+    inputs = [launch.rows, *launch.weights, *launch.biases]
+    if counters is not None:
+        inputs.append(counters)
     values = [node.meta["val"] for node in launch.products]
-    mode = values[0].fake_mode
-
-    def call(target: Any, *args: Any) -> fx.Node:
-        made = graph.call_function(target, args)
-        with mode:
-            made.meta["val"] = target(*fx.node.map_arg(args, lambda one: one.meta["val"]))
-        made.meta["stack_trace"] = launch.products[0].meta.get("stack_trace", "")
-        return made
-
-    with mode:
-        parts = (
-            [torch.empty_like(one, memory_format=torch.contiguous_format) for one in values]
-            if launch.parts == 1
-            else [one.new_empty(launch.parts, *one.shape, dtype=torch.float32) for one in values]
-        )
+    with values[0].fake_mode:
+        results = [one.new_empty(one.shape) for one in values]
     target = insertion.operator_for(
         f"few rows {launch.parts} {len(values)}",
         f"{COLUMNS} {TERMS} {[insertion.layout_of(one.meta['val']) for one in inputs]}",
-        FewRows(launch.parts, len(values), bool(biases)),
-        [insertion.layout_of(one) for one in parts],
+        FewRows(launch.parts, len(values), bool(launch.biases)),
+        [insertion.layout_of(one) for one in results],
         len(inputs),
     )
+    text = launch.products[0].meta.get("stack_trace", "")
     with graph.inserting_before(launch.products[0]):
         together = graph.call_function(target, insertion.arguments_of(inputs))
-        together.meta["val"] = parts[0] if len(parts) == 1 else tuple(parts)
+        together.meta["val"] = results[0] if len(results) == 1 else tuple(results)
+        together.meta["stack_trace"] = text
         eager = tuple(one.meta["val"] for one in inputs)
         together.meta["eager_input_vals"] = (eager, {})
-        together.meta["stack_trace"] = launch.products[0].meta.get("stack_trace", "")
         for number, product in enumerate(launch.products):
-            made = together if len(parts) == 1 else call(operator.getitem, together, number)
-            if launch.parts > 1:
-                made = _sum_of_parts(call, made, launch.parts)
-                if launch.biases:
-                    wide = call(convert, launch.biases[number], torch.float32)
-                    made = call(aten.add.Tensor, made, wide)
-                made = call(convert, made, product.meta["val"].dtype)
-            made.meta.update({**product.meta, "val": made.meta["val"]})
+            made = together
+            if len(results) > 1:
+                made = graph.call_function(operator.getitem, (together, number))
+                made.meta = {**product.meta, "val": results[number]}
             product.replace_all_uses_with(made, propagate_meta=False)
     for product in launch.products:
         graph.erase_node(product)
