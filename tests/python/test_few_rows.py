@@ -34,18 +34,23 @@ class Kernel(unittest.TestCase):
         dtype = torch.float16
         x = torch.randn(rows, terms, dtype=dtype)
         weights = [(torch.randn(n, terms) / terms**0.5).to(dtype).t() for n in columns]
-        biases = [torch.randn(n).to(dtype) for n in columns] if has_bias else []
         blocks = sum(-(-n // few_rows.COLUMNS) for n in columns)
-        counters = [torch.zeros(blocks, dtype=torch.int32)] if parts > 1 else []
-        function = few_rows.FewRows(parts, len(columns), has_bias)
-        found = function([x, *weights, *biases, *counters])
-        for number, (got, weight) in enumerate(zip(found, weights, strict=True)):
-            expected = x.double() @ weight.double()
-            if has_bias:
-                expected += biases[number].double()
-            self.assertEqual((got.dtype, got.shape), (dtype, expected.shape))
-            self.assertTrue(got.is_contiguous())
-            self.assertLess(error(got, expected), 1e-3)
+        for joins in (False, True) if parts > 1 else (False,):
+            is_sum = parts > 1 and not joins
+            adds_bias = has_bias and not is_sum
+            biases = [torch.randn(n).to(dtype) for n in columns] if adds_bias else []
+            counters = [torch.zeros(blocks, dtype=torch.int32)] if joins else []
+            function = few_rows.FewRows(parts, len(columns), adds_bias, joins)
+            found = function([x, *weights, *biases, *counters])
+            for number, (got, weight) in enumerate(zip(found, weights, strict=True)):
+                expected = x.double() @ weight.double()
+                if adds_bias:
+                    expected += biases[number].double()
+                self.assertTrue(got.is_contiguous())
+                self.assertEqual(got.dtype, torch.float32 if is_sum else dtype)
+                got = got.sum(0) if is_sum else got
+                self.assertEqual(got.shape, expected.shape)
+                self.assertLess(error(got, expected), 1e-5 if is_sum else 1e-3)
 
     def test_rows_terms_columns_and_parts(self):
         for rows, terms, columns, parts in (
@@ -80,6 +85,11 @@ def block_inputs(rows=4, width=256, inner=512, dtype=torch.float16):
 
 
 class Graphs(unittest.TestCase):
+    def setUp(self):
+        patched = mock.patch.object(few_rows, "JOINED_NBYTES_MIN", 0)
+        patched.start()
+        self.addCleanup(patched.stop)
+
     def split(self, function, *inputs):
         """(the graph, the same with split products, launches)"""
         module = graph_of(function, *inputs)
@@ -97,7 +107,7 @@ class Graphs(unittest.TestCase):
     def test_products_of_the_same_rows_are_one_launch(self):
         inputs = block_inputs()
         module, made, calls = self.split(block, *inputs)
-        self.assertEqual([len(one.args) for one in calls], [0, 4, 3])
+        self.assertEqual([len(one.args) for one in calls], [3, 2])
         names = [operator_name(node) for node in made.graph.nodes]
         self.assertNotIn("mm", names)
         expected = block(*(one.double() for one in inputs))
@@ -113,7 +123,7 @@ class Graphs(unittest.TestCase):
 
         x = x.view(4, 1, 256)
         module, made, calls = self.split(function, x, w, v)
-        self.assertEqual([len(one.args) for one in calls], [0, 4])
+        self.assertEqual([len(one.args) for one in calls], [3])
         self.assertLess(error(made(x, w, v), module(x, w, v)), 4e-3)
 
     def test_a_bias(self):
@@ -122,8 +132,8 @@ class Graphs(unittest.TestCase):
             weight = torch.randn(width, 256, dtype=x.dtype).t()
             bias = torch.randn(width, dtype=x.dtype)
             function = lambda *given: functional.gelu(torch.addmm(*given))  # noqa: E731
-            module, made, (*_, call) = self.split(function, bias, x, weight)
-            self.assertEqual(len(call.args), 4 if is_split else 3)
+            module, made, (call,) = self.split(function, bias, x, weight)
+            self.assertEqual(len(call.args), 2 if is_split else 3)
             got, expected = made(bias, x, weight), module(bias, x, weight)
             self.assertLess(error(got, expected), 4e-3)
 
@@ -140,6 +150,30 @@ class Graphs(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(self.split(function, *inputs)[2], [])
 
+    def test_the_kernel_adds_the_parts_for_other_readers(self):
+        x, w, v, _ = block_inputs()
+        cache = torch.randn(4, 64, 512, dtype=x.dtype)
+
+        def append(x, w, cache):
+            return torch.cat([cache, (x @ w)[:, None]], 1) * 2
+
+        for name, function, inputs in (
+            ("a large reader", append, (x, w, cache)),
+            ("the program's result", lambda x, w: x @ w, (x, w)),
+            ("the library", lambda x, w, v: (x @ w) @ v.t(), (x, w, v.t().contiguous().t())),
+        ):
+            with self.subTest(name):
+                module, made, calls = self.split(function, *inputs)
+                self.assertEqual([len(one.args) for one in calls], [0, 3])
+                self.assertLess(error(made(*inputs), module(*inputs)), 4e-3)
+                self.assertLess(error(made(*inputs), module(*inputs)), 4e-3)  # with new counters
+
+    def test_a_small_product_that_only_the_kernel_could_add_stays(self):
+        x, w, *_ = block_inputs()
+        for bytes_min, count in ((w.numel() * 2, 2), (w.numel() * 2 + 1, 0)):
+            with mock.patch.object(few_rows, "JOINED_NBYTES_MIN", bytes_min):
+                self.assertEqual(len(self.split(lambda x, w: x @ w, x, w)[2]), count)
+
     def test_a_wide_product_is_one_part(self):
         x, *_ = block_inputs()
         weight = torch.randn(2048, 256, dtype=x.dtype).t()
@@ -155,7 +189,7 @@ class Graphs(unittest.TestCase):
             return y + torch.relu(x @ (v * y.mean()))
 
         module, made, calls = self.split(function, x, w, v)
-        self.assertEqual([len(one.args) for one in calls], [0, 3, 3])
+        self.assertEqual([len(one.args) for one in calls], [2, 2])
         self.assertLess(error(made(x, w, v), module(x, w, v)), 1e-2)
 
     def test_parts_follow_the_processors(self):

@@ -2,14 +2,18 @@
 
 Such a product takes the time of reading its weights. The vendor's library reads narrow ones
 with too few programs, and sums in a second launch. Here the terms are split, so that about
-as many programs run as the GPU has processors; the last program of a block of columns adds
-the parts in their order. Products of the same rows are one launch.
+as many programs run as the GPU has processors. Products of the same rows are one launch.
+
+Inductor adds the parts, in the kernel that reads the product. If the product is read by a
+kernel of many more elements (it is appended to a cache, say), whose every element would load
+the parts, the last program of a block of columns adds them, in their order.
 
 Measured in docs/results/programs.md."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
 import math
 import operator
@@ -20,9 +24,11 @@ import torch
 from torch import fx
 
 from weft.regions import insertion
-from weft.regions.regions import HALVES, Role, base_of, role_of
+from weft.regions.regions import HALVES, Role, base_of, operator_name, role_of, tensors_of
 
 aten = torch.ops.aten
+convert = torch.ops.prims.convert_element_type.default
+_WIDE = torch.float32
 
 #: The most rows of one matrix instruction's narrow side.
 ROWS_MAX = 16
@@ -30,11 +36,18 @@ ROWS_MAX = 16
 TERMS_MIN = 256
 #: The most weights that one launch multiplies.
 WEIGHTS_MAX = 4
-#: The most parts of a sum, which one program adds.
+#: The most parts of a sum, each of which a reader loads.
 PARTS_MAX = 8
+#: A reader of more times as many elements than the product gets it from one kernel. On an H200
+#: a cache's 4 million elements, each of which loaded four parts, cost more than the split
+#: gained.
+READER_RATIO_MAX = 4
 #: A launch of this share of the GPU's processors is not split further. On an H200, which has
 #: 132, 128 programs were as fast as 256 (12 shapes).
 BUSY_SHARE = 0.9
+#: A single product whose parts the kernel adds has at least so many bytes of weights: smaller
+#: ones took 1.0 to 1.14 of the library's time on an H200 (2026-11-30).
+JOINED_NBYTES_MIN = 4 << 20
 #: Counters of launches are this far apart, in numbers: each is aligned as a tensor.
 COUNTERS_APART = 32
 #: Columns and terms of a program's step, the loads ahead of it, and warps: the fastest of 7
@@ -50,6 +63,8 @@ class Launch:
     #: Of columns, and how many programs each block has.
     blocks: int
     parts: int
+    #: Whether the kernel adds the parts.
+    joins: bool
 
     @property
     def rows(self) -> fx.Node:
@@ -80,14 +95,26 @@ def launches_of(graph: fx.Graph, processors: int) -> list[Launch]:
     found = []
     for nodes in groups.values():
         for begin in range(0, len(nodes), WEIGHTS_MAX):
-            found.append(_launch_of(tuple(nodes[begin : begin + WEIGHTS_MAX]), processors))
+            one = _launch_of(tuple(nodes[begin : begin + WEIGHTS_MAX]), processors)
+            if (
+                len(one.products) > 1
+                or not one.joins
+                or _nbytes(one.weights[0]) >= JOINED_NBYTES_MIN
+            ):
+                found.append(one)
     return found
+
+
+def _nbytes(node: fx.Node) -> int:
+    value = node.meta["val"]
+    return int(value.numel() * value.element_size())
 
 
 def _launch_of(products: tuple[fx.Node, ...], processors: int) -> Launch:
     blocks = sum(_blocks(one.meta["val"].shape[1]) for one in products)
     terms = _factors(products[0])[0].meta["val"].shape[1]
-    return Launch(products, blocks, parts_of(blocks, terms, processors))
+    parts = parts_of(blocks, terms, processors)
+    return Launch(products, blocks, parts, parts > 1 and not all(map(_has_small_readers, products)))
 
 
 def _blocks(columns: int) -> int:
@@ -157,12 +184,32 @@ def _group_key(product: fx.Node) -> object:
     return same_rows, weight.meta["val"].stride(1), bias is None
 
 
-class FewRows:
-    """A function of [rows, weights…, biases…] that gives the product for each weight; of
-    several parts, the last argument has a zero for each block of columns."""
+def _has_small_readers(product: fx.Node) -> bool:
+    """Whether Inductor's kernels alone read the product, and none of far more elements."""
+    ahead, seen = [product], set[fx.Node]()
+    elements_max = READER_RATIO_MAX * product.meta["val"].numel()
+    while ahead:
+        for user in ahead.pop().users:
+            role = role_of(user)
+            if role is not Role.VIEW and role is not Role.FUSIBLE:
+                return False
+            if any(one.numel() > elements_max for one in tensors_of(user)):
+                return False
+            # Inductor may compute a pointwise value again wherever it is read.
+            if user not in seen and (role is Role.VIEW or operator_name(user) == "cat"):
+                ahead.append(user)
+            seen.add(user)
+    return True
 
-    def __init__(self, parts: int, count: int, has_bias: bool) -> None:
+
+class FewRows:
+    """A function of [rows, weights…, biases…] that gives the product for each weight. If it
+    joins parts, the last argument has a zero for each block of columns; else it gives the
+    parts, (parts, rows, columns) of float32, if there are several."""
+
+    def __init__(self, parts: int, count: int, has_bias: bool, joins: bool) -> None:
         self._parts, self._count, self._has_bias = parts, count, has_bias
+        self._joins = joins
 
     def __call__(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
         x, *others = arguments
@@ -170,10 +217,14 @@ class FewRows:
         biases = others[self._count : 2 * self._count] if self._has_bias else weights
         rows, terms = x.shape
         columns = [one.shape[1] for one in weights]
-        made = [x.new_empty(rows, one) for one in columns]
+        shape: tuple[int, ...] = (rows,)
+        dtype = x.dtype
+        if self._parts > 1 and not self._joins:
+            shape, dtype = (self._parts, rows), torch.float32
+        made = [x.new_empty(*shape, one, dtype=dtype) for one in columns]
         blocks = sum(map(_blocks, columns))
         scratch = counters = x
-        if self._parts > 1:
+        if self._joins:
             counters = others[-1]
             size = self._parts * blocks * COLUMNS * ROWS_MAX
             scratch = x.new_empty(size, dtype=torch.float32)
@@ -193,6 +244,7 @@ class FewRows:
             weights[0].stride(1),
             STEPS=steps,
             PARTS=self._parts,
+            JOINS=self._joins,
             COUNT=self._count,
             HAS_BIAS=self._has_bias,
             IS_WHOLE=steps * self._parts * TERMS == terms,
@@ -225,9 +277,9 @@ def split(graph: fx.Graph, launches: Sequence[Launch]) -> None:
 
 
 def _counters(graph: fx.Graph, launches: Sequence[Launch]) -> dict[Launch, fx.Node]:
-    """Zeros for each launch of several parts. A launch counts in its own, so that each call
+    """Zeros for each launch that joins parts. A launch counts in its own, so that each call
     of the program needs new ones: calls may overlap."""
-    split = [one for one in launches if one.parts > 1]
+    split = [one for one in launches if one.joins]
     if not split:
         return {}
     value = split[0].products[0].meta["val"]
@@ -259,31 +311,49 @@ def _counters(graph: fx.Graph, launches: Sequence[Launch]) -> dict[Launch, fx.No
 
 
 def _replace(graph: fx.Graph, launch: Launch, counters: fx.Node | None) -> None:
-    inputs = [launch.rows, *launch.weights, *launch.biases]
+    is_sum = launch.parts > 1 and not launch.joins
+    inputs = [launch.rows, *launch.weights]
+    if not is_sum:
+        inputs += launch.biases
     if counters is not None:
         inputs.append(counters)
     values = [node.meta["val"] for node in launch.products]
+    results = []
     with values[0].fake_mode:
-        results = [one.new_empty(one.shape) for one in values]
+        for one in values:
+            parts = one.new_empty(launch.parts, *one.shape, dtype=torch.float32)
+            results.append(parts if is_sum else one.new_empty(one.shape))
     target = insertion.operator_for(
-        f"few rows {launch.parts} {len(values)}",
+        f"few rows {launch.parts} {launch.joins} {len(values)}",
         f"{COLUMNS} {TERMS} {[insertion.layout_of(one.meta['val']) for one in inputs]}",
-        FewRows(launch.parts, len(values), bool(launch.biases)),
+        FewRows(launch.parts, len(values), bool(launch.biases) and not is_sum, launch.joins),
         [insertion.layout_of(one) for one in results],
         len(inputs),
     )
-    text = launch.products[0].meta.get("stack_trace", "")
+
+    def call(target: Any, *args: Any) -> fx.Node:
+        made = graph.call_function(target, args)
+        with values[0].fake_mode:
+            made.meta["val"] = target(*fx.node.map_arg(args, lambda one: one.meta["val"]))
+        return made
+
     with graph.inserting_before(launch.products[0]):
         together = graph.call_function(target, insertion.arguments_of(inputs))
         together.meta["val"] = results[0] if len(results) == 1 else tuple(results)
-        together.meta["stack_trace"] = text
         eager = tuple(one.meta["val"] for one in inputs)
         together.meta["eager_input_vals"] = (eager, {})
         for number, product in enumerate(launch.products):
             made = together
             if len(results) > 1:
-                made = graph.call_function(operator.getitem, (together, number))
-                made.meta = {**product.meta, "val": results[number]}
+                made = call(operator.getitem, together, number)
+            if is_sum:
+                # As additions: a sum of eight would be a kernel of its own.
+                terms = [call(aten.select.int, made, 0, part) for part in range(launch.parts)]
+                made = functools.reduce(lambda a, b: call(aten.add.Tensor, a, b), terms)
+                if launch.biases:
+                    made = call(aten.add.Tensor, made, call(convert, launch.biases[number], _WIDE))
+                made = call(convert, made, product.meta["val"].dtype)
+            made.meta["stack_trace"] = product.meta.get("stack_trace", "")
             product.replace_all_uses_with(made, propagate_meta=False)
     for product in launch.products:
         graph.erase_node(product)

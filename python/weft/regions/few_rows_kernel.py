@@ -31,6 +31,7 @@ def few_rows_kernel(  # type: ignore[no-untyped-def]
     column_stride,
     STEPS: tl.constexpr,
     PARTS: tl.constexpr,
+    JOINS: tl.constexpr,
     COUNT: tl.constexpr,
     HAS_BIAS: tl.constexpr,
     IS_WHOLE: tl.constexpr,
@@ -41,11 +42,12 @@ def few_rows_kernel(  # type: ignore[no-untyped-def]
 ):
     """made = x @ weight [+ bias], for up to four weights.
 
-    Program (block, part) computes all rows and COLUMNS columns over this part's terms. The
-    part that ends last adds all of them, in their order. x: (rows, terms). weight: (terms,
-    columns), whose columns are column_stride apart. made: (rows, columns). Of several parts,
-    scratch: (PARTS, blocks, COLUMNS, ROWS) of float32, counters: a zero for each block.
-    IS_WHOLE: the parts together have exactly `terms` terms."""
+    Program (block, part) computes all rows and COLUMNS columns over this part's terms. x:
+    (rows, terms). weight: (terms, columns), whose columns are column_stride apart. JOINS: the
+    part that ends last adds all of them, in their order; made: (rows, columns), scratch:
+    (PARTS, blocks, COLUMNS, ROWS) of float32, counters: a zero for each block. Otherwise the
+    parts are the result, made: (PARTS, rows, columns). IS_WHOLE: the parts together have
+    exactly `terms` terms."""
     first_block = tl.program_id(0)
     block = first_block
     part = tl.program_id(1)
@@ -82,7 +84,7 @@ def few_rows_kernel(  # type: ignore[no-untyped-def]
             right = tl.load(rows_at, mask=is_row[None, :] & is_term[:, None], other=0.0)
         total = tl.dot(left, right, total)
     is_last = True
-    if PARTS > 1:
+    if JOINS:
         tile = tl.arange(0, COLUMNS)[:, None] * ROWS + row[None, :]
         tiles = tl.num_programs(0) * COLUMNS * ROWS
         tile_at = scratch + first_block * COLUMNS * ROWS + tile
@@ -91,12 +93,14 @@ def few_rows_kernel(  # type: ignore[no-untyped-def]
         before = tl.atomic_add(counters + first_block, 1, sem="acq_rel", scope="gpu")
         is_last = before == PARTS - 1
     if is_last:
-        if PARTS > 1:
+        if JOINS:
             total = tl.zeros((COLUMNS, ROWS), tl.float32)
             for number in tl.static_range(PARTS):
                 total += tl.load(tile_at + number * tiles, cache_modifier=".cg")
         if HAS_BIAS:
             total += tl.load(bias + column, mask=is_column, other=0.0).to(tl.float32)[:, None]
         made_at = made + row[None, :] * columns + column[:, None]
+        if not JOINS:
+            made_at += part * rows * columns
         is_made = is_column[:, None] & is_row[None, :]
         tl.store(made_at, total.to(made.dtype.element_ty), mask=is_made)
