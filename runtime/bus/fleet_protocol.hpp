@@ -146,7 +146,7 @@ class FleetProtocol {
   std::map<int, Link> links_;
   std::set<std::string> parting_;  // nodes that have not answered finish()
   int last_link_ = 0;
-  bool is_open_ = false;     // nodes are dealt out
+  bool is_open_ = false;  // nodes are dealt out
   bool is_finished_ = false;
   std::int64_t end_said_ms_ = 0;
   std::int64_t new_ms_ = 0;  // when the last new node came

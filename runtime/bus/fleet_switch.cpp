@@ -51,9 +51,8 @@ FleetSwitch::~FleetSwitch() {
 }
 
 void FleetSwitch::finish() {
-  post([](FleetProtocol& protocol) {
-    protocol.finish(SocketThread::now_ms());
-  });
+  post(
+      [](FleetProtocol& protocol) { protocol.finish(SocketThread::now_ms()); });
   // What is sent last may be lost with the connection.
   for (int i = 0; i < kPartingTries; ++i) {
     auto asked = std::make_shared<std::promise<bool>>();

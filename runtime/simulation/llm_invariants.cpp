@@ -31,6 +31,7 @@ std::string LlmInvariants::take_agents(const Envelope& envelope,
   if (const auto* m = std::get_if<OptimizeSubgraph>(&message)) {
     last_locations_[envelope.dst] =
         m->locations.empty() ? "" : m->locations.back();
+    heard_gone_.erase(envelope.dst);
   } else if (const auto* m = std::get_if<SeedResult>(&message)) {
     const auto last = last_locations_.find(envelope.dst);
     const bool is_gone = last != last_locations_.end() &&

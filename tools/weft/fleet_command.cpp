@@ -146,8 +146,7 @@ int fleet_command(const FleetFlags& flags) {
       return 0;
     }
     if (obey(fleet, order)) continue;
-    return report(
-        {ErrorCode::wrong_input, "not a line for a fleet: " + line});
+    return report({ErrorCode::wrong_input, "not a line for a fleet: " + line});
   }
   if (!flags.sockets.empty()) (void)remove_tree(flags.sockets);
   return 0;

@@ -148,9 +148,9 @@ Result<RunClass> settle_class(const CommonFlags& common,
   if (!gathered && listen.is_fleet) {
     // The bench chose the address: the problem is not to blame.
     const Error& error = gathered.error();
-    return fail(error.code == ErrorCode::wrong_input ? ErrorCode::missing
-                                                     : error.code,
-                error.message);
+    return fail(
+        error.code == ErrorCode::wrong_input ? ErrorCode::missing : error.code,
+        error.message);
   }
   if (!gathered) return std::unexpected(gathered.error());
   listen.endpoint = gathered->endpoint;
