@@ -11,8 +11,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A kernel's library has tens of kilobytes; what is larger stays where it is.
-constexpr std::uintmax_t kArtefactBytesMax = 16 << 20;
+/// A kernel's library has tens of kilobytes; with a vendor's code in it, tens
+/// of megabytes. What is larger stays where it is: it is in memory when it is
+/// sent.
+constexpr std::uintmax_t kArtefactBytesMax = 256 << 20;
 
 }  // namespace
 

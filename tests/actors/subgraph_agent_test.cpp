@@ -414,7 +414,7 @@ TEST_CASE("an agent whose places are gone waits, and goes on where one comes") {
   CHECK(only<SubgraphDone>(lost).empty());
   CHECK(only<TimeSeed>(lost).empty());
   CHECK(single<Progress>(lost).stage == "waits");
-  // What else is told of the place that went changes nothing.
+  // Other results of the lost place change nothing.
   CHECK(agent.locations_lost("b").empty());
   SUBCASE("another") { agent.location = "n2"; }
   SUBCASE("the same, back") {}

@@ -225,7 +225,7 @@ class FleetTest(FleetCase):
         self.assert_nothing_left()
 
     def test_a_killed_bench_leaves_nothing_and_the_next_one_goes_on(self):
-        self.problems(2)
+        self.problems(1)
         node = self.single_node(1, "--once")
         bench = self.bench("out")
         self.wait_for(lambda: bench.poll() is not None or self.begun())

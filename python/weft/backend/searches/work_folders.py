@@ -1,5 +1,5 @@
-"""The folders of searches and verifications, swept by a later process if theirs is
-killed.
+"""Folders of searches and verifications. If a process is killed, a later one sweeps its
+folder.
 """
 
 import contextlib
