@@ -6,8 +6,8 @@
 // * If the run's time is limited, the most expensive subgraphs go first. Each
 //   agent is stopped when its share is over. The rest is not begun.
 // * If the head offers no resources, the dispatcher waits for nodes.
-// * Agents are told of nodes that join later. If all locations of an agent are
-//   gone, it gets the next one, or ends after RunStart::node_wait_ms.
+// * Agents get the names of nodes that join later. If an agent has no location
+//   left, it gets the next one, or ends after RunStart::node_wait_ms.
 // * With --llm-fuses, neighbours that won get one agent as one piece. The piece
 //   is kept if it is faster than its parts. It may be fused again.
 // * The composer may find that no module is near to eager, or that no kernel
@@ -74,9 +74,9 @@ class Dispatcher : public Role {
 
   /// A subgraph with an agent.
   struct Placed {
-    OptimizeSubgraph work;    ///< As the agent was told of it.
-    std::optional<Gpu> gpu;   ///< Of its locations.
-    std::set<Location> gone;  ///< Those of its locations that left.
+    OptimizeSubgraph work;    ///< As sent to the agent.
+    std::optional<Gpu> gpu;   ///< The GPU of its locations.
+    std::set<Location> gone;  ///< Its locations that left.
     std::uint64_t alarm = 0;  ///< Ends the wait for a location; 0: no wait.
 
     bool is_stranded() const;

@@ -313,7 +313,8 @@ void SubgraphAgent::location_lost(const SeedResult& result, Context& context) {
   end_without_location(result, context);
 }
 
-/// The head's own devices do not come back, nor do an older weft's nodes.
+/// The head's own devices do not come back. An older weft's dispatcher names no
+/// further locations.
 bool SubgraphAgent::may_get_location() const {
   return !work_->device_class.empty() && out_of_time_.empty() && !settled_ &&
          std::ranges::none_of(work_->locations, [](const Location& location) {
@@ -321,7 +322,7 @@ bool SubgraphAgent::may_get_location() const {
          });
 }
 
-/// What is known decides.
+/// The results so far decide.
 void SubgraphAgent::end_without_location(const SeedResult& result,
                                          Context& context) {
   const std::string reason = result.failure.message;

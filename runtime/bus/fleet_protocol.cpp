@@ -13,7 +13,7 @@ using namespace fleet_action;
 constexpr std::int64_t kReplacedMs = 3'000;
 /// A run answers a node that leaves within that time.
 constexpr std::int64_t kLeavingMs = 7'000;
-/// The last Bye is said this often.
+/// Time between two last Byes to a node.
 constexpr std::int64_t kByeMs = 200;
 
 wire::Frame frame_of(const wire::Header& header) {

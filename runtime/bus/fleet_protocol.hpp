@@ -95,8 +95,9 @@ class FleetProtocol {
   void run_frame(int link, std::string_view header, std::string body,
                  std::int64_t now_ms);
   void tick(std::int64_t now_ms);
-  /// No run comes any more: nodes that serve only once go. They are told until
-  /// they answer, also those that are heard again only now.
+  /// No run comes any more: nodes that serve only once go. The last Bye is
+  /// repeated until they answer. A node that was cut off gets it when it is
+  /// back.
   void finish(std::int64_t now_ms);
   /// After finish(): all nodes have heard it.
   bool is_parted() const { return parting_.empty(); }

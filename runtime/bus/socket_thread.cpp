@@ -34,7 +34,7 @@ void allow_many_files() {
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/// What to do about an address that cannot be used.
+/// Advice for an address that cannot be used.
 std::string advice_for(int error) {
   switch (error) {
     case EADDRINUSE:

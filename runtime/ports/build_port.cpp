@@ -12,8 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A kernel's library has tens of kilobytes; with a vendor's code in it, tens
-/// of megabytes. What is larger stays where it is: it is in memory when it is
-/// sent.
+/// of megabytes. A larger one does not travel, because it would be in memory.
 constexpr std::uintmax_t kArtefactBytesMax = 256 << 20;
 
 }  // namespace

@@ -106,7 +106,7 @@ class FleetCase(NodesCase):
         self.fail("there is no fleet process")
 
     def socket_folders(self):
-        """Of benches of this test."""
+        """Those that benches of this test made."""
         return glob.glob(self.path("tmp/weft-fleet-*"))
 
     def left(self, out):
@@ -321,7 +321,7 @@ for line in sys.stdin:
 
 
 class BrokenFleetTest(FleetCase):
-    """What a bench makes of a fleet process that fails."""
+    """A bench whose fleet process fails."""
 
     def play(self, deaths):
         """(exit code, standard error)"""

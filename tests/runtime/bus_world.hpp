@@ -125,7 +125,7 @@ struct World {
     const auto header = wire::decode_header(frame.header);
     return header && std::holds_alternative<wire::Chunk>(*header);
   }
-  /// What that request made, whose hash the answer has.
+  /// The blob that a request makes.
   std::string made(std::uint64_t id) const {
     return "made " + std::to_string(id) + std::string(result_bytes, 'r');
   }

@@ -6,8 +6,9 @@
 //   {"begin": RUN, "endpoint": ADDRESS}: the run listens there.
 //   {"end": RUN}: the run's process has ended.
 //   {"reserve": N}: N nodes that judge are left to runs that begin now.
-//   {"finish": true}: no run comes any more; nodes are told. Without this line
-//     the bench has died: nodes wait for the next one.
+//   {"finish": true}: no run comes any more; nodes get a goodbye. If standard
+//     input ends without this line, the bench has died: nodes wait for the next
+//     one.
 //
 // Lines that it writes:
 //   {"listens": ADDRESS}

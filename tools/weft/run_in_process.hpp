@@ -41,7 +41,7 @@ Result<std::unique_ptr<OpenRun>> create_run(const std::filesystem::path& folder,
 Result<std::unique_ptr<OpenRun>> reopen_run(
     const std::filesystem::path& folder);
 
-/// Of a command that ends with that error.
+/// The exit code of a command that ends with that error.
 int exit_code_of(const Error& error);
 
 /// A run's first event, but for what it is about.

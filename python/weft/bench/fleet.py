@@ -22,7 +22,7 @@ from weft.device import locked_folders
 from weft.shown_text import terminal_line
 
 _TICK_S = 0.05
-#: Nodes are told for three seconds that no run comes.
+#: The process says goodbye to nodes for three seconds.
 _END_S = 8.0
 #: The process is started again so often, if it did not live for _LIVED_S.
 _STARTS_MAX = 3
@@ -232,7 +232,7 @@ class Fleet:
 
 def _socket_folder() -> tuple[str, int]:
     """(a folder for the runs' sockets, its lock). Linux limits a socket's path to 107
-    bytes. What a bench left that was killed goes."""
+    bytes. Folders of benches that were killed are removed."""
     wanted = tempfile.gettempdir()
     is_short = len(os.fsencode(wanted)) <= _SOCKET_FOLDER_BYTES_MAX
     parent = wanted if is_short else "/tmp"
