@@ -429,7 +429,8 @@ TEST_CASE("an agent whose places are gone waits, and goes on where one comes") {
   agent.location = work_location(moved);
   agent.suffix = ".1";
   agent.result(correct_result("a", 50, 100));
-  CHECK(single<RefineRequest>(agent.result(wrong("b"))).best.seed.id == "a");
+  CHECK(only<TimeSeed>(agent.result(wrong("b"))).front().first ==
+        "worker/sg.a.1");
 }
 
 TEST_CASE("an agent that no place comes for ends with what it knows") {
