@@ -249,13 +249,17 @@ TEST_CASE("Dispatcher_LosesANode_WithAllItsOffers") {
 
 namespace {
 
-/// A head that cannot judge, and its nodes.
+/// A head that does not judge, and its nodes.
 struct BareHead : RunFixture<Dispatcher> {
-  BareHead() {
+  /// `is_spared`: it could judge (--no-local).
+  explicit BareHead(bool is_spared = false, std::int64_t budget_ms = 0) {
+    if (is_spared) take(say(address::broker, Capacities{}));
     RunStart run = small_run(blobs);
     run.vocabulary = vocabulary_version;
     run.device_class.device = "a processor";
     run.node_wait_ms = 60'000;
+    run.options.budget_ms = budget_ms;
+    if (is_spared) run.head_can = {capability::judge};
     const Plan plan = partition(two_piece_graph(), *find_target("cpu"));
     take(say(address::extractor, Dispatch{blobs.put(plan_to_json(plan)), run}));
   }
@@ -267,6 +271,7 @@ struct BareHead : RunFixture<Dispatcher> {
     for (const auto& [to, m] : only<StopSearch>(sent)) stopped.push_back(to);
     for (const auto& [to, m] : only<Progress>(sent)) {
       if (m.stage == "failed") failed.push_back(m.text);
+      if (m.stage == "waits") waits.push_back(m.text);
     }
     for (const auto& [to, m] : only<TimerRequest>(sent)) timers.push_back(m);
     for (const auto& [to, m] : only<WriteFilesRequest>(sent)) {
@@ -289,7 +294,7 @@ struct BareHead : RunFixture<Dispatcher> {
 
   std::vector<OptimizeSubgraph> works;
   std::vector<Address> stopped;
-  std::vector<std::string> failed;
+  std::vector<std::string> failed, waits;
   std::vector<TimerRequest> timers;
 };
 
@@ -312,6 +317,20 @@ TEST_CASE("agents are told of nodes that join, and of those that are back") {
   dispatcher.join("n1");
   REQUIRE(dispatcher.works.size() == 3);
   CHECK(dispatcher.works[2].locations == Locations{"n1", "n2", "n1"});
+}
+
+TEST_CASE("a spared head without nodes says what to start") {
+  std::int64_t budget_ms = 0;
+  SUBCASE("it waits, like its user") {}
+  SUBCASE("and waits no longer than its budget") { budget_ms = 100'000; }
+  BareHead dispatcher(true, budget_ms);
+  REQUIRE(dispatcher.waits.size() == 1);
+  CHECK(dispatcher.waits[0].contains("weft node --join"));
+  CHECK(dispatcher.timers.size() == (budget_ms > 0 ? 1 : 0));
+  if (budget_ms == 0) return;
+  CHECK(dispatcher.timers[0].after_ms <= budget_ms);
+  dispatcher.fire(dispatcher.timers[0]);
+  CHECK(dispatcher.failed.size() == 2);
 }
 
 TEST_CASE("an agent without a node is stopped in time, and nothing is begun") {
