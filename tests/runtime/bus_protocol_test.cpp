@@ -96,7 +96,7 @@ TEST_CASE("a blob of any size goes on where it was when it is cut off") {
   world.submit(1, "n1", blob);
   int cuts = 0;
   while (world.answered.empty() && cuts < 100) {
-    for (int i = 0; i < 6; ++i) world.step();
+    for (int i = 0; i < 2; ++i) world.step();
     if (!world.answered.empty()) break;
     // Another connection, after a break that is shorter than the silence.
     ++cuts;
@@ -107,7 +107,7 @@ TEST_CASE("a blob of any size goes on where it was when it is cut off") {
   }
   CHECK(world.answered.size() == 1);
   CHECK(world.left.empty());
-  CHECK(cuts > 3);
+  CHECK(cuts > 1);
   // A cut loses the pieces that were under way: one window at most.
   CHECK(world.pieces <= kPieces + 2 + cuts * BlobReceiver::kWindowMax);
 }
