@@ -20,7 +20,7 @@ from weft.regions.insertion import NAMESPACE
 from weft.regions.regions import operator_name
 
 #: Multiprocessors of the GPU that the tests play.
-PROCESSORS = 16
+PROCESSORS = 32
 
 
 def error(got, expected):
@@ -30,28 +30,27 @@ def error(got, expected):
 
 
 class Kernel(unittest.TestCase):
-    def check(self, rows, terms, columns, parts, has_bias=False, is_transposed=True):
+    def check(self, rows, terms, columns, parts, has_bias=False):
         dtype = torch.float16
         x = torch.randn(rows, terms, dtype=dtype)
-        weights = [
-            (torch.randn(n, terms) / terms**0.5).to(dtype).t()
-            if is_transposed
-            else (torch.randn(terms, n) / terms**0.5).to(dtype)
-            for n in columns
-        ]
-        biases = [torch.randn(n).to(dtype) for n in columns] if has_bias else []
-        function = few_rows.FewRows(parts, len(columns), has_bias)
-        found = function([x, *weights, *biases])
-        for number, (got, weight) in enumerate(zip(found, weights, strict=True)):
-            expected = x.double() @ weight.double()
-            if has_bias:
-                expected += biases[number].double()
-            self.assertEqual(got.dtype, dtype if parts == 1 else torch.float32)
-            self.assertTrue(got.is_contiguous())
-            if parts > 1:
-                self.assertEqual(len(got), parts)
-                got = got.sum(0)
-            self.assertLess(error(got, expected), 8e-3 if parts == 1 else 1e-5)
+        weights = [(torch.randn(n, terms) / terms**0.5).to(dtype).t() for n in columns]
+        blocks = sum(-(-n // few_rows.COLUMNS) for n in columns)
+        for joins in (False, True) if parts > 1 else (False,):
+            is_sum = parts > 1 and not joins
+            adds_bias = has_bias and not is_sum
+            biases = [torch.randn(n).to(dtype) for n in columns] if adds_bias else []
+            counters = [torch.zeros(blocks, dtype=torch.int32)] if joins else []
+            function = few_rows.FewRows(parts, len(columns), adds_bias, joins)
+            found = function([x, *weights, *biases, *counters])
+            for number, (got, weight) in enumerate(zip(found, weights, strict=True)):
+                expected = x.double() @ weight.double()
+                if adds_bias:
+                    expected += biases[number].double()
+                self.assertTrue(got.is_contiguous())
+                self.assertEqual(got.dtype, torch.float32 if is_sum else dtype)
+                got = got.sum(0) if is_sum else got
+                self.assertEqual(got.shape, expected.shape)
+                self.assertLess(error(got, expected), 1e-5 if is_sum else 1e-3)
 
     def test_rows_terms_columns_and_parts(self):
         for rows, terms, columns, parts in (
@@ -68,11 +67,8 @@ class Kernel(unittest.TestCase):
         for columns in ((64, 200), (70, 64, 129), (64, 65, 66, 300)):
             for parts in (1, 2):
                 with self.subTest(columns=columns, parts=parts):
-                    self.check(5, 512, columns, parts, has_bias=parts == 1)
-
-    def test_weights_by_rows(self):
-        self.check(4, 256, (96, 96), 1, is_transposed=False)
-        self.check(4, 384, (96,), 2, is_transposed=False)
+                    self.check(5, 512, columns, parts, has_bias=True)
+                    self.check(5, 512, columns, parts)
 
 
 def block(x, w1, w2, w3):
@@ -89,6 +85,11 @@ def block_inputs(rows=4, width=256, inner=512, dtype=torch.float16):
 
 
 class Graphs(unittest.TestCase):
+    def setUp(self):
+        patched = mock.patch.object(few_rows, "JOINED_NBYTES_MIN", 0)
+        patched.start()
+        self.addCleanup(patched.stop)
+
     def split(self, function, *inputs):
         """(the graph, the same with split products, launches)"""
         module = graph_of(function, *inputs)
@@ -113,6 +114,18 @@ class Graphs(unittest.TestCase):
         own = error(module(*inputs), expected)
         self.assertLess(error(made(*inputs), expected), 1.2 * own + 1e-4)
 
+    def test_views_of_the_same_rows_are_one_launch(self):
+        x, w, v, _ = block_inputs()
+
+        def function(x, w, v):
+            one, other = x.view(4, 256), x.transpose(0, 1).reshape(4, 256)
+            return torch.relu(one @ w) + torch.relu(other @ v)
+
+        x = x.view(4, 1, 256)
+        module, made, calls = self.split(function, x, w, v)
+        self.assertEqual([len(one.args) for one in calls], [3])
+        self.assertLess(error(made(x, w, v), module(x, w, v)), 4e-3)
+
     def test_a_bias(self):
         for width, is_split in ((256, True), (2048, False)):
             x, *_ = block_inputs()
@@ -131,13 +144,37 @@ class Graphs(unittest.TestCase):
             ("more rows", lambda x, w: torch.relu(x @ w), (other, w)),
             ("float32", lambda x, w: torch.relu(x @ w), (x.float(), w.float())),
             ("few terms", lambda x, w: torch.relu(x[:, :128].contiguous() @ w[:128]), (x, w)),
-            ("the sum would be a kernel alone", lambda x, w: x @ w[:, :256], (x, w)),
+            ("weights by rows", lambda x, w: torch.relu(x @ w.contiguous()), (x, w)),
             ("a scaled sum", lambda x, w: torch.relu(torch.addmm(w[0], x, w, beta=2)), (x, w)),
         ):
             with self.subTest(name):
                 self.assertEqual(self.split(function, *inputs)[2], [])
 
-    def test_a_wide_product_that_nothing_reads_is_one_part(self):
+    def test_the_kernel_adds_the_parts_for_other_readers(self):
+        x, w, v, _ = block_inputs()
+        cache = torch.randn(4, 64, 512, dtype=x.dtype)
+
+        def append(x, w, cache):
+            return torch.cat([cache, (x @ w)[:, None]], 1) * 2
+
+        for name, function, inputs in (
+            ("a large reader", append, (x, w, cache)),
+            ("the program's result", lambda x, w: x @ w, (x, w)),
+            ("the library", lambda x, w, v: (x @ w) @ v.t(), (x, w, v.t().contiguous().t())),
+        ):
+            with self.subTest(name):
+                module, made, calls = self.split(function, *inputs)
+                self.assertEqual([len(one.args) for one in calls], [0, 3])
+                self.assertLess(error(made(*inputs), module(*inputs)), 4e-3)
+                self.assertLess(error(made(*inputs), module(*inputs)), 4e-3)  # with new counters
+
+    def test_a_small_product_that_only_the_kernel_could_add_stays(self):
+        x, w, *_ = block_inputs()
+        for bytes_min, count in ((w.numel() * 2, 2), (w.numel() * 2 + 1, 0)):
+            with mock.patch.object(few_rows, "JOINED_NBYTES_MIN", bytes_min):
+                self.assertEqual(len(self.split(lambda x, w: x @ w, x, w)[2]), count)
+
+    def test_a_wide_product_is_one_part(self):
         x, *_ = block_inputs()
         weight = torch.randn(2048, 256, dtype=x.dtype).t()
         module, made, (call,) = self.split(lambda x, w: x @ w, x, weight)
@@ -152,7 +189,7 @@ class Graphs(unittest.TestCase):
             return y + torch.relu(x @ (v * y.mean()))
 
         module, made, calls = self.split(function, x, w, v)
-        self.assertEqual(len(calls), 2)
+        self.assertEqual([len(one.args) for one in calls], [2, 2])
         self.assertLess(error(made(x, w, v), module(x, w, v)), 1e-2)
 
     def test_parts_follow_the_processors(self):
@@ -162,6 +199,8 @@ class Graphs(unittest.TestCase):
             (64, 4096, 132, 2),
             (224, 4096, 132, 1),
             (1, 1 << 20, 132, few_rows.PARTS_MAX),
+            (12, 768, 132, 6),
+            (24, 8960, 132, 5),
             (16, 256, 132, 2),
             (60, 4096, 66, 1),
         ):

@@ -19,6 +19,8 @@ def few_rows_kernel(  # type: ignore[no-untyped-def]
     made1,
     made2,
     made3,
+    scratch,
+    counters,
     rows,
     terms,
     columns0,
@@ -27,8 +29,9 @@ def few_rows_kernel(  # type: ignore[no-untyped-def]
     columns3,
     row_stride,
     column_stride,
-    term_stride,
     STEPS: tl.constexpr,
+    PARTS: tl.constexpr,
+    JOINS: tl.constexpr,
     COUNT: tl.constexpr,
     HAS_BIAS: tl.constexpr,
     IS_WHOLE: tl.constexpr,
@@ -37,12 +40,16 @@ def few_rows_kernel(  # type: ignore[no-untyped-def]
     TERMS: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """made[part] = x @ weight over this part's terms, [+ bias], for up to four weights.
+    """made = x @ weight [+ bias], for up to four weights.
 
-    Program (block, part) computes all rows and COLUMNS columns. x: (rows, terms). weight:
-    (terms, columns). made: (parts, rows, columns), of float32 or of the weights' type.
-    IS_WHOLE: the parts together have exactly `terms` terms."""
-    block = tl.program_id(0)
+    Program (block, part) computes all rows and COLUMNS columns over this part's terms. x:
+    (rows, terms). weight: (terms, columns), whose columns are column_stride apart. JOINS: the
+    part that ends last adds all of them, in their order; made: (rows, columns), scratch:
+    (PARTS, blocks, COLUMNS, ROWS) of float32, counters: a zero for each block. Otherwise the
+    parts are the result, made: (PARTS, rows, columns). IS_WHOLE: the parts together have
+    exactly `terms` terms."""
+    first_block = tl.program_id(0)
+    block = first_block
     part = tl.program_id(1)
     weight, bias, made, columns = weight0, bias0, made0, columns0
     if COUNT > 1:
@@ -66,7 +73,7 @@ def few_rows_kernel(  # type: ignore[no-untyped-def]
     total = tl.zeros((COLUMNS, ROWS), tl.float32)
     for step in tl.range(0, STEPS, num_stages=STAGES):
         term = (part * STEPS + step) * TERMS + tl.arange(0, TERMS)
-        weights_at = weight + column[:, None] * column_stride + term[None, :] * term_stride
+        weights_at = weight + column[:, None] * column_stride + term[None, :]
         rows_at = x + row[None, :] * row_stride + term[:, None]
         if IS_WHOLE:
             left = tl.load(weights_at, mask=is_column[:, None], other=0.0)
@@ -76,7 +83,24 @@ def few_rows_kernel(  # type: ignore[no-untyped-def]
             left = tl.load(weights_at, mask=is_column[:, None] & is_term[None, :], other=0.0)
             right = tl.load(rows_at, mask=is_row[None, :] & is_term[:, None], other=0.0)
         total = tl.dot(left, right, total)
-    if HAS_BIAS:
-        total += tl.load(bias + column, mask=is_column, other=0.0).to(tl.float32)[:, None]
-    made_at = made + (part * rows + row[None, :]) * columns + column[:, None]
-    tl.store(made_at, total.to(made.dtype.element_ty), mask=is_column[:, None] & is_row[None, :])
+    is_last = True
+    if JOINS:
+        tile = tl.arange(0, COLUMNS)[:, None] * ROWS + row[None, :]
+        tiles = tl.num_programs(0) * COLUMNS * ROWS
+        tile_at = scratch + first_block * COLUMNS * ROWS + tile
+        tl.store(tile_at + part * tiles, total)
+        tl.debug_barrier()  # the count tells of the stores of all threads
+        before = tl.atomic_add(counters + first_block, 1, sem="acq_rel", scope="gpu")
+        is_last = before == PARTS - 1
+    if is_last:
+        if JOINS:
+            total = tl.zeros((COLUMNS, ROWS), tl.float32)
+            for number in tl.static_range(PARTS):
+                total += tl.load(tile_at + number * tiles, cache_modifier=".cg")
+        if HAS_BIAS:
+            total += tl.load(bias + column, mask=is_column, other=0.0).to(tl.float32)[:, None]
+        made_at = made + row[None, :] * columns + column[:, None]
+        if not JOINS:
+            made_at += part * rows * columns
+        is_made = is_column[:, None] & is_row[None, :]
+        tl.store(made_at, total.to(made.dtype.element_ty), mask=is_made)
