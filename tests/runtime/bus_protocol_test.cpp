@@ -95,8 +95,8 @@ TEST_CASE("a blob of any size goes on where it was when it is cut off") {
   world.run_until([&] { return !world.joined.empty(); });
   world.submit(1, "n1", blob);
   int cuts = 0;
-  while (world.answered.empty() && cuts < 100) {
-    for (int i = 0; i < 2; ++i) world.step();
+  while (world.answered.empty() && cuts < 200) {
+    for (int i = 0; i < 4; ++i) world.step();
     if (!world.answered.empty()) break;
     // Another connection, after a break that is shorter than the silence.
     ++cuts;
