@@ -74,7 +74,7 @@ class SubgraphTest(SubgraphCase):
         self.assert_ends_well(head, 1)  # nothing could be verified as a whole
         done = [event["body"] for event in self.events() if event["type"] == "SubgraphDone"]
         self.assertEqual(len(done), 1)
-        self.assertIn("there is no node of the class", self.output())
+        self.assertIn("no node came that can do it", self.output())
         self.assertTrue(self.waits())
         self.assert_answered_once(self.events())
         self.assert_replays(self.run_folder)
