@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from weft.device import draws
 from weft.problem.widen import FLOATING, widen
 
 
@@ -265,18 +266,13 @@ def _random_parameter(tensor: torch.Tensor, generator: torch.Generator) -> torch
     spread = float(values.std(correction=0))
     # A constant parameter is a bias or a scale: its spread says nothing.
     spread = spread if spread > 1e-6 else 0.2
-    noise = torch.randn(tensor.shape, generator=generator, device=generator.device)
+    noise = draws.randn(generator, *tensor.shape)
     return (mean + spread * noise).to(tensor.dtype)
 
 
 def _random_buffer(
     name: str, tensor: torch.Tensor, generator: torch.Generator, changes: bool
 ) -> torch.Tensor:
-    how: dict[str, Any] = {
-        "generator": generator,
-        "device": generator.device,
-        "dtype": tensor.dtype,
-    }
     if tensor.dtype not in FLOATING:
         if tensor.numel() == 1 and name.endswith("num_batches_tracked"):
             return torch.randint_like(tensor, 1, 100)
@@ -284,13 +280,13 @@ def _random_buffer(
         keeps = tensor.dtype == torch.bool
         return tensor.clone() if keeps else _permuted(tensor, generator)
     if name.endswith("running_var"):
-        return torch.rand(tensor.shape, **how).add_(0.5)
+        return draws.rand(generator, *tensor.shape, dtype=tensor.dtype).add_(0.5)
     if name.endswith("running_mean"):
-        return torch.randn(tensor.shape, **how)
+        return draws.randn(generator, *tensor.shape, dtype=tensor.dtype)
     if not _is_mask(tensor):
         return _random_parameter(tensor, generator)
     if changes:  # of the size of hidden states, and fit for a square root
-        return torch.rand(tensor.shape, **how).add_(1 / 8)
+        return draws.rand(generator, *tensor.shape, dtype=tensor.dtype).add_(1 / 8)
     return tensor.contiguous().clone()
 
 
@@ -304,5 +300,5 @@ def _is_mask(tensor: torch.Tensor) -> bool:
 
 def _permuted(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     flat = tensor.detach().reshape(-1)
-    order = torch.randperm(flat.numel(), generator=generator, device=generator.device)
+    order = draws.randperm(generator, flat.numel())
     return flat[order].reshape(tensor.shape).contiguous()
