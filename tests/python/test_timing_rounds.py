@@ -160,7 +160,7 @@ class InThePiece(BackendCase):
             with torch.no_grad():
                 for _ in range(2):
                     self.assert_same(mine(x), net(x))
-        self.assertEqual(self.states("inference"), ["framework"])
+        self.assertEqual(self.states("inference"), ["pytorch"])
         self.assertIn(
             "in this program the kernels take 1.50 times as long as eager", self.reasons()
         )
