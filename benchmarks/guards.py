@@ -2,10 +2,14 @@
 """Times the guards of a call: those of weft.optimize, of the torch.compile backend, and
 Dynamo's alone.
 
-    python benchmarks/guards.py [--layers 2,20,100]
+    python benchmarks/guards.py [--layers 2,20,100] [--incumbent]
 
 Prints microseconds of one call on the processor: the median of batches in turns. The graphs
 behind the guards compute nothing. The search is played (tests/python/fake_weft.py).
+
+--incumbent compares torch.compile with the backend when no kernel is faster: both call
+Inductor's code. It prints the processor time of this thread, and the median and least of
+the batches.
 """
 
 import argparse
@@ -61,34 +65,68 @@ def parties_of(layers, x):
     return parties
 
 
+def incumbents_of(layers, x):
+    """Inductor's code: by torch.compile, and by the backend after a search without kernels."""
+    import weft.backend
+    from weft.backend.searches import whole_program
+
+    torch._dynamo.reset()
+    # An own model each, so that the one does not share the other's guards.
+    theirs, model = torch.compile(chain(layers)), chain(layers)
+    theirs(x)
+    ours = torch.compile(
+        model,
+        backend=weft.backend.compile,
+        options={"wait": True, "budget_s": 30, "fallback": "inductor"},
+    )
+    ours(x)
+    program = whole_program.all_programs()[-1]
+    if program.state != "framework":
+        raise SystemExit(f"guards: the backend has kernels: {program.summary}")
+    return {"Inductor": theirs, "backend weft": ours}
+
+
+def times_of(parties, x, clock):
+    """{name: microseconds of one call in each batch}, the batches in turns."""
+    times = {name: [] for name in parties}
+    for _ in range(BATCHES):
+        for name, call in parties.items():
+            start = clock()
+            for _ in range(CALLS):
+                call(x)
+            times[name].append((clock() - start) / CALLS * 1e6)
+    return times
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--layers", default="2,20,100")
+    parser.add_argument("--incumbent", action="store_true", help="Inductor's code on both sides")
     options = parser.parse_args()
     torch.set_num_threads(1)
     # Played kernels are not faster, and shall be taken all the same.
     timing_rounds.select_fastest = lambda framework, kernels, *_: timing_rounds.Choice(
         kernels or framework
     )
-    print(f"{'parameters':>10} {'party':14} {'us a call':>10}")
+    make, clock = (
+        (incumbents_of, time.thread_time) if options.incumbent else (parties_of, time.perf_counter)
+    )
+    print(f"{'parameters':>10} {'party':14} {'us a call':>10} {'least':>10}")
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         os.environ.update(
+            FAKE_WEFT="nothing" if options.incumbent else "right",
             FAKE_WEFT_RUNS=os.path.join(folder, "asked"),
             WEFT_CACHE_DIR=folder,
             WEFT_BIN=os.path.join(ROOT, "tests", "python", "fake_weft.py"),
         )
         for layers in map(int, options.layers.split(",")):
             x = torch.randn(2, 8)
-            parties = parties_of(layers, x)
-            times = {name: [] for name in parties}
-            for _ in range(BATCHES):
-                for name, call in parties.items():
-                    start = time.perf_counter()
-                    for _ in range(CALLS):
-                        call(x)
-                    times[name].append((time.perf_counter() - start) / CALLS * 1e6)
-            for name, batches in times.items():
-                print(f"{2 * layers:10} {name:14} {statistics.median(batches):10.1f}")
+            for name, batches in times_of(make(layers, x), x, clock).items():
+                print(
+                    f"{2 * layers:10} {name:14} {statistics.median(batches):10.1f} "
+                    f"{min(batches):10.1f}",
+                    flush=True,
+                )
     return 0
 
 
