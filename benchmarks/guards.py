@@ -69,7 +69,7 @@ def parties_of(layers, x):
 
 def incumbents_of(layers, x):
     """Inductor's code: by torch.compile, and by the backend after a search without kernels.
-    Each has a model of its own."""
+    Each compiles its own copy of the model."""
     import weft.backend
     from weft.backend.searches import whole_program
 

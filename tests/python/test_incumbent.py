@@ -17,7 +17,7 @@ from weft.backend.searches import improvement, program_trials
 from weft.backend.searches.whole_program import Step, WholeProgram
 
 
-#: What Inductor's entry point tells its inner compiler, and CUDA graphs depend on.
+#: Arguments of Inductor's inner compiler that its CUDA graphs depend on.
 TOLD = ("static_input_idxs", "is_inference", "is_backward")
 
 
