@@ -155,7 +155,7 @@ class Fleet:
             self._process.stdin.write(json.dumps(line).encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise FleetEnded(f"weft fleet cannot be told anything: {error}") from error
+            raise FleetEnded(f"no message can be sent to 'weft fleet': {error}") from error
 
 
 def _socket_folder() -> str:

@@ -557,8 +557,8 @@ class Improvement:
         if program is None:
             return
         count = len(self._accepted)
-        program.state = "ready" if count or self._form_used else "framework"
-        if program.state == "framework" and not reason:
+        program.state = "ready" if count or self._form_used else "pytorch"
+        if program.state == "pytorch" and not reason:
             reasons = [candidate.reason for candidate in program.candidates if candidate.reason]
             reason = "Inductor's code is the fastest" + (
                 f"; {program.candidates[0].group.first.operators()}: {reasons[0]}"
