@@ -114,7 +114,7 @@ class Trial(unittest.TestCase):
         for times, found in (
             ((5, 4, 2, 1), ("again kernels", 0)),
             ((5, 4, 2, 3.99), ("again framework", 2)),
-            ((5, 4, 4.9, 3.9), ("kernels", 0)),  # by too little
+            ((5, 4, 4.9, 3.97), ("kernels", 0)),  # by too little
             ((5, 4, 6, 7), ("kernels", 0)),
             ((1, 4, 6, 3), ("framework", 3)),
         ):
