@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from weft.device import gpu_lock
-from weft.device.draws import CaseGenerator
 
 if TYPE_CHECKING:
     from weft.device.cuda_driver import Driver
@@ -60,14 +59,7 @@ class Device:
         return self.driver
 
     def generator(self, seed: int) -> torch.Generator:
-        """Of numbers on the device, for timed calls."""
         return torch.Generator(self.torch).manual_seed(seed)
-
-    def case_generator(self, seed: int) -> torch.Generator:
-        """Of a case's numbers, which are the host's on every device."""
-        if not self.is_cuda:
-            return self.generator(seed)
-        return CaseGenerator(self.torch).manual_seed(seed)
 
     def works(self) -> bool:
         """False after an error in work of this process' own on the device,

@@ -174,7 +174,7 @@ class PassingCases:
     def _storages(self, number: int) -> list[torch.Tensor]:
         """Each case's inputs, from a random seed of its own: it can be made again."""
         seed = (self._seed * self.count + number) % (1 << 63)
-        generator = self._device.case_generator(seed)
+        generator = self._device.generator(seed)
         chosen = self._distributions[number]
         if chosen == inputs.ALTERED:
             return self._maker.altered(self._storages(0), generator)
@@ -291,7 +291,7 @@ def _key_of(path: str, seed: int) -> tuple[str, int]:
 def make_cases(reference: Reference, seed: int, device: Device = HOST) -> Cases:
     """Runs the reference on every distribution."""
     maker = CaseMaker(reference, device)
-    generator = device.case_generator(seed)
+    generator = device.generator(seed)
     cases = []
     with lap("expectations"):
         for distribution, finite in inputs.DISTRIBUTIONS:

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from weft.device import draws
 from weft.expect.reference import Reference, TensorSpec, names_in
 from weft.problem.widen import FLOATING
 
@@ -180,9 +179,16 @@ def make_storage(
     """Flat storage for one input; as_strided over it gives the tensor."""
     count = spec.storage_elements
     if spec.dtype == torch.bool:
-        return draws.randint(generator, 0, 2, count).bool()
+        return torch.randint(0, 2, (count,), generator=generator, device=generator.device).bool()
     if spec.dtype not in FLOATING:
-        return draws.randint(generator, 0, max(1, limit), count, dtype=spec.dtype)
+        return torch.randint(
+            0,
+            max(1, limit),
+            (count,),
+            generator=generator,
+            dtype=spec.dtype,
+            device=generator.device,
+        )
     return floats(count, distribution, of_case(distribution, generator)).to(spec.dtype)
 
 
@@ -191,16 +197,16 @@ def floats(count: int, distribution: str, generator: torch.Generator) -> torch.T
     device."""
     device = generator.device
     if distribution in ("uniform", "negative"):
-        values = draws.rand(generator, count)
+        values = torch.rand(count, generator=generator, device=device)
         if distribution == "uniform":  # a logarithm has no answer at 0
             return values.clamp_(min=2**-24)
         return values.add_(_BELOW_ZERO).neg_()
-    values = draws.randn(generator, count)
+    values = torch.randn(count, generator=generator, device=device)
     is_mild = distribution in MILDER.values()
     distribution = distribution.removeprefix("mild ")
     if distribution == "wide":
         # Six decades: small values count beside large ones, exp overflows.
-        exponent = draws.rand(generator, count)
+        exponent = torch.rand(count, generator=generator, device=device)
         exponent.mul_(6).sub_(4).mul_(0.5 if is_mild else 1)
         return values.mul_(torch.pow(10, exponent, out=exponent))
     if distribution == "edges" and count >= _EDGES:
@@ -218,10 +224,10 @@ def floats(count: int, distribution: str, generator: torch.Generator) -> torch.T
         # Few enough that most rows of a reduction stay finite.
         sites = max(1, min(4 * len(_SPECIAL), count // 16))
         if count < 4096:  # all of them at different places
-            order = draws.randperm(generator, count)
+            order = torch.randperm(count, generator=generator, device=device)
             where = order[:sites]
         else:
-            where = draws.randint(generator, 0, count, sites)
+            where = torch.randint(0, count, (sites,), generator=generator, device=device)
         # In order: five sites hold nan, both infinities and both zeros.
         special = torch.tensor(_SPECIAL, device=device)
         values[where] = special.repeat(4)[:sites]
@@ -243,7 +249,8 @@ def of_case(distribution: str, generator: torch.Generator) -> torch.Generator:
     alike: those of one size are equal."""
     if distribution != "grid":
         return generator
-    return draws.like(generator)
+    made = torch.Generator(generator.device)
+    return made.manual_seed(generator.initial_seed())
 
 
 #: The size of a lone element among normal ones.
@@ -270,12 +277,16 @@ def touched(
         _put_extreme(flat, _EXTREMES[how], generator, attempt)
         return made
     if tensor.dtype not in FLOATING:  # all values are some that were there
-        where, other = draws.randint(generator, 0, flat.numel(), 2)
+        where, other = torch.randint(
+            0, flat.numel(), (2,), generator=generator, device=generator.device
+        )
         flat[where] = flat[other].clone()
         return made
     width = 1 if how != "row" or tensor.dim() == 0 else tensor.shape[-1]
-    first = width * int(draws.randint(generator, 0, flat.numel() // width, 1))
-    values = draws.randn(generator, width)
+    first = width * int(
+        torch.randint(0, flat.numel() // width, (1,), generator=generator, device=generator.device)
+    )
+    values = torch.randn(width, generator=generator, device=generator.device)
     if how == "outlier":
         values = values.sign_().mul_(OUTLIER)
     if how == "nan":
@@ -288,7 +299,7 @@ def _put_extreme(flat: torch.Tensor, place: int, generator: torch.Generator, att
     """A kernel whose blocks end before the last element, or begin after the
     first, is seen by it in any largest value, norm or mean. No two tensors get
     the same one: their difference is an extreme, too."""
-    spin, size = draws.rand(generator, 2).tolist()
+    spin, size = torch.rand(2, generator=generator, device=generator.device).tolist()
     is_largest = attempt == 0 or (attempt > 1 and spin < 0.5)
     if flat.dtype not in FLOATING:  # all values are some that were there
         flat[place] = flat.amax() if is_largest else flat.amin()
@@ -303,7 +314,7 @@ def random_leaf(given: torch.Tensor, distribution: str, generator: torch.Generat
     flags in another order."""
     if given.dtype not in FLOATING:
         flat = given.reshape(-1)
-        order = draws.randperm(generator, flat.numel())
+        order = torch.randperm(flat.numel(), generator=generator, device=generator.device)
         return flat[order].reshape(given.shape).contiguous()
     values = floats(given.numel(), distribution, of_case(distribution, generator))
     return values.to(given.dtype).reshape(given.shape)
@@ -333,7 +344,7 @@ def varied(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     one, a number one less (what is a place or a length stays one), or one more
     of none."""
     flat = tensor.reshape(-1).clone()
-    chosen = draws.rand(generator, flat.numel()) < 1 / 8
+    chosen = torch.rand(flat.numel(), generator=generator, device=generator.device) < 1 / 8
     chosen[flat.numel() // 2] = True
     first = flat[0]
     other = ~first if tensor.dtype == torch.bool else torch.where(first > 0, first - 1, first + 1)
@@ -350,7 +361,7 @@ def altered(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         _mix(flat, generator)
         return made
     where = _some_places(flat, generator)
-    values = 3 * draws.randn(generator, len(where))
+    values = 3 * torch.randn(len(where), generator=generator, device=generator.device)
     flat[where] = values.to(tensor.dtype)
     return made
 
@@ -373,7 +384,9 @@ def _mix(flat: torch.Tensor, generator: torch.Generator) -> None:
 
 def _some_places(flat: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     count = flat.numel()
-    return draws.randint(generator, 0, count, max(1, count // ALTERED_SHARE))
+    return torch.randint(
+        0, count, (max(1, count // ALTERED_SHARE),), generator=generator, device=generator.device
+    )
 
 
 def freshen(storage: torch.Tensor, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
@@ -384,10 +397,11 @@ def freshen(storage: torch.Tensor, dtype: torch.dtype, generator: torch.Generato
     """
     if storage.numel() < 2:
         return storage.clone()
-    shift = int(draws.randint(generator, 1, storage.numel(), 1))
+    device = generator.device
+    shift = int(torch.randint(1, storage.numel(), (1,), generator=generator, device=device))
     rolled = torch.roll(storage, shift)
     _mix(rolled, generator)
     if dtype not in FLOATING:
         return rolled
-    scale = 0.5 + 1.5 * float(draws.rand(generator, 1))
+    scale = 0.5 + 1.5 * float(torch.rand(1, generator=generator, device=device))
     return rolled.mul_(scale)

@@ -151,7 +151,7 @@ def _found(
 def _case(whole: WholeModel, number: Number, value: bool | int | float) -> ModelCase | None:
     """None, if Model does not take that value."""
     whole.device.give_back_much()
-    bare = whole.bare_case("given", whole.device.case_generator(whole.seed))
+    bare = whole.bare_case("given", whole.device.generator(whole.seed))
     bare = replace(
         bare, distribution=f"{value!r} for {number.name}, which is {number.value!r} in get_inputs()"
     )

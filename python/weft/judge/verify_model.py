@@ -110,7 +110,7 @@ def check_model(
                 first = case
             del case  # before the next is made: it may fill half a device
         if not verdict.reason:  # the first again: a race, or hidden state
-            generator = whole.device.case_generator(whole.seed)
+            generator = whole.device.generator(whole.seed)
             first = first or whole.case("given", generator)
             _run_again(slot, whole, first, limits, verdict)
         if whole.is_large:
@@ -209,7 +209,7 @@ def _same_values(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def _cases(whole: WholeModel) -> Iterator[ModelCase]:
     """As get_inputs() gives them, then every distribution that Model takes."""
-    generator = whole.device.case_generator(whole.seed)
+    generator = whole.device.generator(whole.seed)
     lock = whole.device.lock  # waiting for others is no work of the reference
     until = time.monotonic() - lock.waited_s + REFERENCE_BUDGET_S
 
@@ -307,7 +307,7 @@ def _following(
 ) -> tuple[ModelCase, list[bool], str | None] | None:
     """WholeModel.following, if Model takes other inputs."""
     for continues in (True, False):
-        generator = whole.device.case_generator(whole.seed + 1)
+        generator = whole.device.generator(whole.seed + 1)
         try:
             return whole.following(case, generator, continues)
         except torch.OutOfMemoryError:

@@ -18,7 +18,6 @@ import torch.utils._pytree as pytree
 
 from weft.capture import consecutive_calls
 from weft.expect import compare, inputs, perturbed_runs, scalar_variation, tf32
-from weft.device import draws
 from weft.device.arena import BufferSet
 from weft.capture.capture import generators, set_generators
 from weft.device.device import HOST, Device
@@ -83,7 +82,7 @@ class WholeModel:
         #: Whether Model's products are TF32; None: not known yet.
         self.framework_used_tf32: bool | None = None
         self._changing = set(self.problem.adopted)
-        first = self._traced_case(self.bare_case("given", device.case_generator(seed)))
+        first = self._traced_case(self.bare_case("given", device.generator(seed)))
         self._uses_float64 = True
         self._changing.update(
             name
@@ -201,7 +200,7 @@ class WholeModel:
 
     def bare_case(self, distribution: str, generator: torch.Generator) -> ModelCase:
         """The same, of which nothing is expected yet."""
-        seed = int(draws.randint(generator, 0, 1 << 30, 1))
+        seed = int(torch.randint(1 << 30, (1,), generator=generator, device=generator.device))
         if distribution == "given":
             leaves = [t.clone() for t in self._given(self.seed)]
         elif distribution == "varied":

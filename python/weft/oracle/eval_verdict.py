@@ -76,7 +76,7 @@ def evaluate(oracle: Oracle, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changes_anything(whole: WholeModel) -> bool:
-    case = whole.case("given", whole.device.case_generator(whole.seed))
+    case = whole.case("given", whole.device.generator(whole.seed))
     return not all(one.is_untouched for one in [*case.inputs_after, *case.state_after])
 
 
@@ -138,7 +138,7 @@ def _trace(
         arena.clear()
         whole.buffers.bind(arena)
         verify_model.begin(oracle.slot, whole, job, arena, limits, Verdict())
-        case = whole.bare_case("given", whole.device.case_generator(whole.seed))
+        case = whole.bare_case("given", whole.device.generator(whole.seed))
         whole.write(case)
         answer, _ = oracle.slot.call(
             limits.wall_ms,

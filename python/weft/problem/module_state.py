@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from weft.device import draws
 from weft.problem.widen import FLOATING, widen
 
 
@@ -266,13 +265,18 @@ def _random_parameter(tensor: torch.Tensor, generator: torch.Generator) -> torch
     spread = float(values.std(correction=0))
     # A constant parameter is a bias or a scale: its spread says nothing.
     spread = spread if spread > 1e-6 else 0.2
-    noise = draws.randn(generator, *tensor.shape)
+    noise = torch.randn(tensor.shape, generator=generator, device=generator.device)
     return (mean + spread * noise).to(tensor.dtype)
 
 
 def _random_buffer(
     name: str, tensor: torch.Tensor, generator: torch.Generator, changes: bool
 ) -> torch.Tensor:
+    how: dict[str, Any] = {
+        "generator": generator,
+        "device": generator.device,
+        "dtype": tensor.dtype,
+    }
     if tensor.dtype not in FLOATING:
         if tensor.numel() == 1 and name.endswith("num_batches_tracked"):
             return torch.randint_like(tensor, 1, 100)
@@ -280,13 +284,13 @@ def _random_buffer(
         keeps = tensor.dtype == torch.bool
         return tensor.clone() if keeps else _permuted(tensor, generator)
     if name.endswith("running_var"):
-        return draws.rand(generator, *tensor.shape, dtype=tensor.dtype).add_(0.5)
+        return torch.rand(tensor.shape, **how).add_(0.5)
     if name.endswith("running_mean"):
-        return draws.randn(generator, *tensor.shape, dtype=tensor.dtype)
+        return torch.randn(tensor.shape, **how)
     if not _is_mask(tensor):
         return _random_parameter(tensor, generator)
     if changes:  # of the size of hidden states, and fit for a square root
-        return draws.rand(generator, *tensor.shape, dtype=tensor.dtype).add_(1 / 8)
+        return torch.rand(tensor.shape, **how).add_(1 / 8)
     return tensor.contiguous().clone()
 
 
@@ -300,5 +304,5 @@ def _is_mask(tensor: torch.Tensor) -> bool:
 
 def _permuted(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     flat = tensor.detach().reshape(-1)
-    order = draws.randperm(generator, flat.numel())
+    order = torch.randperm(flat.numel(), generator=generator, device=generator.device)
     return flat[order].reshape(tensor.shape).contiguous()

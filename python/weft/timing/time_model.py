@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from weft.expect import inputs, perturbed_runs
-from weft.device.draws import randint
 from weft.device.trace_spans import lap
 from weft.timing.bench import Bench
 from weft.timing.rounds import BASELINE_START_MS, BASELINE_WALL_MS, BaselineLost, ask_baseline
@@ -43,7 +42,7 @@ class ModelBench(Bench):
 
     def __init__(self, whole: WholeModel, path: str) -> None:
         self._whole, self._path = whole, path
-        generator = whole.device.case_generator(whole.seed)
+        generator = whole.device.generator(whole.seed)
         # What it should give is worked out for each round's own inputs.
         self._base = whole.bare_case("given", generator)
         self._seed = self._base.seed
@@ -81,7 +80,9 @@ class ModelBench(Bench):
 
     def _fresh(self, generator: torch.Generator, draws: bool) -> list[torch.Tensor] | None:
         if draws:
-            return self._whole.drawn(int(randint(generator, 0, 1 << 30, 1)))
+            return self._whole.drawn(
+                int(torch.randint(1 << 30, (1,), generator=generator, device=generator.device))
+            )
         return self._freshened(generator)
 
     def _freshened(self, generator: torch.Generator) -> list[torch.Tensor]:
@@ -171,7 +172,7 @@ class ModelBench(Bench):
         self._kept: list[torch.Tensor] = []
         base = self._base
         # What forward() draws is new, too: a mask could be remembered.
-        self._seed = int(randint(generator, 0, 1 << 30, 1))
+        self._seed = int(torch.randint(1 << 30, (1,), generator=generator, device=generator.device))
         leaves = self._fresh(generator, self._draws)
         if leaves is None:
             raise BaselineLost(
