@@ -121,7 +121,7 @@ class SymbolicFloats(BackendCase):
             x = torch.randn(rows, 8)
             self.assert_same(compiled(x), model(x))
         # At any size it is PyTorch's, at the first size kernels compute it.
-        self.assertEqual(set(self.states()), {"framework", "ready"})
+        self.assertEqual(set(self.states()), {"pytorch", "ready"})
         (reason,) = filter(None, self.reasons())
         self.assertIn("aten.full_like.default takes a float that is computed from a size", reason)
         self.assertIn(os.path.basename(__file__), reason)

@@ -1,6 +1,7 @@
 def _weft_processor():
-    """Names this kind of processor: a native build runs on no other."""
-    facts = platform.machine()
+    """Names this kind of processor and C library: a native build runs with no
+    other."""
+    facts = platform.machine() + repr(platform.libc_ver())
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo") as file:
             facts += "".join(sorted({line for line in file if line.startswith(
@@ -13,8 +14,11 @@ def _weft_cache():
     its user. Machines may share WEFT_KERNEL_CACHE."""
     if os.environ.get("WEFT_KERNEL_CACHE"):
         folder = os.path.join(os.environ["WEFT_KERNEL_CACHE"], _weft_processor())
-        os.makedirs(folder, exist_ok=True)
-        return folder
+        try:
+            os.makedirs(folder, exist_ok=True)
+            return folder
+        except OSError:  # it is read-only, or another user's
+            pass
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(
         os.path.expanduser("~"), ".cache")
     parent = home

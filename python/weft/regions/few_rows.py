@@ -255,7 +255,8 @@ class FewRows:
             shape, dtype = (self._parts, *shape), torch.float32
         made = [x.new_empty(*shape, one.shape[1], dtype=dtype) for one in weights]
         try:
-            if not all(map(_is_by_rows, (x, *(one.t() for one in weights)))):
+            alike = len({one.stride(1) for one in weights}) == 1
+            if not alike or not all(map(_is_by_rows, (x, *(one.t() for one in weights)))):
                 raise ValueError("other strides than the graph records")
             self._by_kernel(x, weights, biases, made, counters)
         except Exception as error:

@@ -103,6 +103,8 @@ class BackToBackTimes:
                 )
                 empty[self.asked].append(nothing)
                 found[self.asked].append(row)
+        if not all(found.values()):  # the time was over before the first turn
+            return {}
         seconds = {}
         for party, rows in found.items():
             message_s = statistics.median(empty[party])
