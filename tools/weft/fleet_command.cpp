@@ -7,6 +7,7 @@
 #include <string>
 
 #include "actors/capabilities.hpp"
+#include "messages/parse_json.hpp"
 #include "runtime/bus/fleet_switch.hpp"
 #include "runtime/bus/membership.hpp"
 #include "tools/weft/json_line.hpp"
@@ -128,7 +129,7 @@ int fleet_command(const CommonFlags& common, const FleetFlags& flags) {
   }
   say({{"listens", fleet.endpoint()}});
   for (std::string line; std::getline(std::cin, line);) {
-    if (obey(fleet, json::parse(line, nullptr, false))) continue;
+    if (obey(fleet, parse_json(line))) continue;
     return report_error(
         common, {ErrorCode::wrong_input, "not a line for a fleet: " + line});
   }
