@@ -225,7 +225,9 @@ def line(columns):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", help="names, with commas")
+    parser.add_argument(
+        "--only", help="names, with commas; also any of timm's or torchvision's, as 'timm NAME'"
+    )
     parser.add_argument("--budget-s", type=float, default=120)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--large", action="store_true")
@@ -243,9 +245,10 @@ def main():
     parser.add_argument("--tables", action="store_true", help="regions of each graph")
     parser.add_argument("--reason-chars", type=int, default=160)
     options = parser.parse_args()
-    models, absent = zoo_models.models(options.large, options.batch)
+    wanted = options.only.split(",") if options.only else []
+    models, absent = zoo_models.models(options.large, options.batch, wanted)
     models.update(zoo_programs.programs(options.large))
-    wanted = options.only.split(",") if options.only else list(models)
+    wanted = wanted or list(models)
     unknown = [name for name in wanted if name not in models]
     if unknown:
         sys.exit(f"no model {', '.join(unknown)}; there are {', '.join(models)}")

@@ -322,7 +322,7 @@ def own_models(large, batch=None):
     }
 
 
-def _torchvision_models(large, batch=None):
+def _torchvision_models(large, batch=None, more=()):
     torchvision = _import_torchvision()
     side = 224 if large else 64
     names = (
@@ -347,7 +347,7 @@ def _torchvision_models(large, batch=None):
 
         return make
 
-    return {f"torchvision {name}": maker(name) for name in names}
+    return {f"torchvision {name}": maker(name) for name in (*names, *more)}
 
 
 _library = None
@@ -369,7 +369,7 @@ def _import_torchvision():
     return torchvision
 
 
-def _timm_models(large, batch=None):
+def _timm_models(large, batch=None, more=()):
     _import_torchvision()
     import timm
 
@@ -391,10 +391,10 @@ def _timm_models(large, batch=None):
 
         return make
 
-    return {f"timm {name}": maker(name) for name in names}
+    return {f"timm {name}": maker(name) for name in (*names, *more)}
 
 
-def _transformers_models(large, batch=None):
+def _transformers_models(large, batch=None, more=()):
     import transformers as t
 
     width, layers, length = (512, 6, 256) if large else (64, 2, 64)
@@ -479,16 +479,22 @@ def _transformers_models(large, batch=None):
     }
 
 
-def models(large=False, batch=None):
-    """({name: a function that gives (model, inputs)}, what is absent and why)"""
+def models(large=False, batch=None, more=()):
+    """({name: a function that gives (model, inputs)}, what is absent and why). `more`:
+    names as "timm NAME" or "torchvision NAME", for models that the lists do not have."""
     found, absent = own_models(large, batch), []
-    for name, more in (
+    for name, maker in (
         ("torchvision", _torchvision_models),
         ("timm", _timm_models),
         ("transformers", _transformers_models),
     ):
         try:
-            found.update(more(large, batch))
-        except Exception as error:  # not installed, or for another PyTorch
+            found.update(maker(large, batch, names_of(name, more)))
+        except Exception as error:  # Not installed, or for another version.
             absent.append(f"without {name}: {type(error).__name__}: {error}")
     return found, absent
+
+
+def names_of(package, names):
+    """The names of `package`'s models: "timm resnet26" is its "resnet26"."""
+    return [name.removeprefix(package + " ") for name in names if name.startswith(package + " ")]

@@ -157,7 +157,7 @@ def programs(large: bool) -> dict[str, Callable[[], Made]]:
     def tokens(rows: int, count: int) -> torch.Tensor:
         return torch.randint(0, words, (rows, count))
 
-    def decoder(rows: int, past: int) -> Made:
+    def decoder(rows: int, past: int, width: int = width, layers: int = layers) -> Made:
         model = Decoder(width, layers, words, past)
         heads = max(2, width // 64)
         cache = (
@@ -197,6 +197,8 @@ def programs(large: bool) -> dict[str, Callable[[], Made]]:
         "decoder prefill": lambda: decoder(1, 0),
         "decoder decode 1": lambda: decoder(1, cached),
         "decoder decode 8": lambda: decoder(8, cached),
+        "wide decoder decode 1": lambda: decoder(1, cached, 4 * width, layers // 2),
+        "wide decoder decode 4": lambda: decoder(4, cached, 4 * width, layers // 2),
         "encoder stack": lambda: encoder(4 if large else 2),
         "diffusion transformer": lambda: (
             DiffusionTransformer(width, layers),

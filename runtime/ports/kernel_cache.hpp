@@ -1,6 +1,6 @@
 // The run's folder of built kernels. A library's name says what it was built
 // from, so a kernel is built once, and model_new.py's own loader, pointed to
-// the folder by WEFT_KERNEL_CACHE, finds it there.
+// the folder by WEFT_BUILT_KERNELS, finds it there.
 #pragma once
 
 #include <filesystem>

@@ -412,11 +412,8 @@ LineCommand VerifyPort::command_for(const Slot& slot,
   oracle.problems = options_.scratch / "subjects";
   if (options_.interprets) {
     oracle.environment.emplace_back("TRITON_INTERPRET", "1");
-  } else if (options_.device == "cpu") {
-    // A module for a GPU writes its own files, which it may not in there.
-    oracle.environment.emplace_back("WEFT_KERNEL_CACHE",
-                                    cache_.folder().string());
   } else {
+    // Other builds of a module go to its job's folder.
     oracle.environment.emplace_back("WEFT_BUILT_KERNELS",
                                     cache_.folder().string());
   }

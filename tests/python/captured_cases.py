@@ -87,7 +87,7 @@ def graphs_of_some(cases):
     model = Batch(cases)
     # A tensor object of its own for each: the exporter joins equal objects.
     inputs = [tensor.detach() for _, _, own in cases for tensor in own]
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), capture_decompositions.kept_in_traces():
         warnings.simplefilter("ignore")
         program = torch.export.export(model, tuple(inputs), strict=False)
         program = program.run_decompositions(capture_decompositions.decomposition_table())

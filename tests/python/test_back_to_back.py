@@ -8,7 +8,7 @@ from unittest import mock
 
 import weft_case
 from weft.candidate.slot import CandidateFailed
-from weft.timing import back_to_back
+from weft.timing import back_to_back, untimed_work
 
 MS = 1e-3
 
@@ -132,12 +132,17 @@ class UntimedWork(unittest.TestCase):
 
     OUTPUT_BYTES = 4 << 20  # copied in 2 us
 
-    def said(self, takes, reading, single_us=300.0, device="gpu"):
+    def said(self, takes, reading, single_us=300.0, device="gpu", median_us=None):
         bench = Bench(takes, reading=reading)
         row = back_to_back.measured(
             bench, {party: party for party in takes}, 4 * MS, random.Random(1)
         )
-        timing = {"candidate": {"p90_us": single_us}, device: {"copy_gbps": 4000.0}}
+        single = {"p90_us": single_us, "median_us": median_us or single_us}
+        timing = {
+            "candidate": single,
+            "eager": {party: takes["eager"] * 1e6 for party in single},
+            device: {"copy_gbps": 4000.0},
+        }
         return row.untimed_work(timing, self.OUTPUT_BYTES)
 
     def test_work_that_a_reader_starts_is_found(self):
@@ -151,6 +156,22 @@ class UntimedWork(unittest.TestCase):
         reading = {"candidate": 4e-6, "eager": 4e-6}
         self.assertIn("before it", self.said(takes, reading, single_us=32))
         self.assertEqual(self.said(takes, reading, single_us=220), "")
+
+    def test_work_that_noise_may_hide_is_neither_found_nor_excused(self):
+        takes = {"candidate": 95e-6, "eager": 90e-6}
+        reading = {"candidate": 4e-6, "eager": 4e-6}
+        # As a cheat on an H200, with seven other candidates on its processors.
+        with self.assertRaisesRegex(untimed_work.TooBusy, "too busy: 0.09 ms a call"):
+            self.said(takes, reading, single_us=40, median_us=5)
+        self.assertEqual(self.said(takes, reading, single_us=120, median_us=80), "")
+
+    def test_a_row_that_is_slow_for_eager_too_says_nothing(self):
+        takes = {"candidate": 95e-6, "eager": 90e-6}
+        row = back_to_back.BackToBackTimes()
+        row.seconds = {party: [seconds] * 9 for party, seconds in takes.items()}
+        times = {"p90_us": 40, "median_us": 5}
+        timing = {"candidate": times, "eager": times, "gpu": {"copy_gbps": 4000.0}}
+        self.assertEqual(row.untimed_work(timing, self.OUTPUT_BYTES), "")
 
     def test_a_copy_that_eager_hides_behind_its_launches_is_no_work(self):
         takes = {"candidate": 10e-6, "eager": 150e-6}

@@ -104,8 +104,8 @@ def samples(folder, is_gpu=False):
     return [s.on_gpu() for s in found if s.gpu != "host"] if is_gpu else found
 
 
-def judge(reference, group, *flags):
-    """{file name: evaluation}, of one oracle."""
+def command(reference, group, *flags):
+    """The words of `weft eval` for those candidates, by one oracle."""
     words = [WEFT, "eval", os.path.join(CHEATS, "references", reference + ".py")]
     words += [s.path for s in group]
     words += [
@@ -118,9 +118,18 @@ def judge(reference, group, *flags):
     ]  # the same inputs each time
     is_timed = reference in TIMING_MS or "cuda" in flags
     words += ["--timing-ms", str(TIMING_MS.get(reference, 150)), *flags]
-    words += [] if is_timed else ["--no-timing"]
+    return words if is_timed else [*words, "--no-timing"]
+
+
+def judge(reference, group, *flags):
+    """{file name: evaluation}, of one oracle."""
     done = subprocess.run(
-        words, capture_output=True, text=True, check=False, env=environment(), timeout=400
+        command(reference, group, *flags),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+        timeout=400,
     )
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     found = {os.path.basename(x["candidate"]): x for x in lines if "candidate" in x}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import unittest
+import warnings
+
+import torch
 
 from capture_case import CaptureTest, simple
 
-from weft.capture import capture
+from weft.capture import capture, in_place_draws
 
 #: normal_ draws 16 numbers or more in another order if they are contiguous.
 LAYOUTS = {
@@ -35,6 +38,19 @@ OTHER_DRAWS = (
 )
 
 
+DROPOUTS = ("dropout_(x, 0.3, True)", "dropout(x, 0.3, True)", "feature_dropout(x, 0.5, True)")
+
+
+def bernoulli_by_index(
+    tensor: torch.Tensor, p: float = 0.5, *, generator: torch.Generator | None = None
+) -> torch.Tensor:
+    """Draws as PyTorch does with MKL on Intel's processors: one number of the generator
+    is the seed of all others, which are drawn in the order of the indices."""
+    seed = torch.randint(2**31, (), generator=generator).item()
+    numbers = torch.rand(tensor.shape, generator=torch.Generator().manual_seed(seed))
+    return tensor.copy_(numbers < p)
+
+
 class InPlaceDraws(CaptureTest):
     def assert_captured(self, body: str, inputs: str) -> None:
         """Capture compares the graph's numbers with eager's, and the generators."""
@@ -46,6 +62,12 @@ class InPlaceDraws(CaptureTest):
             for layout, inputs in LAYOUTS.items():
                 with self.subTest(draw=draw, layout=layout):
                     self.assert_captured(f"x.{draw}\nreturn x + 1, torch.rand(3)", inputs)
+
+    def test_dropout(self) -> None:
+        for draw in DROPOUTS:
+            for layout in ("dense", "gaps", "transposed gaps", "channels last", "bfloat16"):
+                with self.subTest(draw=draw, layout=layout):
+                    self.assert_captured(f"return torch.{draw} + 1", LAYOUTS[layout])
 
     def test_the_others(self) -> None:
         for draw in OTHER_DRAWS:
@@ -62,6 +84,24 @@ class InPlaceDraws(CaptureTest):
         ):
             with self.subTest(draw=draw):
                 self.assert_captured(draw, "torch.randn(7, 22)")
+
+
+class IntelsDraws(InPlaceDraws):
+    """The same on a CPU where bernoulli_ draws in the order of indices."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.library = torch.library.Library("aten", "IMPL")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it takes PyTorch's place
+            cls.library.impl("bernoulli_.float", bernoulli_by_index, "CPU")
+        in_place_draws.bernoulli_draws_by_index.cache_clear()
+        cls.addClassCleanup(in_place_draws.bernoulli_draws_by_index.cache_clear)
+        cls.addClassCleanup(cls.library._destroy)
+
+    def test_the_order_is_noticed(self) -> None:
+        self.assertTrue(in_place_draws.bernoulli_draws_by_index())
 
 
 if __name__ == "__main__":

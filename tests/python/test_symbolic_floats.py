@@ -42,6 +42,11 @@ class ScaledBySize(nn.Module):
         return torch.tanh(x * 2) / x.shape[0] ** 0.25 + x.sin()
 
 
+class FilledBySize(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) * 2 + torch.full_like(x, 1.0 / x.shape[0])
+
+
 class SymbolicFloats(BackendCase):
     def texts(self) -> list[str]:
         return [
@@ -107,6 +112,19 @@ class SymbolicFloats(BackendCase):
         self.captured(text)
         # Triton has no pow of float64: there it stays PyTorch's.
         self.assert_kernels_for_a_gpu(text, [CUDA])
+
+    @torch.no_grad()
+    def test_a_float_of_a_size_that_is_no_operand_is_named(self) -> None:
+        model = FilledBySize()
+        compiled = self.compiled(model, dynamic=True)
+        for rows in (12, 20):
+            x = torch.randn(rows, 8)
+            self.assert_same(compiled(x), model(x))
+        # At any size it is PyTorch's, at the first size kernels compute it.
+        self.assertEqual(set(self.states()), {"framework", "ready"})
+        (reason,) = filter(None, self.reasons())
+        self.assertIn("aten.full_like.default takes a float that is computed from a size", reason)
+        self.assertIn(os.path.basename(__file__), reason)
 
     def test_a_number_on_the_host_goes_where_the_others_are(self) -> None:
         x, t = torch.empty(3, device="meta"), torch.tensor(0.5)

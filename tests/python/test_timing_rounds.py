@@ -47,7 +47,7 @@ class Trial(unittest.TestCase):
         self.assertEqual(self.chosen(framework=2, kernels=1), ("kernels", 0))
 
     def test_who_is_hardly_slower_stays(self):
-        self.assertEqual(self.chosen(framework=1, kernels=1.02), ("kernels", 0))
+        self.assertEqual(self.chosen(framework=1, kernels=1.005), ("kernels", 0))
 
     def test_one_round_of_the_other_kind_is_chance_two_are_not(self):
         found = self.chosen(framework=1, kernels=[3, 3, 3, 0.9, 3, 3])

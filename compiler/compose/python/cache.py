@@ -9,10 +9,12 @@ def _weft_processor():
 
 
 def _weft_cache():
-    """The folder of built kernels, writable by nobody else."""
+    """The folder of kernels built on this kind of processor, private to
+    its user. Machines may share WEFT_KERNEL_CACHE."""
     if os.environ.get("WEFT_KERNEL_CACHE"):
-        os.makedirs(os.environ["WEFT_KERNEL_CACHE"], exist_ok=True)
-        return os.environ["WEFT_KERNEL_CACHE"]
+        folder = os.path.join(os.environ["WEFT_KERNEL_CACHE"], _weft_processor())
+        os.makedirs(folder, exist_ok=True)
+        return folder
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(
         os.path.expanduser("~"), ".cache")
     parent = home

@@ -125,6 +125,7 @@ def prepared_exporter() -> Iterator[None]:
         contextlib.redirect_stdout(quiet),
         contextlib.redirect_stderr(quiet),
         decompositions.shapes_of_lstm(),
+        decompositions.kept_in_traces(),
         data_as_detach(),
         replaced_calls(),
         buffers_written_once(),

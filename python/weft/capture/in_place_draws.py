@@ -6,6 +6,7 @@ layouts PyTorch draws into the copy in another order than into x.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -20,9 +21,9 @@ def replace(graph: torch.fx.Graph, node: torch.fx.Node, name: str) -> bool:
     """Replaces the call of that ATen operator, if its order in memory matters."""
     first: Any = node.args[0] if node.args else None
     if name == "dropout_" and node_argument(node, 1, "p") < 1:
-        _Calls(graph, node).dropout()
+        _Calls(graph, node, _is_drawn_by_index(first)).dropout()
     elif name == "bernoulli_" and isinstance(node_argument(node, 1, "p"), float | int):
-        calls = _Calls(graph, node)
+        calls = _Calls(graph, node, _is_drawn_by_index(first))
         if calls.order == calls.back == sorted(calls.order):
             return False
         calls.bernoulli()
@@ -39,6 +40,21 @@ def node_argument(node: torch.fx.Node, position: int, name: str, default: Any = 
     return node.kwargs.get(name, default)
 
 
+def _is_drawn_by_index(tensor: torch.fx.Node) -> bool:
+    return tensor.meta["val"].device.type == "cpu" and bernoulli_draws_by_index()
+
+
+@functools.cache
+def bernoulli_draws_by_index() -> bool:
+    """Whether bernoulli_(p) draws in the order of a tensor's indices on this CPU, as
+    MKL does on Intel's processors. On others it draws in the order of its memory."""
+
+    def drawn(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.bernoulli_(0.5, generator=torch.Generator().manual_seed(0))
+
+    return torch.equal(drawn(torch.empty(16, 8).t()), drawn(torch.empty(8, 16)))
+
+
 def _is_copied_to_contiguous(value: torch.Tensor) -> bool:
     """Whether that tensor has gaps, and a copy is contiguous, where order differs."""
     count = value.numel()
@@ -52,15 +68,18 @@ def _is_copied_to_contiguous(value: torch.Tensor) -> bool:
 
 
 class _Calls:
-    """Calls that stand for one call, and write what they draw into its tensor."""
+    """Calls that stand for one call, and write what they draw into its tensor, in
+    the order of its memory or of its indices."""
 
-    def __init__(self, graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    def __init__(self, graph: torch.fx.Graph, node: torch.fx.Node, by_index: bool = False) -> None:
         self.graph, self.node = graph, node
         tensor: Any = node.args[0]
         self.tensor = tensor
         self.value = tensor.meta["val"]
         rank = self.value.dim()
-        self.order = sorted(range(rank), key=lambda dim: -self.value.stride(dim))
+        self.order = list(range(rank))
+        if not by_index:
+            self.order.sort(key=lambda dim: -self.value.stride(dim))
         self.back = sorted(range(rank), key=self.order.__getitem__)
         self.rows = self.value.permute(self.order)
 
@@ -74,7 +93,7 @@ class _Calls:
         self.graph.erase_node(self.node)
 
     def noise(self, probability: float) -> Any:
-        """Zeros and ones, drawn in the tensor's order in memory."""
+        """Zeros and ones."""
         noise = self.call(aten.permute.default, self.tensor, self.order, value=self.rows)
         noise = self.call(aten.bernoulli.p, noise, probability, value=self.rows)
         return self.call(aten.permute.default, noise, self.back)
@@ -88,7 +107,7 @@ class _Calls:
             self.finish(self.call(aten.mul_.Tensor, self.tensor, noise))
 
     def bernoulli(self) -> None:
-        """aten.bernoulli.p draws in the order of a contiguous tensor."""
+        """aten.bernoulli.p draws in the order of a contiguous tensor, on every CPU."""
         with self.graph.inserting_before(self.node):
             noise = self.noise(node_argument(self.node, 1, "p"))
             self.finish(self.call(aten.copy_.default, self.tensor, noise))

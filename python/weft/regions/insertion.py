@@ -148,7 +148,7 @@ def with_inserted(module: fx.GraphModule, replaced: Sequence[Replacement]) -> fx
         for node, result in zip(one.extracted.results, results, strict=True):
             now[copies[node]] = result
             _replace_outside(copies[node], result, inside)
-    _sort(graph)
+    sort(graph)
     graph.eliminate_dead_code()
     graph.lint()
     made.recompile()
@@ -188,7 +188,7 @@ def _replace_outside(node: fx.Node, by: fx.Node, inside: set[fx.Node]) -> None:
     )
 
 
-def _sort(graph: fx.Graph) -> None:
+def sort(graph: fx.Graph) -> None:
     """Moves nodes behind what they read, and leaves all others in their order."""
     from torch._inductor.pattern_matcher import stable_topological_sort
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from weft.candidate.slot import CandidateFailed, Slot
 from weft.device.trace_spans import lap
+from weft.timing.untimed_work import TooBusy
 
 if TYPE_CHECKING:
     import random
@@ -42,7 +43,8 @@ UNTIMED_SLACK_S = 10e-6
 UNTIMED_OWN_SHARE = 0.5
 UNTIMED_COPY_SHARE = 2.0
 #: A call in a row that takes longer than so many single calls (their 90th
-#: percentile), and this beyond them, did its work before the single ones.
+#: percentile), and this beyond them, did its work before the single ones. Beyond their
+#: median alone it may have: a busy machine lengthens some single calls, and a row less.
 ROW_OVER_SINGLE, ROW_SLACK_S = 1.5, 50e-6
 
 
@@ -109,7 +111,8 @@ class BackToBackTimes:
 
     def untimed_work(self, timing: TimingReply, bytes_written: int) -> str:
         """Why the device's work of a candidate is not in that timing of its single
-        calls; "" if it is. `bytes_written`: of a call's results."""
+        calls; "" if it is. `bytes_written`: of a call's results. TooBusy: some of them
+        took as long as a call in a row, which noise may be the reason for, or not."""
         if not self.seconds or "gpu" not in timing:
             return ""
         own = statistics.median(self.seconds["candidate"])
@@ -125,12 +128,25 @@ class BackToBackTimes:
             hidden = _second_lowest(a - b for a, b in zip(added["candidate"], added["eager"]))
             if hidden > (UNTIMED_SLACK_S + UNTIMED_OWN_SHARE * own + UNTIMED_COPY_SHARE * copy_s):
                 return _untimed(hidden, "after")
-        assert timing["candidate"] is not None
-        single = timing["candidate"]["p90_us"] / 1e6
-        least = _second_lowest(self.seconds["candidate"])
-        if least > ROW_OVER_SINGLE * single + ROW_SLACK_S:
-            return _untimed(least - single, "before")
+        assert timing["candidate"] is not None and timing["eager"] is not None
+        unseen = self._beyond_single("candidate", timing["candidate"]["p90_us"])
+        if unseen:
+            return _untimed(unseen, "before")
+        unseen = self._beyond_single("candidate", timing["candidate"]["median_us"])
+        if unseen and not self._beyond_single("eager", timing["eager"]["median_us"]):
+            raise TooBusy(
+                f"the machine is too busy: {unseen * 1e3:.2g} ms a call seem to lie before "
+                "the time that is taken, and whether that is noise cannot be told; try "
+                "again when less runs here"
+            )
         return ""
+
+    def _beyond_single(self, party: str, single_us: float) -> float:
+        """By how much a party's call in a row is longer than a single one, in seconds;
+        0 for the usual difference."""
+        single = single_us / 1e6
+        least = _second_lowest(self.seconds[party])
+        return least - single if least > ROW_OVER_SINGLE * single + ROW_SLACK_S else 0.0
 
     def lower(self, timing: TimingReply) -> TimingReply:
         """The timing of the rounds with what is lower of its speedups and these;

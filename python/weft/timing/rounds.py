@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weft.device.trace_spans import lap
 from weft.candidate.slot import CandidateFailed, Slot
 from weft.timing import back_to_back
-from weft.timing.untimed_work import QUIET_SHARE, Message, UntimedWork
+from weft.timing.untimed_work import QUIET_SHARE, Message, TooBusy, UntimedWork
 from weft.timing.quantiles import median_bounds, quantile
 
 if TYPE_CHECKING:
@@ -78,10 +78,6 @@ OFF_CLOCK_EAGER_SHARE = 1 / 3
 #: If other threads of the candidate are seen at work for this share of what may be
 #: untimed work, they are named as the reason for not_timed.
 OTHERS_SHARE = 0.5
-
-
-class TooBusy(Exception):
-    """Nothing can be said of times here and now."""
 
 
 class BaselineLost(Exception):

@@ -29,14 +29,13 @@ from weft.timing.rounds import (
     BASELINE_WALL_MS,
     BaselineLost,
     Rounds,
-    TooBusy,
     ask_baseline,
     rejection,
 )
 from weft.candidate.slot import CandidateFailed, Slot
 from weft.judge.verify_subgraph import ArenaKeeper, Limits
 from weft.timing.back_to_back import BackToBackTimes
-from weft.timing.untimed_work import Message, UntimedWork
+from weft.timing.untimed_work import Message, TooBusy, UntimedWork
 
 if TYPE_CHECKING:
     import torch

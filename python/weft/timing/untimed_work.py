@@ -30,6 +30,10 @@ OTHERS_CACHES_S = 0.001
 UNSEEN_SHARE = 0.1
 
 
+class TooBusy(Exception):
+    """Nothing can be said of times here and now."""
+
+
 class UntimedWork(typing.NamedTuple):
     """Seconds of work a call that lie beside the clock."""
 

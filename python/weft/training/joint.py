@@ -20,6 +20,7 @@ from weft.backend.graphs import (
     module_guards,
 )
 from weft.backend.graphs.problem_source import Unsupported, is_view
+from weft.capture.decompositions import kept_in_traces
 from weft.capture.graph import CONSTANT_ELEMENTS_MAX
 from weft.problem import sentences
 
@@ -182,7 +183,7 @@ def _joint(
         return [*results], [*gradients]
 
     try:
-        with torch.no_grad():
+        with torch.no_grad(), kept_in_traces():
             tangents = [
                 torch.zeros_like(one) for one, has in zip(graph(*arguments), differentiable) if has
             ]

@@ -17,6 +17,7 @@ from weft.backend.entry.compiled_graph import CompiledGraph
 from weft.backend.implementations import incumbent
 from weft.backend.options import log, told
 from weft.backend.searches import improvement, machine_facts
+from weft.capture.decompositions import kept_in_traces
 
 
 def compile_graph(
@@ -50,12 +51,14 @@ def _compiled_graphs_of(graph_module: Any, example_inputs: Any, options: Any) ->
 
         return compile_one_graph
 
-    return aot_autograd(
+    compile_graphs = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         partition_fn=min_cut_rematerialization_partition,
-    )(graph_module, example_inputs)
+    )
+    with kept_in_traces():
+        return compile_graphs(graph_module, example_inputs)
 
 
 def _boxed(compiled_graph: Any) -> Any:

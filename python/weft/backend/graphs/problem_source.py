@@ -70,7 +70,7 @@ def _tensor(shape, stride, dtype, device, kind, *numbers):
 
 
 #: Before the user's file and line in a problem file's line.
-_USER_LINE = "  # from "
+USER_LINE = "  # from "
 #: Frames of these files are not the user's.
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
@@ -100,7 +100,7 @@ def at_user_lines(reason: str, text: str) -> Any:
     def replaced(found: Any) -> str:
         number = int(found[1])
         line = lines[number - 1] if 0 < number <= len(lines) else ""
-        _, _, user = line.partition(_USER_LINE)
+        _, _, user = line.partition(USER_LINE)
         return f"{user}: " if user else ""
 
     return re.sub(r"\bproblem\.py:(\d+): ?", replaced, reason)
@@ -179,7 +179,7 @@ class _Writer:
         if not inputs:
             raise Unsupported("it takes no input but the model's own state")
         commented = self.forward(inputs, names, calls, computed)
-        body = re.sub(_USER_LINE + ".*", "", commented)
+        body = re.sub(USER_LINE + ".*", "", commented)
         draws = {i: draw_of(self.arguments[i], self.looks.get(i)) for i in used}
         text = (
             _HEAD.format(count=len(calls))
@@ -288,8 +288,7 @@ class _Writer:
         for node in calls:
             line = user_line(node)
             lines.append(
-                f"        {spelled[node]} = {_call_text(node)}"
-                + (_USER_LINE + line if line else "")
+                f"        {spelled[node]} = {_call_text(node)}" + (USER_LINE + line if line else "")
             )
         results = ", ".join(spelled[node] for node in computed)
         lines.append(f"        return ({results},)")

@@ -26,7 +26,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from weft.backend.graphs.graph_arguments import _WeftSize
-from weft.backend.graphs.problem_source import Unsupported, source_of, view_chain
+from weft.backend.graphs.problem_source import USER_LINE, Unsupported, source_of, view_chain
 from weft.backend.graphs.tracer_lock import traced
 
 #: By the number of symbols. All but the last tell what grows; the last one, of two
@@ -41,6 +41,7 @@ TERMS = {1: ((1,), (2,)), 2: ((1, 0), (0, 1), (1, 1), (0, 2), (1, 2))}
 SYMBOLS_MAX = len(SAMPLES)
 NAMES = ("weft_batch", "weft_sequence")
 _NUMBERS = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_FLOATS = re.compile(r"(?<![\w.])-?\d+\.\d*(?:e[+-]?\d+)?(?![\w.])")
 
 
 class Symbolic:
@@ -318,7 +319,7 @@ def common_text(texts: Any, is_product: bool = False) -> str:
     numbers = [_NUMBERS.findall(text) for text in texts.values()]
     first, *others = parts.values()
     if any(other != first for other in others):
-        raise Unsupported("it is another graph at another size")
+        raise Unsupported(_float_of_a_size(texts) or "it is another graph at another size")
     common = [first[0]]
     for at_each, after in zip(zip(*numbers), first[1:]):
         is_one = len(set(at_each)) == 1
@@ -327,6 +328,25 @@ def common_text(texts: Any, is_product: bool = False) -> str:
             after,
         ]
     return "".join(common)
+
+
+def _float_of_a_size(texts: Any) -> str:
+    """The reason why a float in the first line that differs stands for no size; ""
+    where something else differs."""
+    for lines in zip(*(text.splitlines() for text in texts.values())):
+        if len({_NUMBERS.sub("", line) for line in lines}) == 1:
+            continue
+        if len({_FLOATS.sub("", _NUMBERS.sub("", line)) for line in lines}) > 1:
+            return ""
+        call, _, user = lines[0].partition(USER_LINE)
+        target = re.search(r"torch\.ops\.([\w.]+)", call)
+        where = f" ({user})" if user else ""
+        name = target[1] if target else "one of its operators"
+        return (
+            f"{name} takes a float that is computed from a size{where}: kernels for any "
+            "size have such floats only as operands of add, sub, mul and div"
+        )
+    return ""
 
 
 def _expression(values: Any, is_product: Any) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from weft.capture.decompositions import kept_in_traces
+
 
 class _Tracing:
     """Of torch.export and make_fx, which are not for two threads at a time, nor
@@ -44,7 +46,7 @@ def traced(function: Any, arguments: Sequence[Any], **options: Any) -> Any:
 
     if isinstance(function, GraphModule):
         function = Interpreter(function).run
-    with tracing, _told_apart(), preserve_node_meta():
+    with tracing, _told_apart(), preserve_node_meta(), kept_in_traces():
         return make_fx(function, **options)(*arguments)
 
 

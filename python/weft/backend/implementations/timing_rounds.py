@@ -21,7 +21,7 @@ import torch
 ROUNDS_MIN, ROUNDS, ROUNDS_MAX, SHARE = 3, 5, 25, 0.1
 #: So much slower in the middle of all rounds, and slower in all but one in so
 #: many, which a busy machine may have spoilt.
-SLOWER, CHANCE = 1.03, 5
+SLOWER, CHANCE = 1.01, 5
 
 
 @dataclasses.dataclass

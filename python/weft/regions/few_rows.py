@@ -1,0 +1,359 @@
+"""Products of few rows in half precision, split over the whole GPU.
+
+Such a product takes the time of reading its weights. The vendor's library reads narrow ones
+with too few programs, and sums in a second launch. Here the terms are split, so that about
+as many programs run as the GPU has processors. Products of the same rows are one launch.
+
+Inductor adds the parts, in the kernel that reads the product. If the product is read by a
+kernel of many more elements (it is appended to a cache, say), whose every element would load
+the parts, the last program of a block of columns adds them, in their order.
+
+Measured in docs/results/programs.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from weft.regions import insertion
+from weft.regions.regions import HALVES, Role, base_of, operator_name, role_of, tensors_of
+
+aten = torch.ops.aten
+convert = torch.ops.prims.convert_element_type.default
+_WIDE = torch.float32
+
+#: The most rows of one matrix instruction's narrow side.
+ROWS_MAX = 16
+#: The smallest number of terms that is worth it.
+TERMS_MIN = 256
+#: The most weights that one launch multiplies.
+WEIGHTS_MAX = 4
+#: The most parts of a sum, each of which a reader loads.
+PARTS_MAX = 8
+#: A reader of more times as many elements than the product gets it from one kernel. On an H200
+#: a cache's 4 million elements, each of which loaded four parts, cost more than the split
+#: gained.
+READER_RATIO_MAX = 4
+#: A launch of this share of the GPU's processors is not split further. On an H200, which has
+#: 132, 128 programs were as fast as 256 (12 shapes).
+BUSY_SHARE = 0.9
+#: A single product whose parts the kernel adds has at least so many bytes of weights: smaller
+#: ones took 1.0 to 1.14 of the library's time on an H200 (2026-11-30).
+JOINED_NBYTES_MIN = 4 << 20
+#: Counters of launches are this far apart, in numbers: each is aligned as a tensor.
+COUNTERS_APART = 32
+#: Columns and terms of a program's step, the loads ahead of it, and warps: the fastest of 7
+#: choices, or within 3 % of it, in 55 of 60 cases on an H200 (2026-11-30).
+COLUMNS, TERMS, STAGES, WARPS = 64, 128, 4, 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """Products of one matrix of few rows with several weights."""
+
+    products: tuple[fx.Node, ...]
+    #: Of columns, and how many programs each block has.
+    blocks: int
+    parts: int
+    #: Whether the kernel adds the parts.
+    joins: bool
+
+    @property
+    def rows(self) -> fx.Node:
+        return _factors(self.products[0])[0]
+
+    @property
+    def weights(self) -> tuple[fx.Node, ...]:
+        return tuple(_factors(one)[1] for one in self.products)
+
+    @property
+    def biases(self) -> tuple[fx.Node, ...]:
+        """One for each product, or none."""
+        found = [_bias(one) for one in self.products]
+        return tuple(one for one in found if one is not None)
+
+
+def is_possible() -> bool:
+    """Whether this Python has Triton."""
+    return importlib.util.find_spec("triton") is not None
+
+
+def launches_of(graph: fx.Graph, processors: int) -> list[Launch]:
+    """All products of few rows that are worth it, on a GPU of so many processors."""
+    groups: dict[object, list[fx.Node]] = {}
+    for node in graph.nodes:
+        if _is_candidate(node):
+            groups.setdefault(_group_key(node), []).append(node)
+    found = []
+    for nodes in groups.values():
+        for begin in range(0, len(nodes), WEIGHTS_MAX):
+            one = _launch_of(tuple(nodes[begin : begin + WEIGHTS_MAX]), processors)
+            if (
+                len(one.products) > 1
+                or not one.joins
+                or _nbytes(one.weights[0]) >= JOINED_NBYTES_MIN
+            ):
+                found.append(one)
+    return found
+
+
+def _nbytes(node: fx.Node) -> int:
+    value = node.meta["val"]
+    return int(value.numel() * value.element_size())
+
+
+def _launch_of(products: tuple[fx.Node, ...], processors: int) -> Launch:
+    blocks = sum(_blocks(one.meta["val"].shape[1]) for one in products)
+    terms = _factors(products[0])[0].meta["val"].shape[1]
+    parts = parts_of(blocks, terms, processors)
+    return Launch(products, blocks, parts, parts > 1 and not all(map(_has_small_readers, products)))
+
+
+def _blocks(columns: int) -> int:
+    return -(-columns // COLUMNS)
+
+
+def parts_of(blocks: int, terms: int, processors: int) -> int:
+    """How many programs share the terms of a block of columns."""
+    wanted = min(PARTS_MAX, math.ceil(BUSY_SHARE * processors / blocks))
+    steps = -(-terms // TERMS)
+    return -(-steps // -(-steps // wanted))
+
+
+def _is_candidate(node: fx.Node) -> bool:
+    if node.op != "call_function" or node.kwargs:
+        return False
+    if node.target not in (aten.mm.default, aten.addmm.default):
+        return False
+    value, (x, weight) = node.meta["val"], (one.meta["val"] for one in _factors(node))
+    if value.dtype not in HALVES:
+        return False
+    sizes = (*x.shape, *weight.shape, *x.stride(), *weight.stride())
+    if not all(isinstance(one, int) for one in sizes):
+        return False
+    rows, terms = x.shape
+    columns = weight.shape[1]
+    if rows > ROWS_MAX or terms < TERMS_MIN or columns < COLUMNS or x.stride(1) != 1:
+        return False
+    # Weights whose columns lie next to each other were read at half of the rate (H200).
+    if weight.stride(0) != 1 or weight.stride(1) * columns >= 1 << 31:
+        return False
+    if any(one.dtype != value.dtype or one.device != value.device for one in (x, weight)):
+        return False
+    bias = _bias(node)
+    if bias is None:
+        return node.target == aten.mm.default
+    layout = bias.meta["val"]
+    return (tuple(layout.shape), layout.dtype, layout.device, layout.is_contiguous()) == (
+        (columns,),
+        value.dtype,
+        value.device,
+        True,
+    )
+
+
+def _factors(product: fx.Node) -> tuple[fx.Node, fx.Node]:
+    x, weight = product.args[-2:]
+    assert isinstance(x, fx.Node) and isinstance(weight, fx.Node)
+    return x, weight
+
+
+def _bias(product: fx.Node) -> fx.Node | None:
+    one = product.args[0] if len(product.args) == 3 else None
+    return one if isinstance(one, fx.Node) else None
+
+
+def _group_key(product: fx.Node) -> object:
+    """Equal for products that one launch may compute: of the same rows, with weights alike,
+    which exist when the graph is entered."""
+    x, weight = _factors(product)
+    bias = _bias(product)
+    others = [weight] if bias is None else [weight, bias]
+    if any(role_of(base_of(one)) is not Role.INPUT for one in others):
+        return product
+    rows = x.meta["val"]
+    same_rows = base_of(x), tuple(rows.shape), tuple(rows.stride()), rows.storage_offset()
+    return same_rows, weight.meta["val"].stride(1), bias is None
+
+
+def _has_small_readers(product: fx.Node) -> bool:
+    """Whether Inductor's kernels alone read the product, and none of far more elements."""
+    ahead, seen = [product], set[fx.Node]()
+    elements_max = READER_RATIO_MAX * product.meta["val"].numel()
+    while ahead:
+        for user in ahead.pop().users:
+            role = role_of(user)
+            if role is not Role.VIEW and role is not Role.FUSIBLE:
+                return False
+            if any(one.numel() > elements_max for one in tensors_of(user)):
+                return False
+            # Inductor may compute a pointwise value again wherever it is read.
+            if user not in seen and (role is Role.VIEW or operator_name(user) == "cat"):
+                ahead.append(user)
+            seen.add(user)
+    return True
+
+
+class FewRows:
+    """A function of [rows, weights…, biases…] that gives the product for each weight. If it
+    joins parts, the last argument has a zero for each block of columns; else it gives the
+    parts, (parts, rows, columns) of float32, if there are several."""
+
+    def __init__(self, parts: int, count: int, has_bias: bool, joins: bool) -> None:
+        self._parts, self._count, self._has_bias = parts, count, has_bias
+        self._joins = joins
+
+    def __call__(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
+        x, *others = arguments
+        weights = others[: self._count]
+        biases = others[self._count : 2 * self._count] if self._has_bias else weights
+        rows, terms = x.shape
+        columns = [one.shape[1] for one in weights]
+        shape: tuple[int, ...] = (rows,)
+        dtype = x.dtype
+        if self._parts > 1 and not self._joins:
+            shape, dtype = (self._parts, rows), torch.float32
+        made = [x.new_empty(*shape, one, dtype=dtype) for one in columns]
+        blocks = sum(map(_blocks, columns))
+        scratch = counters = x
+        if self._joins:
+            counters = others[-1]
+            size = self._parts * blocks * COLUMNS * ROWS_MAX
+            scratch = x.new_empty(size, dtype=torch.float32)
+        steps = -(-terms // (self._parts * TERMS))
+        _launch(
+            (blocks, self._parts),
+            x,
+            *_padded(weights),
+            *_padded(biases),
+            *_padded(made),
+            scratch,
+            counters,
+            rows,
+            terms,
+            *_padded(columns),
+            x.stride(0),
+            weights[0].stride(1),
+            STEPS=steps,
+            PARTS=self._parts,
+            JOINS=self._joins,
+            COUNT=self._count,
+            HAS_BIAS=self._has_bias,
+            IS_WHOLE=steps * self._parts * TERMS == terms,
+            ROWS=ROWS_MAX,
+            COLUMNS=COLUMNS,
+            TERMS=TERMS,
+            STAGES=STAGES,
+            num_warps=WARPS,
+        )
+        return made
+
+
+def _padded(values: Sequence[Any]) -> list[Any]:
+    """WEIGHTS_MAX arguments; the kernel does not use those that are added."""
+    return [*values, *[values[0]] * (WEIGHTS_MAX - len(values))]
+
+
+def _launch(grid: tuple[int, int], *arguments: Any, **constants: Any) -> None:
+    from weft.regions.few_rows_kernel import few_rows_kernel
+
+    few_rows_kernel[grid](*arguments, **constants)
+
+
+def split(graph: fx.Graph, launches: Sequence[Launch]) -> None:
+    """Has the graph compute these products by launches of the kernel."""
+    counters = _counters(graph, launches)
+    for one in launches:
+        _replace(graph, one, counters.get(one))
+    insertion.sort(graph)
+
+
+def _counters(graph: fx.Graph, launches: Sequence[Launch]) -> dict[Launch, fx.Node]:
+    """Zeros for each launch that joins parts. A launch counts in its own, so that each call
+    of the program needs new ones: calls may overlap."""
+    split = [one for one in launches if one.joins]
+    if not split:
+        return {}
+    value = split[0].products[0].meta["val"]
+    begins = [0]
+    for one in split:
+        begins.append(begins[-1] + -(-one.blocks // COUNTERS_APART) * COUNTERS_APART)
+    size = begins[-1]
+    with value.fake_mode:
+        zeros = torch.empty(size, dtype=torch.int32, device=value.device)
+    target = insertion.operator_for(
+        "counters",
+        "zeros",
+        lambda _: [torch.zeros(size, dtype=torch.int32, device=value.device)],
+        [insertion.layout_of(zeros)],
+        0,
+    )
+    first = next(node for node in graph.nodes if role_of(node) is not Role.INPUT)
+    found = {}
+    with graph.inserting_before(first):
+        made = graph.call_function(target, ())
+        made.meta["val"] = zeros
+        for one, begin in zip(split, begins):
+            end = begin + one.blocks
+            part = graph.call_function(aten.slice.Tensor, (made, 0, begin, end))
+            with value.fake_mode:
+                part.meta["val"] = zeros[begin:end]
+            found[one] = part
+    return found
+
+
+def _replace(graph: fx.Graph, launch: Launch, counters: fx.Node | None) -> None:
+    is_sum = launch.parts > 1 and not launch.joins
+    inputs = [launch.rows, *launch.weights]
+    if not is_sum:
+        inputs += launch.biases
+    if counters is not None:
+        inputs.append(counters)
+    values = [node.meta["val"] for node in launch.products]
+    results = []
+    with values[0].fake_mode:
+        for one in values:
+            parts = one.new_empty(launch.parts, *one.shape, dtype=torch.float32)
+            results.append(parts if is_sum else one.new_empty(one.shape))
+    target = insertion.operator_for(
+        f"few rows {launch.parts} {launch.joins} {len(values)}",
+        f"{COLUMNS} {TERMS} {[insertion.layout_of(one.meta['val']) for one in inputs]}",
+        FewRows(launch.parts, len(values), bool(launch.biases) and not is_sum, launch.joins),
+        [insertion.layout_of(one) for one in results],
+        len(inputs),
+    )
+
+    def call(target: Any, *args: Any) -> fx.Node:
+        made = graph.call_function(target, args)
+        with values[0].fake_mode:
+            made.meta["val"] = target(*fx.node.map_arg(args, lambda one: one.meta["val"]))
+        return made
+
+    with graph.inserting_before(launch.products[0]):
+        together = graph.call_function(target, insertion.arguments_of(inputs))
+        together.meta["val"] = results[0] if len(results) == 1 else tuple(results)
+        eager = tuple(one.meta["val"] for one in inputs)
+        together.meta["eager_input_vals"] = (eager, {})
+        for number, product in enumerate(launch.products):
+            made = together
+            if len(results) > 1:
+                made = call(operator.getitem, together, number)
+            if is_sum:
+                # As additions: a sum of eight would be a kernel of its own.
+                terms = [call(aten.select.int, made, 0, part) for part in range(launch.parts)]
+                made = functools.reduce(lambda a, b: call(aten.add.Tensor, a, b), terms)
+                if launch.biases:
+                    made = call(aten.add.Tensor, made, call(convert, launch.biases[number], _WIDE))
+                made = call(convert, made, product.meta["val"].dtype)
+            made.meta["stack_trace"] = product.meta.get("stack_trace", "")
+            product.replace_all_uses_with(made, propagate_meta=False)
+    for product in launch.products:
+        graph.erase_node(product)
