@@ -1,6 +1,6 @@
-// JSON and msgpack that somebody else wrote, as a JSON value. A value that nests
-// deeper than any of weft's own is discarded: nlohmann's library copies, prints
-// and reads msgpack by recursion, and would use up the stack.
+// JSON and msgpack that somebody else wrote, as a JSON value. A value that
+// nests deeper than any of weft's own is discarded: nlohmann's library copies,
+// prints and reads msgpack by recursion, and would use up the stack.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,8 @@
 
 namespace weft {
 
-/// Discarded (is_discarded()) if it is no JSON, or nests too deep. Never throws.
+/// Discarded (is_discarded()) if it is no JSON, or nests too deep. Never
+/// throws.
 template <class Json = nlohmann::json>
 Json parse_json(std::string_view text) {
   if (!is_shallow_json(text)) return Json(Json::value_t::discarded);
