@@ -7,6 +7,7 @@
 #include "actors/capabilities.hpp"
 #include "actors/device.hpp"
 #include "actors/llm/report.hpp"
+#include "actors/number_text.hpp"
 #include "actors/outcome.hpp"
 #include "actors/result_json.hpp"
 #include "actors/search_time.hpp"
@@ -233,12 +234,12 @@ bool Composer::check_another_size(Context& context) {
 }
 
 void Composer::check(const std::string& source, Context& context) {
-  const std::string kernels = std::to_string(chosen_.size()) + " kernels";
+  const std::string kernels = counted(chosen_.size(), "kernel");
   context.send(
       address::user,
       Progress{"", "compose",
-               stage_ == Stage::seeking ? "near to eager with " + kernels + "?"
-                                        : "checking ModelNew with " + kernels});
+               (stage_ == Stage::seeking ? "KernelBench's tolerance: " : "") +
+                   ("checking ModelNew with " + kernels)});
   const RunOptions& options = compose_->run.options;
   CheckRequest request;
   request.subject = subject(source);
@@ -278,16 +279,16 @@ void Composer::ended(const EffectResult& end, Context& context) {
                   context);
   }
   if (end.failure && end.id == making_ && stage_ != Stage::whole) {
-    report_.notes.push_back(
-        "With " + std::to_string(chosen_.size()) +
-        " kernels no module near to eager: " + end.failure.message);
+    report_.notes.push_back("With " + counted(chosen_.size(), "kernel") +
+                            ", no module is within KernelBench's tolerance: " +
+                            end.failure.message);
     if (!keeps_forward_) return drop_all(context);
     return kernelbench_settled(context);
   }
   if (end.failure && end.id == making_ && stage_ == Stage::whole &&
       trials_.is_open()) {
-    report_.notes.push_back("Of the cut with " + plan_.label + ": " +
-                            end.failure.message);
+    report_.notes.push_back("Partition \"" + plan_.label +
+                            "\": " + end.failure.message);
     if (go_on(context)) return;
   }
   if (end.failure && end.id == timing_) {
@@ -412,10 +413,10 @@ void Composer::drop_all(Context& context) {
   if (is_eager_contractions_) return kernelbench_settled(context);
   report_.notes.push_back(
       stage_ == Stage::whole
-          ? "The composition with kernels was right but slower than eager: "
-            "the framework's forward stays."
-          : "The module near to eager keeps the framework's forward: with "
-            "kernels it was slower, or not right.");
+          ? "The composition with kernels was correct, but slower than eager: "
+            "PyTorch's forward stays."
+          : "The module within KernelBench's tolerance keeps PyTorch's "
+            "forward: with kernels it was slower, or not correct.");
   chosen_.clear();
   keeps_forward_ = true;
   if (stage_ == Stage::seeking) stage_ = Stage::kernelbench;
@@ -431,11 +432,11 @@ void Composer::take_all() {
 
 void Composer::drop_some(const std::string& why, Context& context) {
   if (keeps_forward_) {
-    report_.notes.push_back("Even with no kernel of ours: " + why);
+    report_.notes.push_back("Also without generated kernels: " + why);
     return probed(nullptr, context);
   }
   if (chosen_.empty()) {
-    report_.notes.push_back("Of the cut with " + plan_.label + ": " + why);
+    report_.notes.push_back("Partition \"" + plan_.label + "\": " + why);
     if (report_.rejected.empty()) report_.rejected = why;
     if (!go_on(context)) attempt(context);
     return;

@@ -7,7 +7,7 @@
 // timed so, and the fastest is the one that is written. Where a cut has calls
 // that stand in for several of the model's, it is tried without kernels, too.
 //
-// Where the module is right and not near to eager (KernelBench's own rule), and
+// Where the module is correct and outside KernelBench's tolerance, and
 // the run's --accept wants one that is, it is composed a second time: of the
 // kernels in the order of their distance from eager, it finds by halves how
 // many can stay, in as many checks as their number has binary digits. Another

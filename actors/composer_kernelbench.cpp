@@ -127,8 +127,9 @@ void Composer::checked_kernelbench(const Verdict& verdict, Context& context) {
     const std::string& why =
         verdict.correct ? verdict.kernelbench.reason : verdict.reason;
     if (!keeps_forward_) return drop_all(context);
-    report_.notes.push_back("Not even Model's own forward is near to eager: " +
-                            why);
+    report_.notes.push_back(
+        "Not even Model's own forward is within KernelBench's tolerance: " +
+        why);
     return kernelbench_settled(context);
   }
   kernelbench_module_.composed = true;
@@ -165,7 +166,7 @@ void Composer::kernelbench_settled(Context& context) {
                         is_better_kernelbench();
   if (is_whole) {
     report_.notes.push_back(
-        "The products are the framework's own: kernels around them make a "
+        "PyTorch computes the products: kernels around them make a "
         "faster module than those with them.");
     replace_whole(std::exchange(kernelbench_module_, {}));
   }
@@ -259,13 +260,14 @@ void Composer::ask_for_eager_contractions(Context& context) {
   if (compose_->ends_us != 0) {
     ask.until_us = context.now_us() + left_ms(context) / 2 * 1'000;
   }
-  context.send(address::user,
-               Progress{"", "compose",
-                        lacks_product()
-                            ? "kernels around the framework's own products: "
-                              "with them there is none that is right and wins"
-                            : "kernels around the framework's own products: "
-                              "those in ours are not near to eager"});
+  context.send(
+      address::user,
+      Progress{"", "compose",
+               lacks_product()
+                   ? "kernels around PyTorch's products: "
+                     "no module with generated products is correct and faster"
+                   : "kernels around PyTorch's products: "
+                     "generated products are outside KernelBench's tolerance"});
   is_eager_contractions_ = true;
   context.send(address::dispatcher, ask);
 }

@@ -59,13 +59,14 @@ std::optional<CutTrial> CutTrials::choose() {
 }
 
 std::string CutTrials::summary() const {
-  std::string text = "The model was cut in " + std::to_string(cuts_.size()) +
-                     " ways. Right, and timed as a whole:";
+  std::string text = "The model was partitioned in " +
+                     std::to_string(cuts_.size()) +
+                     " ways. Correct, and timed as a whole:";
   for (const std::string& entry : times_) {
     text += (&entry == &times_.front() ? " " : "; ") + entry;
   }
   return text +
-         (times_.empty() ? " none." : ". Taken: " + cuts_[at_].label + ".");
+         (times_.empty() ? " none." : ". Chosen: " + cuts_[at_].label + ".");
 }
 
 }  // namespace weft

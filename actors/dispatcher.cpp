@@ -15,8 +15,18 @@
 namespace weft {
 namespace {
 
+/// A node that comes and goes adds no more to an agent's locations.
+constexpr std::size_t kLocationsMax = 8'192;
+
 bool asks_model(const RunOptions& options) {
   return std::ranges::find(options.seeds, kLlmSource) != options.seeds.end();
+}
+
+/// Devices whose times can be compared.
+bool is_alike(std::optional<Gpu> a, std::optional<Gpu> b) {
+  if (a) a->uuid.clear();
+  if (b) b->uuid.clear();
+  return a == b;
 }
 
 }  // namespace
@@ -41,6 +51,14 @@ void Dispatcher::receive(const Address&, const Message& message,
     context.send(address::agent(subgraph), StopSearch{budget_words()});
   } else if (fired && node_alarm_ != 0 && fired->effect == node_alarm_) {
     end_without_node(context);
+  } else if (const auto stranded = std::ranges::find_if(
+                 placed_,
+                 [&](const auto& item) {
+                   return fired && item.second.alarm != 0 &&
+                          fired->effect == item.second.alarm;
+                 });
+             stranded != placed_.end()) {
+    end_stranded(stranded->first, context);
   } else if (const auto end = effects_.receive(message, context)) {
     if (end->failure) return give_up(end->failure, context);
     hand_over(context);
@@ -51,7 +69,7 @@ void Dispatcher::take_offer(const Capacities& offer, Context& context) {
   if (offer.location.empty()) {
     spares_head_ = offer.units.empty();
   } else if (offer.units.empty()) {
-    offers_.erase(offer.location);
+    mark_gone(offer.location);
   } else {
     offers_[offer.location] = offer;
   }
@@ -59,12 +77,13 @@ void Dispatcher::take_offer(const Capacities& offer, Context& context) {
 }
 
 void Dispatcher::lose_node(const NodeLost& loss, Context& context) {
-  for (const Location& location : loss.locations) offers_.erase(location);
+  for (const Location& location : loss.locations) mark_gone(location);
   offers_changed(context);
 }
 
 void Dispatcher::offers_changed(Context& context) {
   if (!dispatch_) return;
+  extend_locations(context);
   start_agents(context);
   // With the time over, what waited for a location is not begun.
   if (search_until_us_ > 0) hand_over(context);
@@ -89,12 +108,17 @@ void Dispatcher::start_agents(Context& context) {
   const bool head_judges = head_can(dispatch_->run, capability::judge);
   if ((spares_head_ || !head_judges) && locations().empty()) {
     if (next_ < plan_.subgraphs.size() && placed_.empty() && node_alarm_ == 0) {
-      const std::string why = head_judges
-                                  ? "the head is spared"
-                                  : class_name(dispatch_->run.device_class);
+      const std::string why =
+          head_judges ? "--no-local leaves all work to nodes; start one with "
+                        "'weft node --join ADDRESS'"
+                      : class_name(dispatch_->run.device_class);
       context.send(address::user, Progress{"", "waits", "for a node: " + why});
-      if (!head_judges) {
+      // The first node may take its time, if the run may.
+      if (!head_judges || !done_.empty()) {
         node_alarm_ = effects_.timer(dispatch_->run.node_wait_ms, context);
+      } else if (search_until_us_ > 0) {
+        node_alarm_ = effects_.timer(
+            std::max<std::int64_t>(1, left_ms(context)), context);
       }
     }
     return;
@@ -154,13 +178,71 @@ std::int64_t Dispatcher::left_ms(const Context& context) const {
 /// No node of the class is left, and none came.
 void Dispatcher::end_without_node(Context& context) {
   node_alarm_ = 0;
-  while (next_ < order_.size()) {
-    skip(plan_.subgraphs[order_[next_++]],
-         "there is no node of the class " +
-             class_name(dispatch_->run.device_class),
-         context);
-  }
+  skip_rest(context);
   hand_over(context);
+}
+
+void Dispatcher::skip_rest(Context& context) {
+  while (next_ < order_.size()) {
+    skip(plan_.subgraphs[order_[next_++]], no_node_words(), context);
+  }
+}
+
+std::string Dispatcher::no_node_words() const {
+  return "there is no node of the class " +
+         class_name(dispatch_->run.device_class);
+}
+
+bool Dispatcher::Placed::is_stranded() const {
+  return !work.locations.empty() &&
+         std::ranges::all_of(work.locations, [&](const Location& location) {
+           return gone.contains(location);
+         });
+}
+
+/// Where its agent works, as far as is known here.
+Location Dispatcher::Placed::location() const {
+  const auto found = std::ranges::find_if(
+      work.locations,
+      [&](const Location& location) { return !gone.contains(location); });
+  return found == work.locations.end() ? work.locations.back() : *found;
+}
+
+void Dispatcher::mark_gone(const Location& location) {
+  offers_.erase(location);
+  for (auto& [id, placed] : placed_) placed.gone.insert(location);
+}
+
+/// Tells agents of locations that came since, and waits for one where an agent
+/// has none.
+void Dispatcher::extend_locations(Context& context) {
+  if (!has_class(dispatch_->run)) return;
+  const auto all = locations();
+  for (auto& [id, placed] : placed_) {
+    auto& known = placed.work.locations;
+    const std::size_t before = known.size();
+    for (const auto& [location, gpu] : all) {
+      if (node_of(location).empty() || !is_alike(gpu, placed.gpu)) continue;
+      const bool was_gone = placed.gone.erase(location) > 0;
+      const bool is_known =
+          std::ranges::find(known, location) != known.end() && !was_gone;
+      if (is_known || known.size() >= kLocationsMax) continue;
+      known.push_back(location);
+    }
+    if (known.size() > before) context.send(address::agent(id), placed.work);
+    if (!placed.is_stranded()) {
+      placed.alarm = 0;
+    } else if (placed.alarm == 0) {
+      placed.alarm = effects_.timer(dispatch_->run.node_wait_ms, context);
+    }
+  }
+}
+
+/// No location came for that one in time.
+void Dispatcher::end_stranded(const std::string& subgraph, Context& context) {
+  placed_.at(subgraph).alarm = 0;
+  if (locations().empty()) skip_rest(context);
+  context.send(address::agent(subgraph), StopSearch{no_node_words()});
 }
 
 void Dispatcher::skip(const Subgraph& subgraph, const std::string& why,
@@ -227,30 +309,27 @@ std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
 }
 
 /// Says where, and what the location has: kernels are made for its device.
-void Dispatcher::assign_location(OptimizeSubgraph& work) const {
+std::optional<Gpu> Dispatcher::assign_location(OptimizeSubgraph& work) const {
   const auto locations = this->locations();
   const auto load = [&](const Location& location) {
-    return std::ranges::count_if(
-        placed_, [&](const auto& item) { return item.second == location; });
+    return std::ranges::count_if(placed_, [&](const auto& item) {
+      return item.second.location() == location;
+    });
   };
   const auto best = std::ranges::min_element(
       locations, {}, [&](const auto& item) { return load(item.first); });
   work.locations = {best->first};
-  const auto alike = [](std::optional<Gpu> a, std::optional<Gpu> b) {
-    if (a) a->uuid.clear();
-    if (b) b->uuid.clear();
-    return a == b;
-  };
   for (const auto& [location, gpu] : locations) {
-    if (location != best->first && alike(gpu, best->second)) {
+    if (location != best->first && is_alike(gpu, best->second)) {
       work.locations.push_back(location);
     }
   }
-  if (work.machine.gpus.empty() || !best->second) return;
+  if (work.machine.gpus.empty() || !best->second) return best->second;
   work.machine.gpus = {*best->second};
   // A device that was not probed is of the run's kind all the same.
   const auto& probed = offers_.at(best->first).gpu_numbers;
   if (!probed.empty()) work.machine.gpu_numbers = probed;
+  return best->second;
 }
 
 void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
@@ -283,8 +362,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   OptimizeSubgraph work{subgraph.id, subgraph.type, subgraph.signature,
                         graph,       options,       dispatch_->run.machine};
   if (knows_locations(dispatch_->run)) {
-    assign_location(work);
-    placed_[work.subgraph] = work.locations.front();
+    placed_[work.subgraph].gpu = assign_location(work);
     work.device_class = class_name(dispatch_->run.device_class);
     if (!work.machine.gpus.empty()) {
       work.device_bytes = device_bytes(subgraph.graph);
@@ -294,6 +372,8 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   if (asks_model(work.options)) work.share = work_share(plan_, subgraph);
   // What costs the most is judged first, where there may be no time for all.
   if (search_until_us_ > 0) work.expected_gain = shares_.cost(subgraph.id);
+  const auto placed = placed_.find(work.subgraph);
+  if (placed != placed_.end()) placed->second.work = work;
   ++working_;
   context.send(address::agent(subgraph.id), std::move(work));
   if (search_until_us_ == 0) return;

@@ -6,6 +6,8 @@
 // * If the run's time is limited, the most expensive subgraphs go first. Each
 //   agent is stopped when its share is over. The rest is not begun.
 // * If the head offers no resources, the dispatcher waits for nodes.
+// * Agents get the names of nodes that join later. If an agent has no location
+//   left, it gets the next one, or ends after RunStart::node_wait_ms.
 // * With --llm-fuses, neighbours that won get one agent as one piece. The piece
 //   is kept if it is faster than its parts. It may be fused again.
 // * The composer may find that no module is near to eager, or that no kernel
@@ -42,14 +44,19 @@ class Dispatcher : public Role {
   void start_agent(const Subgraph& subgraph, Context& context);
   void limit_time(Context& context);
   void end_without_node(Context& context);
+  void skip_rest(Context& context);
+  void mark_gone(const Location& location);
+  void extend_locations(Context& context);
+  void end_stranded(const std::string& subgraph, Context& context);
   bool judges(const Capacities& offer) const;
   void skip(const Subgraph& subgraph, const std::string& why, Context& context);
   std::string budget_words() const;
+  std::string no_node_words() const;
   void limit_kernels(std::size_t subgraphs, const Context& context);
   int kernels_for(const Subgraph& subgraph, const Context& context) const;
   std::int64_t left_ms(const Context& context) const;
   std::map<Location, std::optional<Gpu>> locations() const;
-  void assign_location(OptimizeSubgraph& work) const;
+  std::optional<Gpu> assign_location(OptimizeSubgraph& work) const;
   void ask_to_fuse(OptimizeSubgraph& work) const;
   std::size_t agents_max() const;
   void finished(const SubgraphDone& done, Context& context);
@@ -65,6 +72,17 @@ class Dispatcher : public Role {
   bool write_summary(Context& context);
   void give_up(const Failure& failure, Context& context);
 
+  /// A subgraph with an agent.
+  struct Placed {
+    OptimizeSubgraph work;    ///< As sent to the agent.
+    std::optional<Gpu> gpu;   ///< The GPU of its locations.
+    std::set<Location> gone;  ///< Its locations that left.
+    std::uint64_t alarm = 0;  ///< Ends the wait for a location; 0: no wait.
+
+    bool is_stranded() const;
+    Location location() const;
+  };
+
   std::optional<Dispatch> dispatch_;
   Plan plan_;
   PendingEffects effects_;
@@ -78,8 +96,8 @@ class Dispatcher : public Role {
   SearchShares shares_;
   std::map<std::uint64_t, std::string> alarms_;  ///< Ends of shares, by timer.
   std::map<std::string, SubgraphDone> done_;
-  std::map<Location, Capacities> offers_;   ///< Without the head's own.
-  std::map<std::string, Location> placed_;  ///< Subgraphs with an agent.
+  std::map<Location, Capacities> offers_;  ///< Without the head's own.
+  std::map<std::string, Placed> placed_;   ///< By subgraph.
   bool spares_head_ = false;
   std::uint64_t node_alarm_ = 0;  ///< Ends the wait for a node; 0: no wait.
   Plan apart_;                    ///< The partition before `fusing_`.

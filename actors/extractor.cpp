@@ -9,6 +9,7 @@
 #include "actors/device.hpp"
 #include "actors/kernel_key.hpp"
 #include "actors/llm/grouping.hpp"
+#include "actors/number_text.hpp"
 #include "actors/outcome.hpp"
 #include "actors/search_time.hpp"
 #include "compiler/compose/problem_at.hpp"
@@ -28,11 +29,11 @@ constexpr std::int64_t kGraceMs = 30'000;
 std::string cut_summary(const Plan& plan) {
   int externs = 0;
   for (const auto& [name, count] : extern_counts(plan)) externs += count;
-  std::string text = std::to_string(plan.placements.size()) + " subgraphs (" +
+  std::string text = counted(plan.placements.size(), "subgraph") + " (" +
                      std::to_string(plan.subgraphs.size()) + " distinct), " +
-                     std::to_string(externs) + " extern calls";
+                     counted(externs, "call") + " left to PyTorch";
   if (!plan.others.empty()) {
-    text += "; cut in " + std::to_string(plan.others.size() + 1) +
+    text += "; partitioned in " + std::to_string(plan.others.size() + 1) +
             " ways, with " + std::to_string(all_subgraphs(plan).size()) +
             " distinct subgraphs in all";
   }
@@ -389,9 +390,9 @@ void Extractor::ask_grouping(const std::string& fault, Context& context) {
   call.purpose = "cut " + run_->problem_name;
   call.parts = std::move(*prompt);
   calls_.start(run_->options.llm, std::move(call), context);
-  context.send(address::user,
-               Progress{"", "extract",
-                        "asked " + run_->options.llm.name + " how to cut it"});
+  context.send(address::user, Progress{"", "extract",
+                                       "asked " + run_->options.llm.name +
+                                           " how to partition it"});
 }
 
 /// Without a proposal that can be, the compiler's cut stands.
@@ -408,9 +409,10 @@ void Extractor::grouped(const LlmEnd& end, Context& context) {
                        : Result<Plan>(std::unexpected(groups.error()));
     if (plan) {
       take_proposal(std::move(*plan));
-      context.send(address::user,
-                   Progress{"", "extract",
-                            cut_summary(cut_) + ", as the model cuts it"});
+      context.send(
+          address::user,
+          Progress{"", "extract",
+                   cut_summary(cut_) + ", as the language model groups it"});
       return write_plan(context);
     }
     failure = to_failure(plan.error());
@@ -424,9 +426,9 @@ void Extractor::grouped(const LlmEnd& end, Context& context) {
       return ask_grouping(fault, context);
     }
   }
-  context.send(
-      address::user,
-      Progress{"", "extract", "cut as the compiler does: " + failure.message});
+  context.send(address::user, Progress{"", "extract",
+                                       "partitioned as the compiler does: " +
+                                           failure.message});
   write_plan(context);
 }
 
@@ -439,8 +441,8 @@ void Extractor::take_proposal(Plan proposal) {
   if (!is_timed || !is_another) return;
   std::vector<Plan> others = std::exchange(compilers.others, {});
   compilers.eager_contractions_partition.clear();
-  if (compilers.label.empty()) compilers.label = "the compiler's cut";
-  cut_.label = "the language model's cut";
+  if (compilers.label.empty()) compilers.label = "the compiler's partition";
+  cut_.label = "the language model's partition";
   cut_.others = {std::move(compilers)};
   cut_.others.insert(cut_.others.end(), others.begin(), others.end());
 }

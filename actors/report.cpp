@@ -26,11 +26,13 @@ std::string milliseconds(const Times& times) {
          number(times.p90_us / 1000, "%.3f") + ")";
 }
 
-/// "2.31× (2.25–2.40)"; the interval decides whether there is a difference.
-std::string speedup(const Speedup& s) {
+/// "2.31× (2.25–2.40) over eager", or without a name. The interval decides
+/// whether there is a difference.
+std::string speedup(const Speedup& s, const std::string& over = "") {
   if (s.ratio <= 0) return "–";
   std::string text = number(s.ratio, "%.2f") + "× (" + number(s.low, "%.2f") +
                      "–" + number(s.high, "%.2f") + ")";
+  if (!over.empty()) text += " over " + over;
   if (s.low <= 1 && s.high >= 1) text += ", no difference";
   return text;
 }
@@ -84,11 +86,11 @@ std::string verdict_word(const Verdict& verdict) {
                                               : verdict.kind;
 }
 
-/// The policy holds for the framework and for our kernels alike.
+/// The policy holds for PyTorch and for generated kernels alike.
 std::string precision_words(const std::string& precision) {
   if (precision == "strict") return "strict, no TF32 anywhere";
   if (precision == "tf32") return "tf32, in products and convolutions";
-  return "the framework's own flags";
+  return "PyTorch's own flags";
 }
 
 std::string machine_lines(const Report& report) {
@@ -162,17 +164,16 @@ std::string clock_words(const Timing& timing) {
 }
 
 std::string kernelbench_word(const std::string& outcome) {
-  if (outcome == kernelbench_outcome::within) return "near";
-  return outcome == kernelbench_outcome::outside ? "not near" : outcome;
+  if (outcome == kernelbench_outcome::within) return "within";
+  return outcome == kernelbench_outcome::outside ? "outside" : outcome;
 }
 
-/// "* Near to eager, by KernelBench's own rule (5 draws, 1e-04): near; …"
+/// "* KernelBench's tolerance (5 draws, 1e-04): within; …"
 std::string kernelbench_line(const KernelBenchVerdict& found) {
   if (found.outcome.empty()) return "";
-  std::string text = "* Near to eager, by KernelBench's own rule (" +
-                     std::to_string(found.draws) + " draws, " +
-                     number(found.tolerance, "%.0e") +
-                     "): " + kernelbench_word(found.outcome);
+  std::string text =
+      "* KernelBench's tolerance (" + counted(found.draws, "draw") + ", " +
+      number(found.tolerance, "%.0e") + "): " + kernelbench_word(found.outcome);
   if (!found.reason.empty()) text += ": " + markdown_line(found.reason);
   if (!found.compiled.empty()) {
     text += "; torch.compile's module: " + kernelbench_word(found.compiled);
@@ -182,11 +183,11 @@ std::string kernelbench_line(const KernelBenchVerdict& found) {
   return text + "\n";
 }
 
-/// "* Precision of products: float32 (the framework's float32)".
+/// "* Precision of products: float32 (PyTorch's float32)".
 std::string products_line(const Verdict& verdict) {
   if (verdict.precision.empty()) return "";
   return "* Precision as the errors show it: " + verdict.precision +
-         " (the framework's " + verdict.framework_precision + ")\n";
+         " (PyTorch's " + verdict.framework_precision + ")\n";
 }
 
 /// ", tf32 (float32)": only where it is not float32 on both sides.
@@ -215,8 +216,8 @@ std::string times_table(const std::string& name, const Timing& timing,
   const bool has_rows = !timing.back_to_back_us.empty();
   std::string text = "\n| | ms, median (p10–p90) |";
   if (has_rows) {
-    text +=
-        " " + std::to_string(timing.back_to_back_calls) + " in a row, each |";
+    text += " " + std::to_string(timing.back_to_back_calls) +
+            " calls in a row, each |";
   }
   text += " speedup of " + name + " |\n|---|---|---|";
   text += has_rows ? "---|\n" : "\n";
@@ -237,9 +238,9 @@ std::string times_table(const std::string& name, const Timing& timing,
 std::string kernelbench_section(const Report& report) {
   if (!report.kernelbench_module.composed) return "";
   const KernelBenchModule& kernelbench_module = report.kernelbench_module;
-  std::string text = "## The module near to eager\n\nIn `" +
+  std::string text = "## The module within KernelBench's tolerance\n\nIn `" +
                      std::string(kKernelBenchModulePath) +
-                     "`. Kernels of ours: ";
+                     "`. Generated kernels: ";
   std::string ours;
   for (const std::string& id : kernelbench_module.used) {
     ours += (ours.empty() ? "" : ", ") + id;
@@ -253,9 +254,8 @@ std::string kernelbench_section(const Report& report) {
   if (kernelbench_module.used.empty() && kernelbench_module.stand_ins == 0) {
     externs = "all, in Model's own forward";
   }
-  text +=
-      ". The framework's operators: " + (externs.empty() ? "none" : externs) +
-      ".\n\n";
+  text += ". PyTorch's operators: " + (externs.empty() ? "none" : externs) +
+          ".\n\n";
   text += kernelbench_line(report.kernelbench_module.verdict.kernelbench);
   return text +
          times_table("it", report.kernelbench_module.timing,
@@ -270,7 +270,7 @@ std::string whole_section(const Report& report) {
   text += "* Verdict: " + markdown_line(verdict_word(verdict));
   if (!verdict.reason.empty()) text += ": " + markdown_line(verdict.reason);
   text += "\n* Error against float64: " + number(verdict.max_error, "%.3g") +
-          " (the framework's own " + number(verdict.framework_error, "%.3g") +
+          " (PyTorch's own " + number(verdict.framework_error, "%.3g") +
           ", tolerance " + number(verdict.tolerance, "%.3g") + "), " +
           std::to_string(verdict.cases) + " input sets\n";
   text += products_line(verdict) + kernelbench_line(verdict.kernelbench);
@@ -287,13 +287,14 @@ std::string kernel_word(const Report& report, const SubgraphDone& done) {
   return report.used.contains(done.subgraph) ? "ours" : "framework";
 }
 
-/// For people, who read of the module near to eager, too.
+/// For people; names kernels of the second module, too.
 std::string kernel_words(const Report& report, const SubgraphDone& done) {
   const bool passes_kernelbench =
       report.kernelbench_module.composed &&
       report.kernelbench_module.used.contains(done.subgraph) &&
       !report.used.contains(done.subgraph);
-  return passes_kernelbench ? "ours, near to eager" : kernel_word(report, done);
+  if (passes_kernelbench) return "generated, within KernelBench's tolerance";
+  return report.used.contains(done.subgraph) ? "generated" : "PyTorch";
 }
 
 /// With where it is from, unless that is the compiler.
@@ -306,9 +307,10 @@ std::string subgraph_section(const Report& report, const Plan& plan) {
   auto counts = placement_counts(plan);
   auto types = types_by_id(plan);
   std::string text =
-      "## Subgraphs\n\n| id | what | × | verdict | kernel | error (framework) "
+      "## Subgraphs\n\n| id | what | × | verdict | kernel | error (PyTorch's) "
       "| "
-      "ours ms (p10–p90) | eager ms | compile ms | over eager | over compile | "
+      "kernel ms (p10–p90) | eager ms | compile ms | over eager | over compile "
+      "| "
       "bandwidth | variant |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const SubgraphDone& done : report.subgraphs) {
@@ -338,7 +340,7 @@ std::string subgraph_section(const Report& report, const Plan& plan) {
 
 std::string extern_section(const Report& report, const Plan& plan) {
   const auto externs = extern_counts(plan);
-  std::string text = "## Externs: the framework's own operators\n\n";
+  std::string text = "## Operators that PyTorch runs\n\n";
   if (externs.empty()) return text + "None.\n";
   if (report.run.options.no_extern) {
     text += "For these there is no code, so --no-extern cannot hold.\n\n";
@@ -392,21 +394,24 @@ std::string csv_measured(const Verdict& verdict, const Timing& timing,
          csv_cell(verdict.kernelbench.compiled);
 }
 
-/// "; near to eager", by KernelBench's own rule; empty where nobody asked.
+/// "; within KernelBench's tolerance"; empty: it was not checked.
 std::string kernelbench_words(const Report& report) {
   const std::string& outcome = report.verdict.kernelbench.outcome;
   if (outcome.empty()) return "";
-  if (outcome == kernelbench_outcome::within) return "; near to eager";
+  if (outcome == kernelbench_outcome::within)
+    return "; within KernelBench's tolerance";
   if (outcome != kernelbench_outcome::outside)
-    return "; nearness to eager not judged";
-  if (!report.kernelbench_module.composed) return "; not near to eager";
-  std::string text = "; not near to eager, another module is";
+    return "; KernelBench's tolerance not checked";
+  if (!report.kernelbench_module.composed)
+    return "; outside KernelBench's tolerance";
+  std::string text =
+      "; outside KernelBench's tolerance, another module is within";
   const Timing& timing = report.kernelbench_module.timing;
   if (timing.over_eager.ratio > 0) {
-    text += ": " + speedup(timing.over_eager) + " over eager";
+    text += ": " + speedup(timing.over_eager, "eager");
   }
   if (timing.over_compile.ratio > 0) {
-    text += ", " + speedup(timing.over_compile) + " over torch.compile";
+    text += ", " + speedup(timing.over_compile, "torch.compile");
   }
   return text;
 }
@@ -428,20 +433,21 @@ std::string first_sentences(const std::string& reason) {
 std::string verified_line(const Report& report) {
   const bool timed = can_time(report.run.options, report.run.machine);
   if (const std::string why = why_no_kernel(report); !why.empty()) {
-    return "verified, but " + why + ": ModelNew keeps the framework's forward";
+    return "verified, but " + why + ": ModelNew keeps PyTorch's forward";
   }
-  std::string text = "verified: " + std::to_string(report.used.size()) +
-                     " of " + std::to_string(report.subgraphs.size()) +
-                     " distinct subgraphs ours, ";
+  std::string text = "verified: generated kernels for " +
+                     std::to_string(report.used.size()) + " of " +
+                     std::to_string(report.subgraphs.size()) +
+                     " distinct subgraphs, ";
   if (report.stand_ins > 0) {
     text += std::to_string(report.stand_ins) +
-            " written-out attention in one call, ";
+            " written-out attention replaced by PyTorch's call, ";
   }
   if (!timed) return text + kNotTimed;
   if (report.timing.over_eager.ratio <= 0) return text + "not timed";
-  text += speedup(report.timing.over_eager) + " over eager";
+  text += speedup(report.timing.over_eager, "eager");
   if (report.timing.over_compile.ratio > 0) {
-    text += ", " + speedup(report.timing.over_compile) + " over torch.compile";
+    text += ", " + speedup(report.timing.over_compile, "torch.compile");
   }
   return text;
 }
@@ -452,12 +458,14 @@ std::string verified_line(const Report& report) {
 std::string why_no_kernel(const Report& report) {
   if (!report.used.empty() || report.stand_ins > 0) return "";
   if (!report.rejected.empty()) {
-    return "not with our kernels (" + first_sentences(report.rejected) + ")";
+    return "generated kernels were refused (" +
+           first_sentences(report.rejected) + ")";
   }
   if (!can_time(report.run.options, report.run.machine)) {
-    return "without a kernel of ours";
+    return "no generated kernel is in the module";
   }
-  if (report.subgraphs.empty()) return "all of it is the library's own work";
+  if (report.subgraphs.empty())
+    return "all operators are calls of PyTorch's libraries";
   const auto tried = [](const SubgraphDone& done) { return done.seeds > 0; };
   const auto correct = [](const SubgraphDone& done) {
     return done.correct > 0;
@@ -467,20 +475,20 @@ std::string why_no_kernel(const Report& report) {
   };
   const bool none_is_right = std::ranges::none_of(report.subgraphs, correct);
   if (none_is_right && std::ranges::any_of(report.subgraphs, late)) {
-    return "there was no time to find a kernel of ours";
+    return "there was no time to find a kernel";
   }
   if (std::ranges::none_of(report.subgraphs, tried)) {
-    return "no kernel of ours was tried";
+    return "no kernel was tried";
   }
   // A location that went, or an oracle that died, is no verdict on a kernel.
   const auto failed = [](const SubgraphDone& done) {
     return done.outcome == "failed";
   };
   if (std::ranges::all_of(report.subgraphs, failed)) {
-    return "no kernel of ours could be judged";
+    return "no kernel could be judged";
   }
-  if (none_is_right) return "no kernel of ours was right";
-  return "no kernel of ours is faster here";
+  if (none_is_right) return "no generated kernel was correct";
+  return "no generated kernel is faster here";
 }
 
 std::string summary_line(const Report& report) {

@@ -144,7 +144,7 @@ std::string sessions_summary(const std::vector<SubgraphDone>& all) {
       row["kernel_path"] = "kernels/" + done.subgraph + "/kernel.py";
     } else {
       row["message"] =
-          done.reason.empty() ? "no kernel of ours was right" : done.reason;
+          done.reason.empty() ? "no candidate was correct" : done.reason;
     }
     rows.push_back(std::move(row));
   }

@@ -1,6 +1,7 @@
 #include "actors/subgraph_agent.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "actors/device.hpp"
 #include "actors/kernel_key.hpp"
@@ -53,7 +54,7 @@ KnownKernel as_known(const SeedResult& result) {
 
 }  // namespace
 
-void SubgraphAgent::receive(const Address&, const Message& message,
+void SubgraphAgent::receive(const Address& from, const Message& message,
                             Context& context) {
   if (over_) return;
   if (done_) {
@@ -69,13 +70,13 @@ void SubgraphAgent::receive(const Address&, const Message& message,
     return;
   }
   if (const auto* work = std::get_if<OptimizeSubgraph>(&message)) {
-    if (!work_) begin(*work, context);
+    work_ ? take_locations(*work, context) : begin(*work, context);
   } else if (const auto* stop = std::get_if<StopSearch>(&message)) {
     if (work_) stop_search(stop->reason, context);
   } else if (const auto* reply = std::get_if<SeedsReply>(&message)) {
     seeds_came(*reply, context);
   } else if (const auto* result = std::get_if<SeedResult>(&message)) {
-    result_came(*result, context);
+    result_came(from, *result, context);
   }
 }
 
@@ -91,8 +92,23 @@ void SubgraphAgent::begin(const OptimizeSubgraph& work, Context& context) {
   decide(context);
 }
 
+/// Nodes joined, or are back: a place that went is named again.
+void SubgraphAgent::take_locations(const OptimizeSubgraph& work,
+                                   Context& context) {
+  if (work.locations.size() <= work_->locations.size()) return;
+  work_->locations = work.locations;
+  if (!stranded_) return;
+  stranded_.reset();
+  if (!asks_.empty()) send_asks(context);
+  move(context);
+}
+
 void SubgraphAgent::stop_search(const std::string& why, Context& context) {
   out_of_time_ = why;
+  if (stranded_) {
+    const SeedResult loss = *std::exchange(stranded_, {});
+    return end_without_location(loss, context);
+  }
   // Where nothing is cancelled (an old journal's run), nobody answers.
   if (!settled_ && !work_->locations.empty()) ending_ = unjudged();
   if (!final_.empty()) stop(final_, why, context);
@@ -179,10 +195,13 @@ void SubgraphAgent::start_waiting(Context& context) {
                                        std::to_string(started) + " seeds"});
 }
 
-void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
+void SubgraphAgent::result_came(const Address& from, const SeedResult& result,
+                                Context& context) {
   if (!seeds_.contains(result.seed.id)) return;
   locations_lost_[result.seed.id] += result.locations_lost;
-  if (is_elsewhere(result)) return;
+  if (is_elsewhere(result) || stranded_) return;
+  // The same place before it went.
+  if (location_index_ > 0 && from != worker(result.seed.id)) return;
   const bool was_ending = ending_.erase(result.seed.id) > 0;
   if (was_ending && result.failure) return decide(context);
   if (result.failure.code == "node_lost") return location_lost(result, context);
@@ -282,6 +301,31 @@ void SubgraphAgent::location_lost(const SeedResult& result, Context& context) {
     if (!asks_.empty()) send_asks(context);
     return move(context);
   }
+  if (may_get_location()) {
+    stranded_ = result;
+    for (const std::string& id : unjudged()) {
+      stop(id, "its place is gone", context);
+    }
+    context.send(address::user, Progress{work_->subgraph, "waits",
+                                         "for another node: " + reason});
+    return;
+  }
+  end_without_location(result, context);
+}
+
+/// The head's own devices do not come back. An older weft's dispatcher names no
+/// further locations.
+bool SubgraphAgent::may_get_location() const {
+  return !work_->device_class.empty() && out_of_time_.empty() && !settled_ &&
+         std::ranges::none_of(work_->locations, [](const Location& location) {
+           return node_of(location).empty();
+         });
+}
+
+/// The results so far decide.
+void SubgraphAgent::end_without_location(const SeedResult& result,
+                                         Context& context) {
+  const std::string reason = result.failure.message;
   context.send(address::user, Progress{work_->subgraph, "node_lost", reason});
   settled_ = true;
   // Whatever a language model wrote, it could not be judged: it costs nothing
@@ -385,6 +429,7 @@ void SubgraphAgent::stop_model(const std::string& why, Context& context) {
 }
 
 void SubgraphAgent::decide(Context& context) {
+  if (stranded_) return;
   const bool waits = !sources_open_.empty() || model_.open() > 0 ||
                      results_.size() < seeds_.size();
   if (settled_ ? !ending_.empty() : waits) return;

@@ -8,7 +8,9 @@
 // one is kept in the library. Told that its time is over, it waits for what is
 // being timed, which ends in a few seconds, and takes the best as it is. All
 // kernels are timed on one device: where it is gone, those that are right are
-// verified anew on another one like it. Ends in exactly one SubgraphDone.
+// verified anew on another one like it. If all such devices are nodes' and are
+// gone, it waits until the dispatcher names another or says that none comes.
+// Ends in exactly one SubgraphDone.
 #pragma once
 
 #include <map>
@@ -31,16 +33,20 @@ class SubgraphAgent : public Role {
 
  private:
   void begin(const OptimizeSubgraph& work, Context& context);
+  void take_locations(const OptimizeSubgraph& work, Context& context);
   void stop_search(const std::string& why, Context& context);
   void seeds_came(const SeedsReply& reply, Context& context);
   void verify(const Seed& seed, Context& context);
   void start_waiting(Context& context);
-  void result_came(const SeedResult& result, Context& context);
+  void result_came(const Address& from, const SeedResult& result,
+                   Context& context);
   void known_judged(const SeedResult& result, Context& context);
   Location location() const;
   std::int64_t expected_gain(std::size_t look) const;
   bool is_elsewhere(const SeedResult& result) const;
+  bool may_get_location() const;
   void location_lost(const SeedResult& result, Context& context);
+  void end_without_location(const SeedResult& result, Context& context);
   void move(Context& context);
   void stop(const std::string& seed, const std::string& why, Context& context);
   Address worker(const std::string& seed) const;
@@ -69,6 +75,8 @@ class SubgraphAgent : public Role {
   std::map<std::string, int> replies_;         ///< Replies by source.
   std::size_t location_index_ = 0;             ///< Index in work_->locations.
   std::map<std::string, int> locations_lost_;  ///< Lost locations by seed.
+  /// The result that told of the last location's loss: another is waited for.
+  std::optional<SeedResult> stranded_;
   std::map<std::string, Seed> seeds_;  ///< Seeds in verification, by id.
   std::map<std::string, SeedResult> results_;
   std::map<std::string, std::int64_t>

@@ -130,7 +130,7 @@ def main():
             eager.append(number(row["over_eager"]))
             compiled.append(number(row["over_compile"]))
     print(
-        f"\nGeometric mean over {len(eager)} examples of ours: "
+        f"\nGeometric mean over {len(eager)} examples: "
         f"{geometric_mean(eager):.2f} over eager, "
         f"{geometric_mean(compiled):.2f} over torch.compile."
     )

@@ -6,6 +6,7 @@
 #include "compiler/fusion/partition.hpp"
 #include "compiler/graph/graph_check.hpp"
 #include "compiler/graph/operator_facts.hpp"
+#include "compiler/partition_labels.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/targets.hpp"
 
@@ -174,9 +175,9 @@ void add_attention(const Graph& model, const Target& target, CutOptions cut,
   const std::string label_of_call = kInOneCall;
   if (questions_of(model, target, cut).contraction) {
     cut.undecided = CutOptions::Undecided::generated;
-    add(label_of_call + ", " + kOurContractions);
+    add(label_of_call + ", " + kGeneratedContractions);
     cut.undecided = CutOptions::Undecided::vendor;
-    add(label_of_call + ", " + kLibrarysContractions);
+    add(label_of_call + ", " + kVendorContractions);
   } else {
     add(label_of_call);
   }
@@ -236,12 +237,14 @@ Plan partition_candidates(const Graph& model, const Target& target,
     plan.others.push_back(std::move(other));
   };
   cut.undecided = CutOptions::Undecided::vendor;
-  if (open.contraction) add(kLibrarysContractions);
+  if (open.contraction) add(kVendorContractions);
   cut.relays = false;
-  if (open.layout) add("the library's contractions in their captured layout");
+  if (open.layout)
+    add("the vendor library's contractions in their captured layout");
   if (!plan.others.empty()) {
-    plan.label = open.contraction ? kOurContractions
-                                  : "the library's contractions channels last";
+    plan.label = open.contraction
+                     ? kGeneratedContractions
+                     : "the vendor library's contractions channels last";
   }
   add_attention(model, target, original, plan);
   // Where only another has pieces it is the first. One that asks for another
@@ -280,7 +283,7 @@ void add_eager_contractions_partition(const Graph& model, const Target& target,
   Plan eager = partition(model, target, cut);
   if (eager.placements.empty()) return;
   if (plan.others.empty() && are_alike(eager, plan)) return;
-  eager.label = "the framework's own products";
+  eager.label = "PyTorch's contractions";
   plan.eager_contractions_partition = {std::move(eager)};
 }
 

@@ -7,6 +7,7 @@
 #include "compiler/graph/graph_check.hpp"
 #include "compiler/graph/operator_facts.hpp"
 #include "compiler/lowering/any_size.hpp"
+#include "compiler/partition_labels.hpp"
 #include "compiler/targets.hpp"
 
 namespace weft {
@@ -16,7 +17,7 @@ using Plans = std::map<Sizes, Plan>;
 
 std::unexpected<Error> cut_otherwise(const std::string& what) {
   return fail(ErrorCode::wrong_input,
-              "the model is cut otherwise at another size: " + what);
+              "the model is partitioned differently at another size: " + what);
 }
 
 /// Where in its plan the subgraph of that placement is.
@@ -172,8 +173,8 @@ Result<Plan> partition_candidates_for_sizes(
       plan_to_json(*other) == plan_to_json(*plan)) {
     return plan;
   }
-  plan->label = kOurContractions;
-  other->label = kLibrarysContractions;
+  plan->label = kGeneratedContractions;
+  other->label = kVendorContractions;
   plan->others.push_back(std::move(*other));
   return plan;
 }

@@ -17,6 +17,14 @@ nlohmann::json Dispatcher::describe() const {
   for (const auto& [effect, subgraph] : alarms_) {
     alarms.push_back({{"effect", effect}, {"subgraph", subgraph}});
   }
+  auto placed_at = nlohmann::json::object();
+  for (const auto& [id, placed] : placed_) {
+    placed_at[id] = {
+        {"locations", placed.work.locations},
+        {"gpu", placed.gpu ? to_state(*placed.gpu) : nlohmann::json()},
+        {"gone", placed.gone},
+        {"alarm", placed.alarm}};
+  }
   return {
       {"plan", dispatch_ ? nlohmann::json(dispatch_->plan) : nlohmann::json()},
       {"subgraphs", subgraph_ids(plan_)},
@@ -30,7 +38,7 @@ nlohmann::json Dispatcher::describe() const {
       {"alarms", std::move(alarms)},
       {"outcomes", std::move(outcomes)},
       {"offers", map_to_state(offers_)},
-      {"placed", placed_},
+      {"placed", std::move(placed_at)},
       {"spares_head", spares_head_},
       {"node_alarm", node_alarm_},
       {"agents_at_work", working_},

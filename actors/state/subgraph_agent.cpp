@@ -11,6 +11,7 @@ nlohmann::json SubgraphAgent::describe() const {
           {"replies", replies_},
           {"location_index", location_index_},
           {"locations_lost", locations_lost_},
+          {"stranded", stranded_ ? to_state(*stranded_) : nlohmann::json()},
           {"being_verified", map_to_state(seeds_)},
           {"results", map_to_state(results_)},
           {"judged_us", judged_us_},

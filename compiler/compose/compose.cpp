@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kTitle =
     "# Made by weft: the problem's Model as ModelNew. Verified kernels stand "
-    "in for\n# pieces of forward(); everything else is the framework's own. "
+    "in for\n# pieces of forward(); PyTorch computes the rest. "
     "What was not\n# captured goes to forward_reference(), with one warning "
     "that says why: other\n# shapes, dtypes, layouts or modes, parts or "
     "settings changed since, autocast,\n# tracers and function transforms. "

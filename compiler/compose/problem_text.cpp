@@ -23,7 +23,7 @@ std::string problem_text(const Subgraph& subgraph) {
       joined_names(input_names(graph)) +
       "), which returns the output, or a tuple of several. It is checked "
       "against this computation in float64, on several seeds and input "
-      "distributions; its error may be a few times the framework's own, no "
+      "distributions; its error may be a few times PyTorch's own, no "
       "more. test_kernel.py checks the same by hand.\n\n"
       "Reference:\n\n";
   return text + python_function(graph, "reference", Precision::captured);

@@ -116,7 +116,7 @@ Result<Plan> plan_from_value(const Json& value, bool is_whole) {
        {std::pair{"others", &plan.others},
         std::pair{"near_cut", &plan.eager_contractions_partition}}) {
     for (const Json& item : value.value(field, Json::array())) {
-      if (!is_whole) return misfit("another cut has others of its own");
+      if (!is_whole) return misfit("another partition has others of its own");
       auto other = plan_from_value(item, false);
       if (!other) return std::unexpected(other.error());
       cuts->push_back(std::move(*other));

@@ -390,9 +390,9 @@ Result<Graph> graph_at(const Graph& graph, const Sizes& sizes) {
                        wide_at(coefficients, sizes) -
                        wide_at(coefficients, graph.symbolic_shapes.sizes);
     if (!fits(there)) {
-      return fail(
-          ErrorCode::wrong_input,
-          "at " + sizes_text(sizes) + " a number in it is none of 64 bits");
+      return fail(ErrorCode::wrong_input,
+                  "at " + sizes_text(sizes) +
+                      " a number in it does not fit in 64 bits");
     }
     number = static_cast<std::int64_t>(there);
   }

@@ -13,6 +13,8 @@ using namespace fleet_action;
 constexpr std::int64_t kReplacedMs = 3'000;
 /// A run answers a node that leaves within that time.
 constexpr std::int64_t kLeavingMs = 7'000;
+/// Time between two last Byes to a node.
+constexpr std::int64_t kByeMs = 200;
 
 wire::Frame frame_of(const wire::Header& header) {
   return {wire::encode_header(header), nullptr};
@@ -114,7 +116,9 @@ void FleetProtocol::greet(const std::string& peer, const wire::Hello& hello,
     new_ms_ = now_ms;
     admit(node, hello);
   }
-  if (node.link != 0) {
+  if (is_finished_) {
+    say_end(node);
+  } else if (node.link != 0) {
     act(ToRun{node.link, frame_of(hello)});
   } else {
     // So that it knows that it is heard.
@@ -124,7 +128,7 @@ void FleetProtocol::greet(const std::string& peer, const wire::Hello& hello,
 
 void FleetProtocol::admit(Node& node, const wire::Hello& hello) {
   node.hello = hello;
-  if (!is_open_) return;
+  if (!is_open_ || is_finished_) return;
   node.kind = options_.kind_of(hello);
   shares_.join(hello.name, node.kind);
   log("node " + hello.name + " joined" +
@@ -138,10 +142,14 @@ void FleetProtocol::admit(Node& node, const wire::Hello& hello) {
 void FleetProtocol::take_bye(Node& node, const wire::Bye& bye,
                              wire::Frame frame, std::int64_t now_ms) {
   const std::string name = node.hello.name;
+  if (bye.session == wire::kLastByeSession) {
+    node.has_heard_end = true;
+    parting_.erase(name);
+    return;
+  }
   if (bye.node.empty()) {
     // An answer: for the run that has ended, if it still listens.
     node.is_parting = false;
-    parting_.erase(name);
     const auto link = links_.find(node.link);
     if (link != links_.end() && link->second.has_ended) {
       act(ToRun{node.link, std::move(frame)});
@@ -198,6 +206,12 @@ void FleetProtocol::tick(std::int64_t now_ms) {
     }
   }
   for (const auto& [name, why] : gone) leave(name, why);
+  if (is_finished_) {
+    if (now_ms - end_said_ms_ < kByeMs) return;
+    end_said_ms_ = now_ms;
+    for (const std::string& name : parting_) say_end(nodes_.at(name));
+    return;
+  }
   if (is_open_ || nodes_.empty() || now_ms - new_ms_ < options_.gather_ms) {
     return;
   }
@@ -208,12 +222,19 @@ void FleetProtocol::tick(std::int64_t now_ms) {
   for (const wire::Hello& hello : all) admit(nodes_.at(hello.name), hello);
 }
 
-void FleetProtocol::finish() {
-  for (const auto& [name, node] : nodes_) {
-    if (node.link != 0) continue;
-    parting_.insert(name);
-    to_node(node, wire::Bye{});
+void FleetProtocol::finish(std::int64_t now_ms) {
+  is_finished_ = true;
+  end_said_ms_ = now_ms;
+  for (auto& [name, node] : nodes_) {
+    if (node.link != 0) part(node);
+    say_end(node);
   }
+}
+
+void FleetProtocol::say_end(const Node& node) {
+  if (node.has_heard_end) return;
+  parting_.insert(node.hello.name);
+  to_node(node, wire::Bye{wire::kLastByeSession});
 }
 
 std::vector<FleetProtocol::NodeState> FleetProtocol::nodes() const {
@@ -241,7 +262,7 @@ void FleetProtocol::leave(const std::string& name, const std::string& why) {
 }
 
 void FleetProtocol::settle() {
-  if (!is_open_) return;
+  if (!is_open_ || is_finished_) return;
   const auto changes = shares_.settle();
   for (const FleetShares::Change& change : changes) {
     Node& node = nodes_.at(change.node);

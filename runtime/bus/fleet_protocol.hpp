@@ -95,9 +95,11 @@ class FleetProtocol {
   void run_frame(int link, std::string_view header, std::string body,
                  std::int64_t now_ms);
   void tick(std::int64_t now_ms);
-  /// No run comes any more: nodes that serve only once go.
-  void finish();
-  /// After finish(): all nodes have heard it that serve no run.
+  /// No run comes any more: nodes that serve only once go. The last Bye is
+  /// repeated until they answer. A node that was cut off gets it when it is
+  /// back.
+  void finish(std::int64_t now_ms);
+  /// After finish(): all nodes have heard it.
   bool is_parted() const { return parting_.empty(); }
 
   std::vector<FleetAction> take_actions() { return std::move(actions_); }
@@ -113,6 +115,7 @@ class FleetProtocol {
     int link = 0;                ///< 0: it serves no run
     /// A Bye is on its way to the node: its frames are for the earlier run.
     bool is_parting = false;
+    bool has_heard_end = false;  ///< it has answered the last Bye
     FleetShares::Kind kind = FleetShares::Kind::unused;
   };
   struct Link {
@@ -131,6 +134,7 @@ class FleetProtocol {
   void leave(const std::string& name, const std::string& why);
   void settle();
   void part(Node& node);
+  void say_end(const Node& node);
   void close(int link);
   void to_node(const Node& node, const wire::Header& header);
   void log(std::string text) { act(fleet_action::Log{std::move(text)}); }
@@ -143,7 +147,9 @@ class FleetProtocol {
   std::map<int, Link> links_;
   std::set<std::string> parting_;  // nodes that have not answered finish()
   int last_link_ = 0;
-  bool is_open_ = false;     // nodes are dealt out
+  bool is_open_ = false;  // nodes are dealt out
+  bool is_finished_ = false;
+  std::int64_t end_said_ms_ = 0;
   std::int64_t new_ms_ = 0;  // when the last new node came
   std::vector<FleetAction> actions_;
 };

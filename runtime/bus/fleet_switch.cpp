@@ -12,8 +12,9 @@ namespace weft {
 
 namespace {
 
-/// Nodes have so long to hear that no run comes.
-constexpr int kPartingTries = 50;
+/// Nodes have so long to hear that no run comes; those that were cut off just
+/// now need two seconds to connect again.
+constexpr int kPartingTries = 150;
 constexpr std::chrono::milliseconds kPartingTry(20);
 constexpr std::chrono::milliseconds kAnswerTime(500);
 
@@ -47,7 +48,14 @@ FleetSwitch::FleetSwitch(Options options)
 }
 
 FleetSwitch::~FleetSwitch() {
-  post([](FleetProtocol& protocol) { protocol.finish(); });
+  nodes_->stop();
+  // Their threads post to the other's, which drops it now.
+  for (auto& [number, link] : links_) link->stop();
+}
+
+void FleetSwitch::finish() {
+  post(
+      [](FleetProtocol& protocol) { protocol.finish(SocketThread::now_ms()); });
   // What is sent last may be lost with the connection.
   for (int i = 0; i < kPartingTries; ++i) {
     auto asked = std::make_shared<std::promise<bool>>();
@@ -60,9 +68,6 @@ FleetSwitch::~FleetSwitch() {
     if (is_parted.get()) break;
     std::this_thread::sleep_for(kPartingTry);
   }
-  nodes_->stop();
-  // Their threads post to the other's, which drops it now.
-  for (auto& [number, link] : links_) link->stop();
 }
 
 Result<void> FleetSwitch::listen() {
@@ -134,7 +139,7 @@ void FleetSwitch::perform(fleet_action::Open action) {
   auto link =
       std::make_shared<SocketThread>(std::move(socket), std::move(callbacks));
   if (const auto started = link->start(); !started) {
-    return options_.log("a run cannot be reached: " + started.error().message);
+    return options_.on_unreachable(action.run, started.error().message);
   }
   links_[action.link] = std::move(link);
 }

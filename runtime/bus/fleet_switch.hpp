@@ -24,6 +24,10 @@ class FleetSwitch {
     FleetProtocol::Options protocol;
     /// Nodes came or went, or serve other runs. On the socket's thread.
     std::function<void(const FleetProtocol&)> on_change;
+    /// No node can be connected to that run: it must end. On the socket's
+    /// thread, perhaps several times.
+    std::function<void(const std::string& run, const std::string& why)>
+        on_unreachable;
     std::function<void(const std::string&)> log;  ///< likewise
   };
   explicit FleetSwitch(Options options);
@@ -39,6 +43,8 @@ class FleetSwitch {
   void begin_run(const std::string& run, const std::string& endpoint);
   void end_run(const std::string& run);
   void reserve(std::size_t judges);
+  /// No run comes any more. Returns when all nodes know, but soon.
+  void finish();
 
  private:
   void post(std::function<void(FleetProtocol&)> task);

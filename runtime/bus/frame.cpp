@@ -70,17 +70,18 @@ Header read_as(std::size_t wanted, const msgpack::object& object) {
 }
 
 std::string fault_of(const Hello& hello) {
-  if (!is_name(hello.name)) return "its name is none";
-  if (!is_name(hello.incarnation)) return "its incarnation is no name";
+  if (!is_name(hello.name)) return "its name is not valid";
+  if (!is_name(hello.incarnation)) return "its incarnation is not valid";
   if (hello.slots.size() > kNameBytesMax) return "too many kinds of slots";
   if (hello.devices.size() > kDevicesMax) return "too many devices";
   if (hello.only.size() > kNameBytesMax) return "too many kinds of work";
   for (const auto& [resource, units] : hello.slots) {
-    if (!is_name(resource)) return "a resource's name is none";
-    if (units < 0 || units > 100'000) return "so many slots nobody has";
+    if (!is_name(resource)) return "a resource's name is not valid";
+    if (units < 0 || units > 100'000)
+      return "its number of slots is not possible";
   }
   for (const Device& device : hello.devices) {
-    if (!is_name(device.uuid)) return "a device's UUID is none";
+    if (!is_name(device.uuid)) return "a device's UUID is not valid";
     if (const auto gpu = check_gpu(device.facts); !gpu) {
       return gpu.error().message;
     }
@@ -93,7 +94,7 @@ std::string fault_of(const Reply& reply) {
   if (reply.blobs.size() > kBlobsOfMessageMax) return "too many blobs";
   std::uint64_t sum = 0;
   for (const BlobRef& blob : reply.blobs) {
-    if (!is_hash(blob.hash)) return "a blob's hash is none";
+    if (!is_hash(blob.hash)) return "a blob's hash is not valid";
     // No sum overflows: there are few, and the sum is looked at each time.
     sum += blob.size;
     if (blob.size > kBlobBytesMax || sum > kBlobBytesMax) {
@@ -111,23 +112,23 @@ std::string fault_of(const Ack& ack) {
 }
 
 std::string fault_of(const Want& want) {
-  return is_hash(want.hash) ? "" : "a blob's hash is none";
+  return is_hash(want.hash) ? "" : "a blob's hash is not valid";
 }
 
 std::string fault_of(const Chunk& chunk) {
-  if (!is_hash(chunk.hash)) return "a blob's hash is none";
+  if (!is_hash(chunk.hash)) return "a blob's hash is not valid";
   if (chunk.size > kBlobBytesMax) return "a blob is too large";
   return chunk.offset > chunk.size ? "a chunk lies behind its blob's end" : "";
 }
 
 std::string fault_of(const Lack& lack) {
-  return is_hash(lack.hash) ? "" : "a blob's hash is none";
+  return is_hash(lack.hash) ? "" : "a blob's hash is not valid";
 }
 
 std::string fault_of(const Bye& bye) {
   if (bye.node.empty() && bye.incarnation.empty()) return "";
-  if (!is_name(bye.node)) return "its name is none";
-  return is_name(bye.incarnation) ? "" : "its incarnation is no name";
+  if (!is_name(bye.node)) return "its name is not valid";
+  return is_name(bye.incarnation) ? "" : "its incarnation is not valid";
 }
 
 template <class T>

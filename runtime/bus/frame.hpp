@@ -27,6 +27,8 @@ inline constexpr std::uint64_t kBlobBytesMax = std::uint64_t{1} << 30;
 inline constexpr std::size_t kNameBytesMax = 64;
 inline constexpr std::size_t kBlobsOfMessageMax = 256;
 inline constexpr std::size_t kDevicesMax = 64;
+/// Session of a fleet's last Bye: no run comes any more.
+inline constexpr std::uint64_t kLastByeSession = ~std::uint64_t{0};
 
 /// A GPU that a node offers.
 struct Device {

@@ -385,7 +385,7 @@ void HeadBus::stranger() {
     return;
   }
   stranger_logged_ms_ = now_ms;
-  log("somebody whose key is not in `allowed` was refused (" +
+  log("a node whose key is not in `allowed` was refused (" +
       std::to_string(strangers_) + " times so far)");
 }
 

@@ -23,9 +23,11 @@ Result<void> write_new(const fs::path& file, const std::string& text,
   const int fd =
       open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (fd < 0) {
+    const int error = errno;
     return fail(ErrorCode::wrong_input,
-                "cannot make " + file.string() + ": " + std::strerror(errno) +
-                    "; name a folder that has no keys yet");
+                "cannot make " + file.string() + ": " + std::strerror(error) +
+                    (error == EEXIST ? "; name a folder that has no keys yet"
+                                     : "; name a folder that you can write"));
   }
   const auto written = write(fd, text.data(), text.size());
   const bool good = written == static_cast<ssize_t>(text.size());
@@ -48,6 +50,15 @@ std::string first_word(const std::string& text) {
   return word;
 }
 
+/// Why a file of a --keys folder cannot be read; empty: it can be, or there is
+/// none.
+std::string fault_of_access(const fs::path& file) {
+  if (access(file.c_str(), R_OK) == 0 || errno == ENOENT) return "";
+  return "cannot read " + file.string() + ": " + std::strerror(errno) +
+         "; name a folder that you can read with --keys, or change its "
+         "permissions";
+}
+
 Result<std::string> read_key(const fs::path& file, bool is_secret) {
   struct stat about{};
   if (is_secret && stat(file.c_str(), &about) == 0 &&
@@ -57,6 +68,9 @@ Result<std::string> read_key(const fs::path& file, bool is_secret) {
   }
   const auto text = read_file(file);
   if (!text) {
+    if (const std::string why = fault_of_access(file); !why.empty()) {
+      return fail(ErrorCode::wrong_input, why);
+    }
     return fail(ErrorCode::wrong_input,
                 "no key " + file.string() + ": 'weft keygen DIR' makes keys");
   }
@@ -84,9 +98,9 @@ Result<void> make_keys(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    return fail(
-        ErrorCode::missing,
-        "cannot make the folder " + folder.string() + ": " + error.message());
+    return fail(ErrorCode::wrong_input,
+                "cannot make the folder " + folder.string() + ": " +
+                    error.message() + "; name a folder that you can write");
   }
   std::string allowed = "# Public keys of nodes that may join, one a line.\n";
   for (const std::string name : {"head", "node"}) {
@@ -112,8 +126,12 @@ Result<BusKeys> read_head_keys(const fs::path& folder) {
   if (!keys) return keys;
   const auto list = read_file(folder / "allowed");
   if (!list) {
+    const fs::path file = folder / "allowed";
+    const std::string why = fault_of_access(file);
     return fail(ErrorCode::wrong_input,
-                "no list of allowed keys " + (folder / "allowed").string());
+                !why.empty() ? why
+                             : "no list of allowed keys " + file.string() +
+                                   ": 'weft keygen DIR' makes one");
   }
   std::istringstream lines(*list);
   for (std::string line; std::getline(lines, line);) {

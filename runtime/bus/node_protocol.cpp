@@ -84,10 +84,11 @@ void NodeProtocol::take_blob(const wire::Chunk& chunk, const std::string& body,
 /// The run has ended, whatever session the head means: one that was begun in
 /// between is over, too.
 void NodeProtocol::take_bye(const wire::Bye& bye, std::int64_t now_ms) {
-  // A fleet's, between two runs: no other run comes.
-  if (bye.run.empty() && bye.session == 0 && run_.empty()) {
-    say_header(wire::Bye{}, now_ms);
-    if (options_.once) quit("");
+  if (bye.session == wire::kLastByeSession) {
+    // The Bye of the run may be lost.
+    if (!run_.empty()) end_run();
+    say_header(wire::Bye{bye.session}, now_ms);
+    if (options_.once || is_leaving_) quit("");
     return;
   }
   const bool is_mine = !run_.empty() && bye.run == run_;

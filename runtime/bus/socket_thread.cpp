@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 #include <zmq.hpp>
@@ -31,6 +32,26 @@ void allow_many_files() {
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   files.rlim_cur = std::min<rlim_t>(files.rlim_max, 65'536);
   setrlimit(RLIMIT_NOFILE, &files);
+}
+
+/// Advice for an address that cannot be used.
+std::string advice_for(int error) {
+  switch (error) {
+    case EADDRINUSE:
+      return "another program listens there: end it, or choose another port";
+    case EACCES:
+    case EPERM:
+      return "choose a port or a folder that this user may use";
+    case ENODEV:
+    case EADDRNOTAVAIL:
+      return "this machine has no such address: tcp://0.0.0.0:PORT is all of "
+             "its own";
+    case EMFILE:
+    case ENFILE:
+      return "too many files are open: raise the limit (ulimit -n)";
+    default:
+      return "an address is tcp://HOST:PORT";
+  }
 }
 
 std::string text_of(const zmq::message_t& message) {
@@ -96,6 +117,7 @@ std::int64_t SocketThread::now_ms() {
 
 Result<void> SocketThread::open() {
   try {
+    if (!sockets_) sockets_ = std::make_unique<Sockets>();
     sockets_->socket = zmq::socket_t(
         sockets_->context, options_.is_head ? ZMQ_ROUTER : ZMQ_DEALER);
     zmq::socket_t& socket = sockets_->socket;
@@ -136,14 +158,13 @@ Result<void> SocketThread::open() {
     return fail(ErrorCode::wrong_input,
                 std::string(options_.is_head ? "cannot listen on "
                                              : "cannot connect to ") +
-                    options_.endpoint + ": " + error.what() +
-                    "; an address is tcp://HOST:PORT");
+                    options_.endpoint + ": " + error.what() + "; " +
+                    advice_for(error.num()));
   }
   return {};
 }
 
 void SocketThread::loop(std::promise<Result<void>>& started) {
-  sockets_ = std::make_unique<Sockets>();
   self_ = std::this_thread::get_id();
   const auto opened = open();
   started.set_value(opened);

@@ -86,7 +86,8 @@ Result<Plan> replayed_plan(const Journal& journal, std::uint64_t until,
       dynamic_cast<const Extractor*>(replay.find_role(address::extractor));
   if (!fits || !extractor) {
     return fail(ErrorCode::failed,
-                "this weft decides otherwise than the one that made the run" +
+                "this version of weft decides differently from the version "
+                "that made the run" +
                     (fits ? "" : ": " + to_string(*replay.divergence())));
   }
   return extractor->cut();
@@ -169,7 +170,8 @@ std::string partition_text(const ExplainedPartition& partition) {
   for (const FusionReason& pair : partition.pairs) {
     text += pair_text(partition, pair);
   }
-  if (partition.pairs.empty()) text += "  none: no call reads another's\n";
+  if (partition.pairs.empty())
+    text += "  none: no call reads the result of another\n";
   std::string calls;
   for (const auto& [name, decision] : partition.calls) {
     if (decision.reason.empty() || !partition.operators.contains(name)) {
@@ -323,8 +325,8 @@ std::string explanation_text(const Explanation& explanation, bool all) {
       explanation.problem + ", target " + explanation.target + "\n";
   if (!explanation.is_as_recorded) {
     text +=
-        "This weft partitions the model otherwise than the one that made the "
-        "run; the reasons are this one's.\n";
+        "This version of weft partitions the model differently from the "
+        "version that made the run; the reasons are this version's.\n";
   }
   for (const ExplainedPartition& partition : explanation.partitions) {
     text += "\n" + partition_text(partition);

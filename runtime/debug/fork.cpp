@@ -116,7 +116,7 @@ class Retold {
                          output.front().type == envelope.type;
     if (!is_same) {
       return wrong("by these settings " + envelope.src +
-                   " decides otherwise before that: at " + named(envelope) +
+                   " decides differently before that: at " + named(envelope) +
                    "; fork at event " + std::to_string(envelope.seq - 1) +
                    " or before");
     }

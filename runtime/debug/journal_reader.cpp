@@ -28,8 +28,8 @@ std::string list_of(const std::vector<Address>& roles) {
 Error why_not(const Replay& replay) {
   if (replay.error()) return *replay.error();
   return {ErrorCode::failed,
-          "this weft decides otherwise than the one that made the run, so that "
-          "the state is not known: " +
+          "this version of weft decides differently from the version that made "
+          "the run, so that the state is not known: " +
               to_string(*replay.divergence())};
 }
 

@@ -340,7 +340,8 @@ caf::behavior role_actor(RoleActor* self, std::shared_ptr<RoleState> initial) {
 Error why_not(const Replay& past, const HostOptions& options) {
   if (past.error()) return *past.error();
   std::string text =
-      "this weft decides otherwise than the one that began the run (" +
+      "this version of weft decides differently from the version that began "
+      "the run (" +
       options.version_text + "): " + to_string(*past.divergence());
   if (past.divergence()->only_content) {
     text +=

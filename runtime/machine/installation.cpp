@@ -223,8 +223,8 @@ Result<Installation> find_installation(const std::optional<std::string>& flag) {
   if (installation.worker_path.empty()) {
     return fail(
         ErrorCode::missing,
-        "weft's Python side (the package weft) is not beside this program: "
-        "install weft whole, or set WEFT_HOME to its checkout");
+        "weft's Python package was not found next to this program: reinstall "
+        "weft, or set WEFT_HOME to its checkout");
   }
   auto choice = choose_python(flag, environment);
   if (!choice) return std::unexpected(choice.error());

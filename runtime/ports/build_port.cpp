@@ -11,8 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A kernel's library has tens of kilobytes; what is larger stays where it is.
-constexpr std::uintmax_t kArtefactBytesMax = 16 << 20;
+/// A kernel's library has tens of kilobytes; with a vendor's code in it, tens
+/// of megabytes. A larger one does not travel, because it would be in memory.
+constexpr std::uintmax_t kArtefactBytesMax = 256 << 20;
 
 }  // namespace
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "actors/number_text.hpp"
+
 namespace weft {
 namespace {
 
@@ -41,10 +43,6 @@ std::string bar(double share) {
   const int full = static_cast<int>(std::floor(share * kBarWidth));
   return "[" + std::string(static_cast<std::size_t>(full), '#') +
          std::string(static_cast<std::size_t>(kBarWidth - full), '.') + "]";
-}
-
-std::string counted(int number, const char* what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
 /// Of the stage under way: what is counted, or the time that is gone of what

@@ -130,7 +130,8 @@ void SubgraphsView::take(const Envelope& envelope, const Message& message,
                          const CallsView& calls) {
   if (const auto* m = std::get_if<OptimizeSubgraph>(&message)) {
     json& view = subgraph(m->subgraph);
-    view["begun_us"] = envelope.at_us;
+    // Said again where locations joined.
+    if (view["begun_us"].is_null()) view["begun_us"] = envelope.at_us;
     if (view["type"] == "") view["type"] = m->type;
   } else if (const auto* m = std::get_if<SeedsReply>(&message)) {
     take_seeds(envelope, *m, calls);

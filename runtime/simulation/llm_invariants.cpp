@@ -31,11 +31,17 @@ std::string LlmInvariants::take_agents(const Envelope& envelope,
   if (const auto* m = std::get_if<OptimizeSubgraph>(&message)) {
     last_locations_[envelope.dst] =
         m->locations.empty() ? "" : m->locations.back();
+    // A place that is back is named twice: its workers tell which time it is.
+    last_workers_[envelope.dst] =
+        m->locations.size() < 2 ? ""
+                                : "." + std::to_string(m->locations.size() - 1);
+    heard_gone_.erase(envelope.dst);
   } else if (const auto* m = std::get_if<SeedResult>(&message)) {
     const auto last = last_locations_.find(envelope.dst);
     const bool is_gone = last != last_locations_.end() &&
                          m->failure.code == "node_lost" &&
-                         m->location == last->second;
+                         m->location == last->second &&
+                         envelope.src.ends_with(last_workers_[envelope.dst]);
     if (is_gone) heard_gone_.try_emplace(envelope.dst, envelope.seq);
   } else if (std::holds_alternative<RefineRequest>(message)) {
     const auto gone = heard_gone_.find(envelope.src);

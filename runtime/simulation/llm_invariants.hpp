@@ -86,6 +86,7 @@ class LlmInvariants {
   /// By agent: where its kernels can be judged last, and the events that told
   /// it that this is gone, and the model's role that it wants nothing more.
   std::map<Address, Location> last_locations_;
+  std::map<Address, std::string> last_workers_;  ///< Ends of their addresses.
   std::map<Address, std::uint64_t> heard_gone_;
   std::map<Address, std::uint64_t> stopped_;
 };

@@ -36,8 +36,9 @@ void RunCounters::take_message(const Envelope& envelope) {
     start = *m;
   } else if (const auto* m = std::get_if<RunFinished>(&*message)) {
     finished = *m;
-  } else if (std::holds_alternative<OptimizeSubgraph>(*message)) {
-    ++subgraphs;
+  } else if (const auto* m = std::get_if<OptimizeSubgraph>(&*message)) {
+    // Said again where locations joined.
+    if (begun_.insert(m->subgraph).second) ++subgraphs;
   } else if (const auto* m = std::get_if<SubgraphDone>(&*message)) {
     if (done_.insert(m->subgraph).second) ++outcomes[m->outcome];
   } else if (const auto* m = std::get_if<SeedResult>(&*message)) {

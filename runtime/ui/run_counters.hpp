@@ -45,7 +45,8 @@ class RunCounters {
     std::int64_t at_us = 0;
   };
   std::map<std::uint64_t, Asked> asked_;  ///< requests without a reply
-  std::set<std::string> done_;            ///< subgraphs
+  std::set<std::string> begun_;           ///< subgraphs
+  std::set<std::string> done_;            ///< likewise
 };
 
 }  // namespace weft

@@ -49,8 +49,8 @@ TEST_CASE("of two cuts the one whose module is faster is taken") {
     composer.timed(second);
     composer.probed();
     CHECK(composer.holds(composer.module(), 0) == (second < 2));
-    CHECK(composer.report().contains(second < 2 ? "Taken: both"
-                                                : "Taken: second"));
+    CHECK(composer.report().contains(second < 2 ? "Chosen: both"
+                                                : "Chosen: second"));
     CHECK(composer.finish().summary.contains(second < 2 ? "2.00" : "3.00"));
   }
 }
@@ -63,7 +63,7 @@ TEST_CASE("of two cuts for any batch each is right at all that are judged") {
     composer.timed(speed);
   }
   composer.probed();
-  CHECK(composer.report().contains("Taken: second"));
+  CHECK(composer.report().contains("Chosen: second"));
   TwoPartitionsFixture other(true);
   for (std::size_t i = 0; i < judged; ++i) other.checked(true);
   other.timed(2.0);
@@ -145,13 +145,14 @@ TEST_CASE("a cut with a stand-in is composed and timed without a kernel, too") {
   composer.checked(true);
   composer.timed(2.0);
   composer.probed();
-  CHECK(composer.report().contains("Taken: in one call"));
+  CHECK(composer.report().contains("Chosen: in one call"));
   CHECK(composer.report().contains("for the attention that ends at p.py:7"));
   CHECK(
       composer.stands_in(*composer.blobs.get(composer.files().files[3].blob)));
   const auto finished = composer.finish();
   CHECK(finished.exit_code == 0);
-  CHECK(finished.summary.contains("1 written-out attention in one call"));
+  CHECK(finished.summary.contains(
+      "1 written-out attention replaced by PyTorch's call"));
 }
 
 TEST_CASE(
@@ -162,7 +163,7 @@ TEST_CASE(
   composer.checked(true);
   composer.timed(1.0);
   composer.probed();
-  CHECK(composer.report().contains("Of the cut with in one call: output 0"));
+  CHECK(composer.report().contains("Partition \"in one call\": output 0"));
   CHECK_FALSE(composer.report().contains("for the attention"));
   CHECK(composer.finish().exit_code == 0);
 }
@@ -189,7 +190,7 @@ TEST_CASE("of a stand-in's cut kernels go before the stand-in does") {
   composer.checked(true);
   composer.timed(3.0);
   composer.probed();
-  CHECK(composer.report().contains("Taken: in one call"));
+  CHECK(composer.report().contains("Chosen: in one call"));
 }
 
 TEST_CASE("by the near rule alone a cut that is far leaves one that is near") {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/capabilities.hpp"
 #include "compiler/fusion/regroup.hpp"
 #include "compiler/targets.hpp"
 #include "tests/actors/run_fixture.hpp"
@@ -244,6 +245,120 @@ TEST_CASE("Dispatcher_LosesANode_WithAllItsOffers") {
   const auto left = dispatcher.role.describe()["offers"];
   CHECK(left.size() == 1);
   CHECK(left.dump().contains("n2/GPU-c"));
+}
+
+namespace {
+
+/// A head that does not judge, and its nodes.
+struct BareHead : RunFixture<Dispatcher> {
+  /// `is_spared`: it could judge (--no-local).
+  explicit BareHead(bool is_spared = false, std::int64_t budget_ms = 0) {
+    if (is_spared) take(say(address::broker, Capacities{}));
+    RunStart run = small_run(blobs);
+    run.vocabulary = vocabulary_version;
+    run.device_class.device = "a processor";
+    run.node_wait_ms = 60'000;
+    run.options.budget_ms = budget_ms;
+    if (is_spared) run.head_can = {capability::judge};
+    const Plan plan = partition(two_piece_graph(), *find_target("cpu"));
+    take(say(address::extractor, Dispatch{blobs.put(plan_to_json(plan)), run}));
+  }
+  void take(const std::vector<Outgoing>& sent) {
+    for (const auto& [to, m] : only<OptimizeSubgraph>(sent)) {
+      CHECK(to == address::agent(m.subgraph));
+      works.push_back(m);
+    }
+    for (const auto& [to, m] : only<StopSearch>(sent)) stopped.push_back(to);
+    for (const auto& [to, m] : only<Progress>(sent)) {
+      if (m.stage == "failed") failed.push_back(m.text);
+      if (m.stage == "waits") waits.push_back(m.text);
+    }
+    for (const auto& [to, m] : only<TimerRequest>(sent)) timers.push_back(m);
+    for (const auto& [to, m] : only<WriteFilesRequest>(sent)) {
+      take(say(address::files, WriteFilesReply{m.effect, {}}));
+    }
+  }
+  void join(const std::string& node) {
+    Capacities offer;
+    offer.location = node;
+    offer.units = {{"cpu", 2}};
+    offer.capabilities = {capability::judge};
+    take(say(address::broker, offer));
+  }
+  void lose(const std::string& node) {
+    take(say(address::broker, NodeLost{node, {node}, "it died"}));
+  }
+  void fire(const TimerRequest& timer) {
+    take(say(address::clock, TimerFired{timer.effect}));
+  }
+
+  std::vector<OptimizeSubgraph> works;
+  std::vector<Address> stopped;
+  std::vector<std::string> failed, waits;
+  std::vector<TimerRequest> timers;
+};
+
+using Locations = std::vector<Location>;
+
+}  // namespace
+
+TEST_CASE("agents are told of nodes that join, and of those that are back") {
+  BareHead dispatcher;
+  dispatcher.join("n1");
+  REQUIRE(dispatcher.works.size() == 1);
+  CHECK(dispatcher.works[0].locations == Locations{"n1"});
+  dispatcher.join("n2");
+  REQUIRE(dispatcher.works.size() == 2);
+  CHECK(dispatcher.works[1].subgraph == dispatcher.works[0].subgraph);
+  CHECK(dispatcher.works[1].locations == Locations{"n1", "n2"});
+  dispatcher.join("n2");  // says the same again
+  dispatcher.lose("n1");
+  CHECK(dispatcher.works.size() == 2);
+  dispatcher.join("n1");
+  REQUIRE(dispatcher.works.size() == 3);
+  CHECK(dispatcher.works[2].locations == Locations{"n1", "n2", "n1"});
+}
+
+TEST_CASE("a spared head without nodes says what to start") {
+  std::int64_t budget_ms = 0;
+  SUBCASE("it waits, like its user") {}
+  SUBCASE("and waits no longer than its budget") { budget_ms = 100'000; }
+  BareHead dispatcher(true, budget_ms);
+  REQUIRE(dispatcher.waits.size() == 1);
+  CHECK(dispatcher.waits[0].contains("weft node --join"));
+  CHECK(dispatcher.timers.size() == (budget_ms > 0 ? 1 : 0));
+  if (budget_ms == 0) return;
+  CHECK(dispatcher.timers[0].after_ms <= budget_ms);
+  dispatcher.fire(dispatcher.timers[0]);
+  CHECK(dispatcher.failed.size() == 2);
+}
+
+TEST_CASE("an agent without a node is stopped in time, and nothing is begun") {
+  BareHead dispatcher;
+  dispatcher.join("n1");
+  dispatcher.timers.clear();
+  dispatcher.lose("n1");
+  REQUIRE(dispatcher.timers.size() == 1);
+  const TimerRequest timer = dispatcher.timers.front();
+  CHECK(timer.after_ms == 60'000);
+  SUBCASE("no node comes") {
+    dispatcher.fire(timer);
+    CHECK(dispatcher.stopped ==
+          std::vector{address::agent(dispatcher.works[0].subgraph)});
+    REQUIRE(dispatcher.failed.size() == 1);  // the other subgraph
+    CHECK(dispatcher.failed[0].contains(
+        "not begun: there is no node of the class a processor"));
+    // Until the agent has its verdict, a node may come: that is too late.
+    dispatcher.join("n2");
+    CHECK(dispatcher.stopped.size() == 1);
+  }
+  SUBCASE("a node comes") {
+    dispatcher.join("n2");
+    CHECK(dispatcher.works.back().locations == Locations{"n1", "n2"});
+    dispatcher.fire(timer);
+    CHECK(dispatcher.stopped.empty());
+    CHECK(dispatcher.failed.empty());
+  }
 }
 
 TEST_CASE("an agent is told what was measured on the device that it gets") {

@@ -291,8 +291,9 @@ namespace {
 /// An agent whose kernels are judged at those locations, and a model is asked.
 struct LocatedFixture : RoleFixture<SubgraphAgent> {
   explicit LocatedFixture(const std::vector<Location>& locations,
-                          const std::string& search = "greedy") {
-    OptimizeSubgraph work;
+                          const std::string& search = "greedy",
+                          const std::string& device_class = "") {
+    work.device_class = device_class;
     work.subgraph = "sg";
     work.options.seeds = {"compiler", "llm"};
     work.options.llm.search = search;
@@ -303,7 +304,12 @@ struct LocatedFixture : RoleFixture<SubgraphAgent> {
   }
   std::vector<Outgoing> result(SeedResult r) {
     r.location = location;
-    return give("worker/sg." + r.seed.id, r);
+    return give("worker/sg." + r.seed.id + suffix, r);
+  }
+  /// The dispatcher names these locations, too.
+  std::vector<Outgoing> joined(const std::vector<Location>& more) {
+    work.locations.insert(work.locations.end(), more.begin(), more.end());
+    return give(address::dispatcher, work);
   }
   std::vector<Outgoing> locations_lost(const std::string& id) {
     SeedResult r;
@@ -317,8 +323,15 @@ struct LocatedFixture : RoleFixture<SubgraphAgent> {
     reply.seeds[0].origin = "llm";
     return give("seeds/llm", reply);
   }
+  OptimizeSubgraph work;
   Location location = "n1";
+  std::string suffix{};  ///< of the workers' addresses
 };
+
+/// Where the first seed is verified.
+Location work_location(const std::vector<Outgoing>& sent) {
+  return only<VerifySeed>(sent).front().second.location;
+}
 
 /// Those that the model's role is told to stop for.
 std::vector<StopSeed> stops_of_model(const std::vector<Outgoing>& sent) {
@@ -392,4 +405,68 @@ TEST_CASE("while a place is left the model is asked, and not stopped") {
   CHECK(single<RefineRequest>(sent).round == 0);
   CHECK(stops_of_model(sent).empty());
   CHECK(single<VerifySeed>(sent).location == "n2");
+}
+
+TEST_CASE("an agent whose places are gone waits, and goes on where one comes") {
+  LocatedFixture agent({"n1"}, "greedy", "a class");
+  agent.result(correct_result("a", 50, 100));
+  const auto lost = agent.locations_lost("b");
+  CHECK(only<SubgraphDone>(lost).empty());
+  CHECK(only<TimeSeed>(lost).empty());
+  CHECK(single<Progress>(lost).stage == "waits");
+  // Other results of the lost place change nothing.
+  CHECK(agent.locations_lost("b").empty());
+  SUBCASE("another") { agent.location = "n2"; }
+  SUBCASE("the same, back") {}
+  const auto moved = agent.joined({agent.location});
+  CHECK(only<VerifySeed>(moved).size() == 2);  // what was right, anew
+  for (const auto& [to, order] : only<VerifySeed>(moved)) {
+    CHECK(order.location == agent.location);
+    CHECK(to == "worker/sg." + order.seed.id + ".1");
+  }
+  agent.location = "n1";  // late
+  CHECK(agent.result(wrong("a")).empty());
+  agent.location = work_location(moved);
+  agent.suffix = ".1";
+  agent.result(correct_result("a", 50, 100));
+  CHECK(only<TimeSeed>(agent.result(wrong("b"))).front().first ==
+        "worker/sg.a.1");
+}
+
+TEST_CASE("an agent that no place comes for ends with what it knows") {
+  LocatedFixture agent({"n1", "n2"}, "greedy", "a class");
+  agent.result(correct_result("a", 50, 100));
+  SUBCASE("where the last one goes") {
+    agent.locations_lost("b");
+    agent.location = "n2";
+    agent.suffix = ".1";
+    agent.result(correct_result("a", 40, 100));
+  }
+  SUBCASE("where it was told of another before") {
+    agent.joined({"n3"});
+    for (const char* next : {"n2", "n3"}) {
+      CHECK(only<VerifySeed>(agent.locations_lost("b")).size() == 2);
+      agent.location = next;
+      agent.suffix = "." + std::to_string(agent.location == "n2" ? 1 : 2);
+      agent.result(correct_result("a", 40, 100));
+    }
+  }
+  CHECK(only<SubgraphDone>(agent.locations_lost("b")).empty());
+  const auto done = single<SubgraphDone>(
+      agent.give(address::dispatcher, StopSearch{"there is no node"}));
+  CHECK(done.outcome == "won");
+  CHECK(done.best.seed.id == "a");
+  CHECK(done.best.timing.candidate.median_us == 40);
+  CHECK(done.reason == "there is no node");
+}
+
+TEST_CASE("an agent with the head among its places does not wait for a node") {
+  LocatedFixture agent({"", "n1"}, "greedy", "a class");
+  agent.location = "";
+  agent.result(correct_result("a", 50, 100));
+  agent.locations_lost("b");
+  agent.location = "n1";
+  agent.suffix = ".1";
+  agent.result(correct_result("a", 50, 100));
+  CHECK(single<TimeSeed>(agent.locations_lost("b")).with_compile);
 }

@@ -26,7 +26,7 @@ BUDGET_S = 3000
 #: For what is under way on a busy machine.
 WAIT_S = 300
 #: What a search comes to on a machine that others keep busy.
-BUSY = "no kernel of ours is faster|there was no time|stopped after|not timed|budget"
+BUSY = "no generated kernel is faster|there was no time|stopped after|not timed|budget"
 FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_weft.py")
 
 

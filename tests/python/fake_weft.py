@@ -115,7 +115,7 @@ def main(words):
                 "summary": f"played: {how}{steers}",
                 "timed": True,
                 "timing": {"over_compile": {"ratio": 0.5 if how == "slow" else 2.0}},
-                "why_no_kernel": f"no kernel of ours is faster here{steers}"
+                "why_no_kernel": f"no generated kernel is faster here{steers}"
                 if how.startswith("nothing")
                 else "",
                 "subgraphs": [

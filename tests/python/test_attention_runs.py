@@ -124,9 +124,9 @@ class AttentionRuns(WeftCase):
         with open(os.path.join(run, "report.md"), encoding="utf-8") as file:
             report = file.read()
         # Both cuts were tried, and the verdict is on a module of its own.
-        self.assertRegex(report, "cut in 2 ways.*attention in one call [0-9]")
+        self.assertRegex(report, "partitioned in 2 ways.*attention in one call [0-9]")
         self.assertEqual(result["stand_ins"], 1, report)
-        self.assertIn("1 written-out attention in one call", result["summary"])
+        self.assertIn("1 written-out attention replaced by PyTorch's call", result["summary"])
         self.assertTrue(
             re.search(
                 r"for the attention that ends at "
@@ -154,7 +154,7 @@ class AttentionRuns(WeftCase):
         self.assertTrue(result["verdict"]["correct"])
         with open(os.path.join(run, "report.md"), encoding="utf-8") as file:
             report = file.read()
-        self.assertRegex(report, "cut in 2 ways|1 written-out attention")
+        self.assertRegex(report, "partitioned in 2 ways|1 written-out attention")
         self.assertIn("attention in one call", report)
 
     def test_weights_that_are_a_result_stay_written(self):

@@ -216,7 +216,7 @@ class RealRun(weft_case.WeftCase):
         for side in ("candidate", "eager"):
             self.assertGreater(row[side + "_us"], 0)
         with open(self.path("run/report.md"), encoding="utf-8") as file:
-            self.assertIn(f"| {row['calls']} in a row, each |", file.read())
+            self.assertIn(f"| {row['calls']} calls in a row, each |", file.read())
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ class TakeOver(BackendCase):
         self.assertIn("budget_s", self.reasons()[0])
         [kernels] = self.compiled_graphs()[-1].kernels.values()
         self.assertTrue(kernels.settled.wait(WAIT_S))
-        self.assertEqual(self.states(), ["framework"])
+        self.assertEqual(self.states(), ["pytorch"])
         self.assertIn("budget_s", self.reasons()[0])
 
     def test_a_call_waits_no_longer_than_its_budget(self):
@@ -220,7 +220,7 @@ class TakeOver(BackendCase):
                 self.assert_same(compiled(x), net(x))
         dynamic = self.compiled_graphs()[-1]
         self.assertEqual(list(dynamic.kernels), ["any batch", (5,), (6,)])
-        self.assertEqual(self.states(), ["ready", "framework", "ready", "ready"], self.reasons())
+        self.assertEqual(self.states(), ["ready", "pytorch", "ready", "ready"], self.reasons())
         self.assertIn("weft: not for any batch", self.reasons())
         self.assertIn("shapes_max", str(weft.explain()))
 
@@ -286,7 +286,7 @@ class Failures(BackendCase):
         with torch.no_grad():
             for _ in range(3):
                 self.assert_same(compiled(x), net(x))
-        self.assertEqual(self.states(), ["framework"])
+        self.assertEqual(self.states(), ["pytorch"])
         self.assertIn(reason, self.reasons()[0])
         self.assertIn(reason, str(weft.explain()))
 
@@ -303,7 +303,7 @@ class Failures(BackendCase):
         self.check("fails", "this run fails")
 
     def test_a_search_that_finds_nothing(self):
-        self.check("nothing", "no kernel of ours is faster")
+        self.check("nothing", "no generated kernel is faster")
 
     def test_a_search_that_says_why_it_finds_nothing(self):
         self.check("nothing yet", "is faster here: the budget is over")

@@ -30,7 +30,7 @@ class AsEager(BackendCase):
     def assert_used(self):
         """Kernels computed some of it, and nothing went wrong."""
         self.assertIn("ready", self.states(), self.reasons())
-        self.assertNotIn("framework", self.states(), self.reasons())
+        self.assertNotIn("pytorch", self.states(), self.reasons())
 
     def both(self, change):
         change(self.net)
@@ -186,10 +186,10 @@ class AsEager(BackendCase):
         given, computed = [], kernels.composed
         kernels.composed = lambda arguments: given.append(list(arguments)) or computed(arguments)
         expected = self.mine(self.x)
-        kernels.settle("framework", "the first reason")
+        kernels.settle("pytorch", "the first reason")
         (arguments,) = given
         self.assert_same(graph.run(kernels, arguments)[0], expected)
-        kernels.settle("framework", "the second reason")
+        kernels.settle("pytorch", "the second reason")
         self.assertEqual(self.reasons(), ["the first reason"])
 
     def call_in_threads(self):
@@ -197,7 +197,7 @@ class AsEager(BackendCase):
         kernels are tried or given up."""
 
         def is_over():
-            return any(state in ("ready", "framework") for state in self.states())
+            return any(state in ("ready", "pytorch") for state in self.states())
 
         def work(seed):
             x = torch.randn(4, 12, generator=torch.Generator().manual_seed(seed))

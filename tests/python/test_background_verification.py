@@ -131,7 +131,7 @@ class Verdicts(RecheckCase):
     def test_wrong_kernels_are_withdrawn(self):
         self.set_environment(FAKE_WEFT_EVAL="wrong")
         compiled = self.start_twice()
-        self.assertEqual(self.states(), ["framework"])
+        self.assertEqual(self.states(), ["pytorch"])
         self.assertEqual(len(self.evals()), 1)
         self.assertIn("withdrawn by a full verdict: wrong: by a third", str(weft.explain()))
         self.assertEqual(module_store.entries(), [])
@@ -144,7 +144,7 @@ class Verdicts(RecheckCase):
     def test_numbers_near_their_bound_are_withdrawn_by_a_second_verdict(self):
         self.set_environment(FAKE_WEFT_EVAL="near")
         self.start_twice()
-        self.assertEqual(self.states(), ["framework"])
+        self.assertEqual(self.states(), ["pytorch"])
         self.assertEqual(len(self.evals()), 2)
 
     def test_and_stay_where_that_one_says_otherwise(self):
@@ -218,7 +218,7 @@ class Verdicts(RecheckCase):
         self.set_environment(FAKE_WEFT_EVAL="crashed")
         self.start_twice()
         self.start()  # searches anew, and finds the very same
-        self.assertEqual(self.states(), ["framework"])
+        self.assertEqual(self.states(), ["pytorch"])
         self.assertIn("crashed: by a third", self.reasons()[0])
 
     def test_without_a_verdict_kernels_stay_and_another_process_asks(self):
@@ -315,7 +315,7 @@ class Limits(RecheckCase):
             self.start()
             weft.cache.clear()
         self.judged()
-        self.assertEqual(self.states(), ["framework"])
+        self.assertEqual(self.states(), ["pytorch"])
 
     def test_a_search_does_not_wait_for_a_verdict(self):
         self.start()
@@ -376,7 +376,7 @@ class RealJudge(RecheckCase):
         self.set_environment(FAKE_WEFT="rarely")
         with self.assertLogs("weft", "WARNING"):
             compiled = self.start_twice()
-        self.assertEqual(self.states(), ["framework"])
+        self.assertEqual(self.states(), ["pytorch"])
         self.assertRegex(str(weft.explain()), "withdrawn by a full verdict: wrong: ")
         self.assertEqual(module_store.entries(), [])
         large = self.x * 1000

@@ -105,7 +105,7 @@ class ScoreTest(unittest.TestCase):
         rows = [row_of(1), row_of(2, result_of()), row_of(3, slow)]
         told = bench_report.markdown(SETTINGS, rows, {}, [(0, 1)])
         self.assertIn(
-            "ours 1740 MHz, eager 1972 MHz; more than 2 % apart in "
+            "weft's module 1740 MHz, eager 1972 MHz; more than 2 % apart in "
             "1 problems, lowered (by power, heat) in 1",
             told,
         )
@@ -187,23 +187,24 @@ class NearEagerTest(unittest.TestCase):
 
     def test_both_rules_are_told(self):
         text = bench_report.markdown(SETTINGS, self.rows, {}, [(0, 1)])
-        self.assertIn("2 of 4 accepted, 1 of them with another module", text)
-        self.assertIn("torch.compile's in 2, of which 2 are accepted", text)
+        self.assertIn("2 of 4 modules within it, 1 of them another module", text)
+        self.assertIn("torch.compile's within it in 2 problems, in 2 of these weft's too", text)
         self.assertIn("over eager: geometric mean 2.000×", text)
-        self.assertIn("TF32 shows in 0 of our modules, and in 4 of the framework's, of 4", text)
+        self.assertIn("TF32 shows in 0 of weft's modules, and in 4 of PyTorch's, of 4", text)
         self.assertIn("| another: 1.00 (0.95–1.05) |", text)
 
     def test_the_last_line_says_it_too(self):
         self.assertEqual(progress.near_count(self.rows), 2)
         self.assertEqual(
-            progress.near_words(self.rows), "; 2 of 4 near to eager, 2.00x eager, 1.22x compile"
+            progress.near_words(self.rows),
+            "; 2 of 4 within KernelBench's tolerance, 2.00x eager, 1.22x compile",
         )
         self.assertEqual(progress.near_words(self.rows[4:]), "")
         said = [progress.sentence(row) for row in self.rows]
-        self.assertIn(", near eager, ", said[0])
-        self.assertIn("near eager by another", said[1])
-        self.assertIn("not near eager", said[2])
-        self.assertNotIn("near", said[4])
+        self.assertIn(", within KernelBench's tolerance, ", said[0])
+        self.assertIn("another module within KernelBench's tolerance", said[1])
+        self.assertIn("outside KernelBench's tolerance", said[2])
+        self.assertNotIn("tolerance", said[4])
 
     def test_kernelbenchs_files_have_the_module_that_it_accepts(self):
         files = kernelbench.files(SETTINGS, self.rows)

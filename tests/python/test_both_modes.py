@@ -176,10 +176,10 @@ class Whole(WeftCase):
         self.assertIn("refused: no", both_modes_run.sentence("eval", results["eval"]))
 
     def test_a_run_s_own_words_say_why_there_is_no_kernel(self):
-        result = {"verdict": {"correct": True}, "why_no_kernel": "no kernel of ours was right"}
+        result = {"verdict": {"correct": True}, "why_no_kernel": "no generated kernel was correct"}
         self.assertEqual(
             both_modes_run.sentence("eval", result),
-            "eval: the framework's own, no kernel of ours was right",
+            "eval: PyTorch's forward, no generated kernel was correct",
         )
 
     def test_a_mode_far_from_eager_has_its_second_module_in_another_whole(self):
@@ -200,7 +200,7 @@ class Whole(WeftCase):
         self.assertEqual(results["train"]["kernelbench_module"]["ours"], ["sg_1"])
         self.assertEqual(
             both_modes_run.near_words(results),
-            "; not near to eager in train mode, composed/kernelbench/model_new.py is",
+            "; outside KernelBench's tolerance in train mode, composed/kernelbench/model_new.py is within",
         )
         both_modes_run.conclude(
             {"out": self.path("out"), "problem": "p.py", "json": False, "quiet": True}, results

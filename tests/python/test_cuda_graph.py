@@ -272,7 +272,7 @@ class InThePiece(BackendCase):
     def test_the_framework_is_where_there_are_no_kernels(self):
         self.set_environment(FAKE_WEFT="fails")
         (kernels,) = self.called().values()
-        self.assertEqual((kernels.state, self.asked), ("framework", [None]))
+        self.assertEqual((kernels.state, self.asked), ("pytorch", [None]))
         self.assertIsInstance(kernels.framework, Replayed)
         self.assertEqual(kernels.framework._recording.replays, 1 + 3)
         self.assertIn("replayed as a CUDA graph", self.told())

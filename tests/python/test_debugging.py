@@ -324,7 +324,7 @@ class ForkTest(RunCase):
         end(
             self.fork("--at", late, "--set", "variants=1", *out),
             2,
-            "decides otherwise before",
+            "decides differently before",
             "fork at event",
         )
         end(self.fork("--at", "1", "--reply", self.path("none.json"), *out), 2, "there is no file")

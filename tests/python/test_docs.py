@@ -2,6 +2,7 @@
 tutorial programs are real, and the site builds."""
 
 import contextlib
+import functools
 import importlib.util
 import io
 import os
@@ -15,6 +16,8 @@ import unittest
 from unittest import mock
 
 from weft_case import ROOT, WEFT, tool
+
+from weft.bench import results
 
 DOCS = os.path.join(ROOT, "docs")
 PAGES_OF_ROOT = (
@@ -94,6 +97,101 @@ class Links(unittest.TestCase):
                 if "mine" not in name and not os.path.exists(os.path.join(ROOT, name)):
                     missing.add((os.path.relpath(page, ROOT), name))
         self.assertEqual(missing, set())
+
+
+class Commands(unittest.TestCase):
+    """Command lines that pages show use commands and options that exist."""
+
+    @staticmethod
+    @functools.cache
+    def options_of(*command: str) -> set[str]:
+        """Empty: there is no such command."""
+        done = subprocess.run(
+            [WEFT, *command, "--help"], capture_output=True, text=True, check=False
+        )
+        return (
+            set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", done.stdout))
+            if not done.returncode
+            else set()
+        )
+
+    @staticmethod
+    def lines_of(page: str) -> list[str]:
+        """The command lines of a page, whole if they continue on the next line."""
+        text = re.sub(r"\\\n\s*", " ", text_of(page))
+        lines = re.findall(r"^    (?:\$ |!)?(?:\w+=\S+ |srun )*(weft [a-z].*)$", text, re.MULTILINE)
+        return lines + re.findall(r"`(weft (?:[a-z]+ [^`]*)?--?[^`]*)`", text)
+
+    def test_every_command_and_option_that_a_page_uses_exists(self):
+        wrong, checked = [], 0
+        for page in pages():
+            if page.endswith("command-line.md"):  # weft writes it
+                continue
+            for line in self.lines_of(page):
+                words = re.split(r"\s+#|\s+[|>&]", line)[0].split()[1:]
+                command = re.findall(r"^[a-z ]*", " ".join(words))[0].split()[:2]
+                options = self.options_of(*command) or self.options_of(*command[:1])
+                used = {word.partition("=")[0] for word in words if word[0] == "-"}
+                checked += len(used)
+                if not options or used - options:
+                    wrong.append((os.path.relpath(page, ROOT), line, used - options))
+        self.assertEqual(wrong, [])
+        self.assertGreater(checked, 50)
+
+
+class Columns(unittest.TestCase):
+    def test_the_page_has_every_column_of_results_csv(self):
+        page = text_of(os.path.join(DOCS, "reference", "report.md"))
+        [section] = re.findall(r"^## results.csv\n(.*?)^## ", page, re.MULTILINE | re.DOTALL)
+        listed = set()
+        for row in re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE):
+            names = re.findall(r"`([a-z]\w*)`", row)
+            # "`ours_us`, and `_p10_us` of each": ours_p10_us.
+            suffixes = re.findall(r"`(_\w+)`", row)
+            listed.update(names)
+            listed.update(name.removesuffix("_us") + end for name in names for end in suffixes)
+        self.assertEqual(set(results.COLUMNS) - listed, set())
+
+
+class Messages(unittest.TestCase):
+    #: PyTorch prints these, or the system, or weft joins two texts.
+    OTHERS = (
+        "Invalid backend: 'weft'",
+        "x[x > 0]",
+        "ulimit -n",
+        "No space left on device",
+        "not timed: the machine is too busy",
+        "pip could not install torch",
+    )
+
+    def sources(self) -> str:
+        """The text of weft's programs; literals of several lines are joined."""
+        listed = subprocess.run(
+            ["git", "ls-files", "actors", "compiler", "config", "python", "runtime", "tools"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if listed.returncode != 0:
+            self.skipTest("no git checkout")
+        names = [name for name in listed.stdout.split() if name.endswith((".cpp", ".hpp", ".py"))]
+        text = "".join(text_of(os.path.join(ROOT, name)) for name in [*names, "tools/setup"])
+        return re.sub(r'"\s*\n\s*f?"', "", text)
+
+    def test_the_messages_of_troubleshooting_are_those_of_weft(self):
+        page = text_of(os.path.join(DOCS, "how-to", "troubleshooting.md"))
+        cells = " ".join(re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE))
+        quoted = [text for text in re.findall(r"`([^`]+)`", cells) if " " in text]
+        self.assertGreater(len(quoted), 10)
+        sources = self.sources()
+        missing = [
+            text
+            for text in quoted
+            if text not in self.OTHERS
+            and not all(part.strip() in sources for part in re.split("…| N ", text))
+        ]
+        self.assertEqual(missing, [])
 
 
 class Decisions(unittest.TestCase):

@@ -93,7 +93,7 @@ class Doctor(WeftCase):
             "eval", reference, candidate, "--no-timing", "--sandbox", "none", PATH=path
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("none: the candidate ran with all rights", done.stdout)
+        self.assertIn("none: the candidate ran with all your rights", done.stdout)
 
     @unittest.skipUnless(
         os.getuid() == 0 and has_namespaces(),

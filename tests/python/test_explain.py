@@ -2,8 +2,9 @@
 
 import json
 import os
+import re
 
-from weft_case import QUICK, TINY, WeftCase
+from weft_case import QUICK, ROOT, TINY, WeftCase
 
 
 class ExplainTest(WeftCase):
@@ -11,6 +12,13 @@ class ExplainTest(WeftCase):
         done = self.weft("explain", *words, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
+
+    def check_the_page_has_every_field(self, result):
+        with open(os.path.join(ROOT, "docs", "reference", "report.md"), encoding="utf-8") as file:
+            [_, section] = file.read().split("## result.json of a run")
+        listed = set(re.findall(r"`(\w+)`", section))
+        fields = {*result, *result["machine"], *result["subgraphs"][0]}
+        self.assertEqual(fields - listed, set())
 
     def test_problem_without_a_run(self):
         """Each pair has its reason, and each kernel; nothing is left behind."""
@@ -48,6 +56,7 @@ class ExplainTest(WeftCase):
         self.assertTrue(found["as_recorded"])
         with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
             result = json.load(file)
+        self.check_the_page_has_every_field(result)
         used = {one["id"]: one["ours"] for one in result["subgraphs"]}
         self.assertEqual({one["id"] for one in found["subgraphs"]}, set(used))
         for one in found["subgraphs"]:

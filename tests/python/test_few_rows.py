@@ -168,6 +168,69 @@ class Graphs(unittest.TestCase):
                 self.assertLess(error(made(*inputs), module(*inputs)), 4e-3)
                 self.assertLess(error(made(*inputs), module(*inputs)), 4e-3)  # with new counters
 
+    def test_views_that_hold_other_rows(self):
+        _, w, v, _ = block_inputs()
+        x = torch.randn(4, 16, 16, dtype=w.dtype)
+
+        def reshaped(x, w, v):
+            one, other = x.reshape(4, 256), x.permute(0, 2, 1).reshape(4, 256)
+            return torch.relu(one @ w) + torch.relu(other @ v)
+
+        def retyped(x, w, v):
+            other = x.view(torch.bfloat16).view(4, 256)
+            return torch.relu(x.view(4, 256) @ w).float() + torch.relu(other @ v)
+
+        for function, inputs in (
+            (reshaped, (x, w, v)),
+            (retyped, (torch.rand_like(x) * 1e-3, w, v.bfloat16())),
+        ):
+            with self.subTest(function.__name__):
+                candidates = [
+                    few_rows._group_key(node)
+                    for node in graph_of(function, *inputs).graph.nodes
+                    if few_rows._is_candidate(node)
+                ]
+                self.assertEqual(len(set(candidates)), 2)
+        module, made, calls = self.split(reshaped, x, w, v)
+        self.assertEqual(len(calls), 2)
+        self.assertLess(error(made(x, w, v), module(x, w, v)), 4e-3)
+
+    def test_rows_that_the_kernel_could_not_address(self):
+        with torch._subclasses.FakeTensorMode():
+            for shape, strides, is_taken in (
+                ((8, 4096), (1 << 24, 1), True),
+                ((8, 4096), (1 << 29, 1), False),
+                ((8, 4096), (0, 1), False),
+                ((8, 4096), (4096, 2), False),
+                ((1, 4096), (1 << 40, 1), True),
+            ):
+                one = torch.empty_strided(shape, strides, dtype=torch.float16)
+                with self.subTest(strides=strides):
+                    self.assertEqual(few_rows._is_by_rows(one), is_taken)
+
+    def test_no_rows(self):
+        x, w, *_ = block_inputs()
+        self.assertEqual(self.split(lambda x, w: torch.relu(x @ w), x[:0], w)[2], [])
+
+    def test_two_devices(self):
+        x, w, *_ = block_inputs()
+        graph = graph_of(lambda x, w: torch.relu(x @ w) + torch.relu((x + 1) @ w), x, w).graph
+        self.assertEqual(len(few_rows.launches_of(graph, PROCESSORS)), 2)
+        one = next(node for node in graph.nodes if few_rows._is_candidate(node))
+        elsewhere = mock.Mock(wraps=one.meta["val"], device=torch.device("meta"))
+        with mock.patch.dict(one.meta, val=elsewhere):
+            with mock.patch.object(few_rows, "_is_candidate", lambda node: node.op != "output"):
+                self.assertEqual(few_rows.launches_of(graph, PROCESSORS), [])
+
+    def test_the_library_computes_if_the_kernel_fails(self):
+        inputs = block_inputs()
+        x, w, *_ = inputs
+        for function, given in ((block, inputs), (lambda x, w: x @ w, (x, w))):
+            module, made, calls = self.split(function, *given)
+            self.assertTrue(calls)
+            with mock.patch.object(few_rows, "_launch", side_effect=RuntimeError("no compiler")):
+                self.assertLess(error(made(*given), module(*given)), 4e-3)
+
     def test_a_small_product_that_only_the_kernel_could_add_stays(self):
         x, w, *_ = block_inputs()
         for bytes_min, count in ((w.numel() * 2, 2), (w.numel() * 2 + 1, 0)):

@@ -12,7 +12,7 @@ from llm_server import LlmServer, Reply
 from made_journal import forged
 from weft_case import QUICK, WEFT, WeftCase, environment, problem_with
 
-NOT_OURS = "was not begun here"
+NOT_OURS = "another user or machine"
 
 
 class ForeignRuns(WeftCase):

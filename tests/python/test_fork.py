@@ -83,7 +83,7 @@ class Program:
         def refused():
             mine = self.compiled(wait=True)
             mine(self.x[:2]), theirs(self.x)
-            assert self.states() == ["ready", "framework"], weft.explain()
+            assert self.states() == ["ready", "pytorch"], weft.explain()
             assert search_ownership.WORKER in str(weft.explain())
 
         def allowed():

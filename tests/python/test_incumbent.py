@@ -17,6 +17,10 @@ from weft.backend.searches import improvement, program_trials
 from weft.backend.searches.whole_program import Step, WholeProgram
 
 
+#: Arguments of Inductor's inner compiler that its CUDA graphs depend on.
+TOLD = ("static_input_idxs", "is_inference", "is_backward")
+
+
 class Chain(nn.Module):
     """Many parameters, little work; a convolution, whose results Inductor likes
     to lay out in another way."""
@@ -88,7 +92,7 @@ class Regions(IncumbentCase):
             mine = self.compiled(net)
             for _ in range(2):
                 self.assert_same(mine(x), net(x))
-        self.assertEqual(self.states(), ["framework"])
+        self.assertEqual(self.states(), ["pytorch"])
         self.assertIn(reason, " ".join(self.reasons()))
 
     def test_wrong_kernels_are_not_inserted(self):
@@ -98,7 +102,7 @@ class Regions(IncumbentCase):
         self.check_refused("raises", "a kernel fell over")
 
     def test_without_kernels_the_incumbent_stays(self):
-        self.check_refused("nothing", "no kernel of ours is faster")
+        self.check_refused("nothing", "no generated kernel is faster")
 
     def test_kernels_that_fail_later_are_given_up(self):
         self.set_environment(FAKE_WEFT="later")
@@ -109,7 +113,7 @@ class Regions(IncumbentCase):
             mine = self.compiled(net)
             for _ in range(3):
                 self.assert_same(mine(x), net(x))
-        self.assertEqual(self.states(), ["framework"])
+        self.assertEqual(self.states(), ["pytorch"])
         self.assertIn("the second call fell over", " ".join(self.reasons()))
 
     def test_kernels_are_exchanged_while_the_program_runs(self):
@@ -174,6 +178,72 @@ class Incumbent(IncumbentCase):
         self.assertEqual(len(found[0]), 2)
         self.assertTrue(all(found[0]))
         self.assertEqual(found[0], found[1][:2])
+
+    def test_inductor_is_told_the_same_of_each_argument(self):
+        """Which arguments are static, so that CUDA graphs copy no parameter, and all else
+        that Inductor's CUDA graphs depend on."""
+        from torch._inductor import output_code
+
+        found = []
+        real = output_code.CompiledFxGraph.post_compile
+
+        def noted(graph, examples, constants, keywords):
+            found.append(
+                {
+                    **{name: keywords.get(name) for name in TOLD},
+                    "cudagraphs": bool(keywords["cudagraphs"]),
+                    "checked": list(graph.inputs_to_check),
+                    "arguments": len(examples),
+                    "partitions": getattr(graph, "partition_maps", None),
+                    "call": type(graph.current_callable),
+                }
+            )
+            return real(graph, examples, constants, keywords)
+
+        def calls(net):
+            x = torch.linspace(-1, 1, 60).reshape(5, 12)
+            with torch.no_grad():
+                net(x)
+            net(x.requires_grad_()).square().sum().backward()
+
+        net, told = Net(), []
+        with (
+            mock.patch.object(output_code.CompiledFxGraph, "post_compile", noted),
+            mock.patch.object(WholeProgram, "_attend", lambda *_: None),
+            torch._inductor.config.patch(fx_graph_cache=False),
+        ):
+            for one in (
+                torch.compile(net, mode="reduce-overhead"),
+                self.compiled(net, mode="reduce-overhead"),
+            ):
+                torch._dynamo.reset()
+                found.clear()
+                calls(one)
+                told.append(list(found))
+        self.assertEqual(len(self.programs()), 3)
+        self.assertEqual(len(told[0]), 3)
+        self.assertEqual(told[0], told[1])
+        inference = next(one for one in told[1] if one["is_inference"])
+        # All but x.
+        self.assertEqual(len(inference["static_input_idxs"]), inference["arguments"] - 1)
+
+    def test_a_call_looks_at_no_argument(self):
+        """After the search, Inductor's code has the list itself."""
+
+        class Unseen(list):
+            def fails(self, *_):
+                raise AssertionError("a call looked at its arguments")
+
+            __iter__ = __len__ = __getitem__ = __bool__ = fails
+
+        given = []
+        request = mock.Mock(role="inference")
+        request.uses_cuda_graphs.return_value = True
+        program = WholeProgram(request, given.append, weft.backend.options.Options(), mock.Mock())
+        program.state = "framework"
+        arguments = Unseen([torch.ones(1)])
+        program(arguments)
+        self.assertIs(given[0], arguments)
 
     def test_what_is_changed_is_changed_once(self):
         class Counts(nn.Module):

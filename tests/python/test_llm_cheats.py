@@ -84,7 +84,7 @@ class LlmCheats(LlmCase):
         # The framework's own forward is what is left.
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         told = self.shown(out=reference)
-        self.assertIn("keeps the framework's forward", told[-1]["summary"])
+        self.assertIn("keeps PyTorch's forward", told[-1]["summary"])
         return {one["seed"]: one for row in told[:-1] if "results" in row for one in row["results"]}
 
     def test_none_becomes_a_kernel(self):

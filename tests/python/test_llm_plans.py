@@ -71,7 +71,7 @@ class LlmPlans(LlmCase):
         self.assertIn("These 2 kernels do the work now", prompts[-1])
         self.assertEqual(len(prompts), 5)
         # One kernel is what is left, and the report tells of all calls.
-        self.assertIn("1 of 1 distinct subgraphs ours", self.report())
+        self.assertIn("generated kernels for 1 of 1 distinct subgraphs", self.report())
         self.assertIn("In all: 3 calls", self.report())
         self.it_replays()
 

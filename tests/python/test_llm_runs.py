@@ -35,7 +35,7 @@ WRONG_WAYS = [
     (fenced("def kernel_function(x:\n    return x\n"), "SyntaxError"),
     (
         fenced("import torch\n\n\ndef kernel_function(x):\n    return torch.relu(x) * 2\n"),
-        "computes by the framework",
+        "computes by PyTorch",
     ),
     (kernel("undeclared(v)"), "undeclared"),
     (kernel("v * 2.0f"), "wrong"),

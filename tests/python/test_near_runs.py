@@ -120,7 +120,7 @@ class NearRuns(WeftCase):
         self.assertEqual(len(beside["ours"]), 1)
         self.assertIn("another module is", told["summary"])
         with open(os.path.join(run, "report.md"), encoding="utf-8") as file:
-            self.assertIn("## The module near to eager", file.read())
+            self.assertIn("## The module within KernelBench's tolerance", file.read())
         self.assertFalse(self.is_near(os.path.join(run, "composed", "model_new.py")))
         self.assertTrue(self.is_near(os.path.join(run, beside["file"])))
         self.assert_replays(run)

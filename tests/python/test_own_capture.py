@@ -142,7 +142,7 @@ class NamedByAFlag(WeftCase):
         with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
             result = json.load(file)
         self.assertEqual([one["id"] for one in result["subgraphs"] if one["ours"]], [])
-        self.assertIn("framework's forward", done.stdout + done.stderr)
+        self.assertIn("PyTorch's forward", done.stdout + done.stderr)
 
     def test_what_is_no_graph_is_refused(self):
         for text in ("", "{}", "[1]", '{"nodes": [{"kind": "call"}]}', "\x00" * 100):

@@ -95,7 +95,7 @@ class PythonCandidate(unittest.TestCase):
             (
                 NEW + "return inputs[0].clamp_(0)\n",
                 "crashed",
-                "computes by the framework's own operators (aten.clamp_",
+                "computes by PyTorch's own operators (aten.clamp_",
             ),
             (kernel("v").replace("return y", "return x * (x > 0)"), "crashed", "aten."),
             (NEW + "inputs[0].zero_()\n    return inputs[0]\n", "cheated", ""),

@@ -90,12 +90,12 @@ class Ranks(BackendCase):
     def check_failure(self, count):
         """One search fails: that is the answer for all who wait."""
         for rank in self.ranks_of_one_search("waits and fails", count):
-            self.assertEqual(rank.stdout.readline(), "framework\n")
+            self.assertEqual(rank.stdout.readline(), "pytorch\n")
             self.assertIn("this run fails", rank.stdout.readline())
         self.assertEqual(self.runs(), 1)
         later = self.begin()  # the next program tries it anew
         self.assertEqual(later.stdout.readline(), "called\n")
-        self.assertEqual(later.stdout.readline(), "framework\n")
+        self.assertEqual(later.stdout.readline(), "pytorch\n")
         self.assertEqual(self.runs(), 2)
 
     def test_a_failed_search_is_not_repeated_by_who_waits(self):

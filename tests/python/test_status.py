@@ -156,7 +156,7 @@ class Played(unittest.TestCase):
 class Notebook(unittest.TestCase):
     def test_texts_are_escaped(self):
         graph = explain.GraphReport(
-            "inference", 3, "framework", "<script>alert(1)</script> & more", "", 1, 0
+            "inference", 3, "pytorch", "<script>alert(1)</script> & more", "", 1, 0
         )
         report = dispatch.Report(False, "", graph.reason, 1.0, False, "")
         for shown in (graph, report, explain.Explanation([graph], [], ["a < b"])):
@@ -167,7 +167,7 @@ class Notebook(unittest.TestCase):
 
     def test_a_summary_that_is_the_reason_is_printed_once(self):
         over = "not verified: its budget_s of 5 was over"
-        graph = explain.GraphReport("inference", 3, "framework", over, over, 1, 0)
+        graph = explain.GraphReport("inference", 3, "pytorch", over, over, 1, 0)
         self.assertEqual(str(graph).count(over), 1)
         report = dispatch.Report(False, over, over, 1.0, False, "")
         self.assertEqual(str(report), f"PyTorch computes it: {over}")

@@ -99,6 +99,36 @@ class Tutorials(WeftCase):
         if os.path.exists(self.path("gated_norm.weft")):  # there was time for a kernel
             self.assertIn("[2048, 1024]", self.run_script("load_it.py", loads))
 
+    def test_the_training_script_runs(self):
+        [program] = programs_of("how-to/training.md")
+        printed = self.run_script("train_it.py", program)
+        losses = [float(loss) for loss in re.findall(r"loss (\S+)", printed)]
+        self.assertEqual(len(losses), 4, printed)
+        self.assertLess(losses[-1], losses[0])
+        for role in ("forward", "backward"):
+            self.assertRegex(printed, rf"(?m)^{role} graph of \d+ operators")
+
+    def test_the_script_for_any_batch_runs(self):
+        [program] = programs_of("how-to/dynamic-shapes.md")
+        printed = self.run_script("any_batch.py", program)
+        differences = re.findall(r"batch \d+: largest difference (\S+)", printed)
+        self.assertEqual(len(differences), 5, printed)
+        self.assertLess(max(map(float, differences)), 1e-5)
+
+    def test_the_scripts_of_serving_run(self):
+        saves, loads = programs_of("how-to/serving.md")
+        self.assertRegex(self.run_script("save_it.py", saves), "ready|no ")
+        if os.path.exists(self.path("model.weft")):  # there was time for a kernel
+            self.assertIn("[2048, 1024]", self.run_script("serve_it.py", loads))
+
+    def test_the_problem_file_of_a_transformer_runs(self):
+        if importlib.util.find_spec("transformers") is None:
+            self.skipTest("no transformers")
+        [program] = programs_of("how-to/hugging-face.md")
+        problem = self.write("bert.py", program)
+        done = self.weft("run", problem, "--out", self.path("run"), "--budget-s", str(SHORT_S))
+        self.assertIn("verified", done.stdout, done.stdout + done.stderr)
+
     def test_the_wrong_softmax_is_rejected_as_the_page_says(self):
         page = text_of(DOCS, "how-to", "judge-a-kernel.md")
         blocks = [

@@ -179,7 +179,7 @@ class Memory(BackendCase):
         net, x = Net(), torch.randn(4, 12)
         with mock.patch.object(compiled_graphs, "_framework_of", without_room):
             self.assert_same(self.compiled(net)(x), net(x))
-        self.assertEqual(self.states(), ["framework"])
+        self.assertEqual(self.states(), ["pytorch"])
         self.assertIn("no room", self.reasons()[0])
         self.assertEqual(len(calls), 2)
 
@@ -290,7 +290,7 @@ class Told(BackendCase):
         self.assertEqual(len(told), 3, told)  # each once
         weft.cache.clear()
         told = self.said("INFO", "fails")
-        self.assertRegex("\n".join(told), "stays the framework's.*this run fails")
+        self.assertRegex("\n".join(told), "PyTorch computes a graph.*this run fails")
 
     def test_without_it_nothing_is_told(self):
         for level in (None, "warning")[: 2 if weft_case.IS_LONG else 1]:

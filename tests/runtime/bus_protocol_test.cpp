@@ -84,6 +84,34 @@ TEST_CASE("a cut shorter than the silence loses nothing and repeats nothing") {
   CHECK(node.done == 10);
 }
 
+TEST_CASE("a blob of any size goes on where it was when it is cut off") {
+  constexpr int kPieces = 400;
+  const std::size_t bytes = kPieces * wire::kChunkBytes - 9;
+  World world;
+  std::string blob;
+  SUBCASE("a request's") { blob = std::string(bytes, 'b'); }
+  SUBCASE("an answer's") { world.result_bytes = bytes; }
+  World::Node& node = world.add("n1", "a");
+  world.run_until([&] { return !world.joined.empty(); });
+  world.submit(1, "n1", blob);
+  int cuts = 0;
+  while (world.answered.empty() && cuts < 200) {
+    for (int i = 0; i < 4; ++i) world.step();
+    if (!world.answered.empty()) break;
+    // Another connection, after a break that is shorter than the silence.
+    ++cuts;
+    node.is_cut = true;
+    for (int i = 0; i < 10; ++i) world.step();
+    node.is_cut = false;
+    node.peer = "n1.a" + std::to_string(cuts);
+  }
+  CHECK(world.answered.size() == 1);
+  CHECK(world.left.empty());
+  CHECK(cuts > 1);
+  // A cut loses the pieces that were under way: one window at most.
+  CHECK(world.pieces <= kPieces + 2 + cuts * BlobReceiver::kWindowMax);
+}
+
 TEST_CASE(
     "another process of a node's name takes its place when that is dead") {
   World world;

@@ -121,7 +121,17 @@ struct World {
     }
   }
 
+  static bool is_piece(const wire::Frame& frame) {
+    const auto header = wire::decode_header(frame.header);
+    return header && std::holds_alternative<wire::Chunk>(*header);
+  }
+  /// The blob that a request makes.
+  std::string made(std::uint64_t id) const {
+    return "made " + std::to_string(id) + std::string(result_bytes, 'r');
+  }
+
   void at_head(head_action::Send& send) {
+    pieces += is_piece(send.frame) ? 1 : 0;
     for (auto& [name, node] : nodes) {
       if (node.peer != send.peer || node.is_cut || !node.protocol) continue;
       if (lost()) return;
@@ -140,8 +150,7 @@ struct World {
     CHECK(answer.body == "done " + std::to_string(answer.request.id));
     CHECK(asked.contains(answer.request.id));
     CHECK(answered.insert(answer.request.id).second);  // once
-    const std::string own = "made " + std::to_string(answer.request.id);
-    CHECK(blobs.contains(content_hash(own)));
+    CHECK(blobs.contains(content_hash(made(answer.request.id))));
     head->journaled(answer.request.id, now);
   }
   void at_head(head_action::NodeGone& gone) {
@@ -183,6 +192,7 @@ struct World {
   }
   void at_node(Node& node, node_action::Send& send) {
     ++node.frames_sent;
+    pieces += is_piece(send.frame) ? 1 : 0;
     if (node.is_cut || lost()) return;
     head->on_frame(node.peer, send.frame.header,
                    send.frame.body ? *send.frame.body : "", now);
@@ -208,7 +218,7 @@ struct World {
   }
   void finish(Node& node, std::uint64_t id) {
     ++node.done;
-    const std::string own = "made " + std::to_string(id);
+    const std::string own = made(id);
     node.blobs[content_hash(own)] = own;
     node.protocol->result(id, "R", "done " + std::to_string(id),
                           {{content_hash(own), own.size()}}, now);
@@ -245,6 +255,8 @@ struct World {
       failed_ids;
   std::vector<std::string> joined, left, cuts;
   int late = 0;
+  int pieces = 0;  // of blobs, sent by either side
+  std::size_t result_bytes = 0;
 };
 
 }  // namespace weft

@@ -238,7 +238,7 @@ TEST_CASE("a run is not resumed by roles that decide otherwise") {
       world.resume(answer, sender_of({address::clock, TimerRequest{7, 7}}));
   REQUIRE(!end);
   CHECK(end.error().code == ErrorCode::damaged);
-  CHECK(end.error().message.contains("decides otherwise"));
+  CHECK(end.error().message.contains("decides differently"));
   CHECK(end.error().message.contains("event 2, role counter"));
 }
 

@@ -121,7 +121,7 @@ TEST_CASE("of a role that decides otherwise no state is told") {
   const auto state = world.journal_reader.state(teller, 11);
   REQUIRE(!state.has_value());
   CHECK(state.error().code == ErrorCode::failed);
-  CHECK(state.error().message.contains("decides otherwise"));
+  CHECK(state.error().message.contains("decides differently"));
   CHECK(world.ticks_at(9) == 3);
 }
 

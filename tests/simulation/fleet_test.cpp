@@ -34,6 +34,7 @@ struct FleetFaults {
   int late = 0;         ///< problems that come one by one, later
   int lost_frames = 0;  ///< out of 100
   bool has_faults = true;
+  bool is_once = false;  ///< nodes go when no run comes any more
 };
 
 class FleetWorld {
@@ -57,6 +58,25 @@ class FleetWorld {
     while (now_ < end && (!due_.empty() || !runs_.empty())) step();
     CHECK(due_.empty());
     CHECK(runs_.empty());
+  }
+
+  void run_for(std::int64_t time_ms) {
+    const std::int64_t end = now_ + time_ms;
+    while (now_ < end) step();
+  }
+
+  /// No run comes any more, though some may be under way. The nodes that still
+  /// wait for one when the fleet is done.
+  int part(std::int64_t time_max_ms) {
+    const std::int64_t end = now_ + time_max_ms;
+    is_parting_ = true;
+    fleet_.finish(now_);
+    drain_fleet();
+    while (now_ < end && !fleet_.is_parted()) step();
+    CHECK(fleet_.is_parted());
+    return static_cast<int>(std::ranges::count_if(nodes_, [](const auto& item) {
+      return item.second.protocol != nullptr;
+    }));
   }
 
   std::map<std::string, std::int64_t> ended_ms;  ///< by problem
@@ -129,6 +149,7 @@ class FleetWorld {
     options.hello.incarnation = std::to_string(++node.incarnation);
     options.hello.slots = {{"cpu", 1}};
     options.silence_ms = kSilenceMs;
+    options.once = faults_.is_once;
     node.protocol = std::make_unique<NodeProtocol>(options);
     node.peer = name + "." + std::to_string(++peers_);
     node.run.clear();
@@ -150,7 +171,7 @@ class FleetWorld {
     }
     for (auto& [name, node] : nodes_) {
       if (!node.protocol) {
-        if (now_ >= node.begins_ms) begin(node, name);
+        if (now_ >= node.begins_ms && !is_parting_) begin(node, name);
         continue;
       }
       work(node);
@@ -214,6 +235,7 @@ class FleetWorld {
   }
 
   void begin_runs() {
+    if (is_parting_) return;
     const std::size_t judges = fleet_.judges();
     const std::size_t room =
         judges > runs_.size() ? judges - runs_.size() : std::size_t{0};
@@ -279,6 +301,7 @@ class FleetWorld {
   }
 
   void check_shares() {
+    if (is_parting_) return;
     std::map<std::string, int> count;
     for (const auto& [name, run] : runs_) count[name] = 0;
     for (const auto& node : fleet_.nodes()) {
@@ -425,6 +448,7 @@ class FleetWorld {
   std::map<std::string, std::uint64_t> requests_;
   std::deque<Flight> to_fleet_, to_nodes_;
   int peers_ = 0;
+  bool is_parting_ = false;
 };
 
 TEST_CASE("problems share nodes that come and go, and each ends once") {
@@ -441,6 +465,21 @@ TEST_CASE("problems share nodes that come and go, and each ends once") {
   }
   CHECK(deaths > 1'000);
   CHECK(moves > 1'000);
+}
+
+TEST_CASE("nodes of one bench go at its end, whatever frames are lost") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    FleetFaults faults;
+    faults.nodes = 4;
+    faults.has_faults = false;
+    faults.lost_frames = 30;
+    faults.is_once = true;
+    FleetWorld world(seed, faults);
+    // All nodes have joined; they work, change runs or wait.
+    world.run_for(10'000 + static_cast<std::int64_t>(seed) * 50);
+    CHECK(world.part(60'000) == 0);
+  }
 }
 
 TEST_CASE("a hundred problems share forty nodes") {

@@ -138,7 +138,7 @@ TEST_CASE("settings that lead elsewhere before the event are refused") {
   const Forked fork = forked(directory, journal, order);
   REQUIRE(!fork.end.has_value());
   CHECK(fork.end.error().code == ErrorCode::wrong_input);
-  CHECK(fork.end.error().message.contains("decides otherwise before"));
+  CHECK(fork.end.error().message.contains("decides differently before"));
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ std::string candidate_line(const SeedResult& result) {
   }
   if (!result.timed) return text + result.verdict.kind;
   return text + formatted(
-                    "%s, error %.2g (framework %.2g), %.3f ms, %.2fx over "
+                    "%s, error %.2g (PyTorch's %.2g), %.3f ms, %.2fx over "
                     "eager",
                     result.verdict.kind.c_str(), result.verdict.max_error,
                     result.verdict.framework_error,
@@ -122,7 +122,7 @@ std::string candidate_text(const SeedResult& result) {
   }
   if (verdict.cases > 0) {
     text += line("error",
-                 formatted("%.3g in %d cases, at most %.3g (framework %.3g)",
+                 formatted("%.3g in %d cases, at most %.3g (PyTorch's %.3g)",
                            verdict.max_error, verdict.cases, verdict.tolerance,
                            verdict.framework_error));
   }

@@ -123,9 +123,9 @@ std::expected<void, int> agree(const CommonFlags& common, const RunFlags& flags,
   if (flags.yes) return {};
   if (isatty(STDIN_FILENO) == 0) {
     return said(common, {ErrorCode::wrong_input,
-                         "nobody is there to say whether " + file.string() +
-                             " is what was meant: read it and run it as a "
-                             "problem, or say --yes"});
+                         "no terminal to ask whether " + file.string() +
+                             " is what you mean: read the file and run it as "
+                             "a problem, or pass --yes"});
   }
   std::printf("Is this what you mean? [y/N] ");
   std::fflush(stdout);

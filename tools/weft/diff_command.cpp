@@ -110,7 +110,7 @@ void print(const Difference& found) {
     }
   }
   if (!found.inputs.empty()) {
-    std::printf("What it had been told otherwise, the last first:\n");
+    std::printf("What it received differently, the last first:\n");
     for (const Pair& pair : found.inputs) print_pair(pair);
   }
   print_causes("the left run", found.left_causes);

@@ -108,7 +108,7 @@ bool sandbox_lines() {
     is_any_on = is_any_on || layer.on;
   }
   if (is_sandbox_off()) {
-    std::printf("  --sandbox none: kernels run with all rights of yours\n");
+    std::printf("  --sandbox none: kernels run with all your rights\n");
   }
   return is_any_on;
 }

@@ -123,7 +123,7 @@ void show(const std::string& name, const json& evaluation) {
     std::printf("%s: accepted\n", name.c_str());
   }
   line("checked",
-       formatted("%d cases, error %.2e, allowed %.2e, framework's %.2e",
+       formatted("%d cases, error %.2e, allowed %.2e, PyTorch's %.2e",
                  verdict.value("cases", 0), verdict.value("max_error", 0.0),
                  verdict.value("tolerance", 0.0),
                  verdict.value("framework_error", 0.0)));
@@ -135,7 +135,7 @@ void show(const std::string& name, const json& evaluation) {
                      evaluation.value("precision", ""));
   const std::string shown = verdict.value("precision", "");
   if (!shown.empty()) {
-    line("products", "as exact as " + shown + ", the framework's as " +
+    line("products", "as exact as " + shown + ", PyTorch's as " +
                          verdict.value("framework_precision", ""));
   }
   if (verdict.contains("kernelbench") && verdict["kernelbench"].is_object()) {
@@ -145,11 +145,11 @@ void show(const std::string& name, const json& evaluation) {
   const std::string untimed = evaluation.value("untimed", "");
   if (!untimed.empty()) line("time", "none taken: " + untimed);
   if (evaluation["operators"].is_object()) {
-    line("operators", "of the framework, by the candidate's own account: " +
+    line("operators", "of PyTorch, by the candidate's own account: " +
                           operators(evaluation["operators"]));
   }
   if (evaluation.value("sandbox", "") == "none") {
-    line("sandbox", "none: the candidate ran with all rights of yours");
+    line("sandbox", "none: the candidate ran with all your rights");
   }
   const std::string remark = evaluation.value("remark", "");
   if (!remark.empty()) line("remark", remark);

@@ -10,8 +10,10 @@
 #include "messages/parse_json.hpp"
 #include "runtime/bus/fleet_switch.hpp"
 #include "runtime/bus/membership.hpp"
+#include "runtime/store/untrusted_files.hpp"
 #include "tools/weft/json_line.hpp"
 #include "tools/weft/run_class.hpp"
+#include "tools/weft/run_in_process.hpp"
 #include "tools/weft/version.hpp"
 
 namespace weft {
@@ -83,6 +85,12 @@ void say_nodes(const FleetProtocol& protocol) {
   say({{"nodes", std::move(nodes)}});
 }
 
+/// For the bench, which shows it.
+int report(const Error& error) {
+  say({{"error", error.message}, {"exit_code", exit_code_of(error)}});
+  return exit_code_of(error);
+}
+
 /// False: not a line of this protocol.
 bool obey(FleetSwitch& fleet, const json& line) {
   if (!line.is_object()) return false;
@@ -100,16 +108,17 @@ bool obey(FleetSwitch& fleet, const json& line) {
 
 }  // namespace
 
-int fleet_command(const CommonFlags& common, const FleetFlags& flags) {
-  // Ctrl-C is for the bench, whose runs need their nodes until they have ended.
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
+int fleet_command(const FleetFlags& flags) {
+  // These are for the bench, whose runs need their nodes until they have ended.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+    std::signal(number, SIG_IGN);
+  }
   ChosenClass chosen(flags.target, flags.listen.classes);
   FleetSwitch::Options options;
   options.endpoint = flags.listen.endpoint;
   if (flags.listen.keys) {
     auto keys = read_head_keys(*flags.listen.keys);
-    if (!keys) return report_error(common, keys.error());
+    if (!keys) return report(keys.error());
     options.keys = std::move(*keys);
   }
   options.protocol.weft = weft_version();
@@ -122,17 +131,25 @@ int fleet_command(const CommonFlags& common, const FleetFlags& flags) {
     return chosen.kind_of(hello);
   };
   options.on_change = say_nodes;
+  options.on_unreachable = [](const std::string& run, const std::string& why) {
+    say({{"unreachable", run}, {"why", why}});
+  };
   options.log = [](const std::string& text) { say({{"log", text}}); };
   FleetSwitch fleet(std::move(options));
   if (const auto listening = fleet.listen(); !listening) {
-    return report_error(common, listening.error());
+    return report(listening.error());
   }
   say({{"listens", fleet.endpoint()}});
   for (std::string line; std::getline(std::cin, line);) {
-    if (obey(fleet, parse_json(line))) continue;
-    return report_error(
-        common, {ErrorCode::wrong_input, "not a line for a fleet: " + line});
+    const json order = parse_json(line);
+    if (order.is_object() && order.contains("finish")) {
+      fleet.finish();
+      return 0;
+    }
+    if (obey(fleet, order)) continue;
+    return report({ErrorCode::wrong_input, "not a line for a fleet: " + line});
   }
+  if (!flags.sockets.empty()) (void)remove_tree(flags.sockets);
   return 0;
 }
 

@@ -136,13 +136,13 @@ Result<void> hold_limits(ForeignRun& held, Settings& settings) {
 
 Result<ForeignRun> limit_foreign(const RunStart& start, Settings settings,
                                  const ResumeFlags& flags) {
-  const auto boxed = check_has_sandbox("a run that was not begun here");
+  const auto boxed = check_has_sandbox("a run of another user or machine");
   if (!boxed) return std::unexpected(boxed.error());
   ForeignRun held{.start = start, .spending = {}};
   held.start.untrusted_problem = true;
   held.remarks.push_back(
-      "this run was not begun here by you: its problem runs in a sandbox, and "
-      "your limits hold (--trusted takes all as its journal says)");
+      "another user or machine began this run: its problem runs in a sandbox, "
+      "and your limits apply (--trusted applies the journal's)");
   hold_library(held, settings, flags);
   if (const auto models = hold_models(held, settings); !models) {
     return std::unexpected(models.error());

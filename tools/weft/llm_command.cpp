@@ -88,7 +88,7 @@ std::int64_t cost(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
 
 std::string usage_text(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
   const LlmUsage& usage = answer.usage;
-  if (!usage.known) return "the server tells none: budgets count the most";
+  if (!usage.known) return "the server reports none: budgets count the maximum";
   const auto n = [](std::int64_t count) { return std::to_string(count); };
   char usd[32];
   const std::int64_t micro_usd = cost(endpoint, answer);
@@ -108,7 +108,7 @@ void print_check(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
               terminal_line(endpoint.provider.dialect).c_str(),
               terminal_line(endpoint.base_url).c_str());
   line("model",
-       (answer.model.empty() ? "(not told)" : answer.model) +
+       (answer.model.empty() ? "(not reported)" : answer.model) +
            (answer.request_id.empty() ? "" : ", request " + answer.request_id));
   constexpr std::size_t kShown = 60;
   const json fields = answer.texts.front().text.substr(0, kShown);

@@ -58,7 +58,8 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   add_listen(*fleet, fleet_flags.listen);
   add_classes(*fleet, fleet_flags.listen);
   fleet->add_option("--target", fleet_flags.target);
-  fleet->callback([&] { code = fleet_command(common, fleet_flags); });
+  fleet->add_option("--sockets", fleet_flags.sockets);
+  fleet->callback([&] { code = fleet_command(fleet_flags); });
 
   static std::filesystem::path run;
   auto* cluster =

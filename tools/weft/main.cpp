@@ -23,8 +23,8 @@ using namespace weft;
 int end(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   std::fprintf(stderr,
-               "weft: what it had to say could not be written: see that where "
-               "it goes is there and has room\n");
+               "weft: the output could not be written: check that its "
+               "destination exists and has free space\n");
   return code == 0 ? 3 : code;
 }
 

@@ -29,7 +29,10 @@ Result<std::string> name_of_run(Journal& journal) {
 
 Result<void> check_listening(const ListenFlags& flags) {
   if (flags.endpoint.empty()) return {};
-  return check_is_closed(flags.endpoint, flags.keys.has_value());
+  const auto closed = check_is_closed(flags.endpoint, flags.keys.has_value());
+  if (!closed || !flags.keys) return closed;
+  const auto keys = read_head_keys(*flags.keys);
+  return keys ? closed : std::unexpected(keys.error());
 }
 
 Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,

@@ -145,6 +145,13 @@ Result<RunClass> settle_class(const CommonFlags& common,
                         listen.is_fleet) != nullptr;
   };
   const auto gathered = gather_nodes(lobby, is_enough, stop);
+  if (!gathered && listen.is_fleet) {
+    // The bench chose the address: the problem is not to blame.
+    const Error& error = gathered.error();
+    return fail(
+        error.code == ErrorCode::wrong_input ? ErrorCode::missing : error.code,
+        error.message);
+  }
   if (!gathered) return std::unexpected(gathered.error());
   listen.endpoint = gathered->endpoint;
   const auto classes = classes_of(gathered->nodes, options.target);

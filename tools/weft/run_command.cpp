@@ -41,8 +41,8 @@ void say_protections(Display& display, const Machine& machine) {
 void say_untimed(Display& display, const RunStart& start) {
   if (can_time(start.options, start.machine)) return;
   display.say("no GPU here: kernels for " + start.options.target +
-              " are interpreted and proven, and nothing is timed ('weft "
-              "doctor' says why)");
+              " are checked in an interpreter and not timed ('weft doctor' "
+              "says why)");
 }
 
 /// Whether a language model is asked for kernels, or for how to cut.

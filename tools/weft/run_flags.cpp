@@ -222,7 +222,7 @@ Options add_llm(CLI::App& app, RunOptions& options) {
           ->check(CLI::Validator(check_search, "SEARCH"))
           ->capture_default_str(),
       app.add_flag("--llm-groups", llm.group,
-                   "The language model proposes how the model is cut"),
+                   "The language model proposes how the model is partitioned"),
       app.add_flag(
           "--llm-fuses", llm.fuse,
           "The language model writes one kernel for neighbouring winners"),

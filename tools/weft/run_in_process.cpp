@@ -25,19 +25,6 @@ namespace {
 /// Less than that free, what a run writes of a kernel may lack room.
 constexpr std::int64_t kRunSpaceBytes = std::int64_t{2} << 20;
 
-int exit_code_of(const Error& error) {
-  switch (error.code) {
-    case ErrorCode::wrong_input:
-    case ErrorCode::damaged:
-      return 2;
-    case ErrorCode::missing:
-      return 3;
-    case ErrorCode::failed:
-      return 1;
-  }
-  return 1;
-}
-
 /// Who began the run, and who goes on with it: for when they disagree.
 std::string version_text(const RunStart& start) {
   const auto of = [](const std::string& version, std::string_view decisions) {
@@ -155,6 +142,19 @@ int conclude(const CommonFlags& common, Display& display,
   }
   write_page(display, run);
   return end.finished.exit_code;
+}
+
+int exit_code_of(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::wrong_input:
+    case ErrorCode::damaged:
+      return 2;
+    case ErrorCode::missing:
+      return 3;
+    case ErrorCode::failed:
+      return 1;
+  }
+  return 1;
 }
 
 int report_error(const CommonFlags& common, const Error& error) {

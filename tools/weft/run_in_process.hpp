@@ -41,6 +41,9 @@ Result<std::unique_ptr<OpenRun>> create_run(const std::filesystem::path& folder,
 Result<std::unique_ptr<OpenRun>> reopen_run(
     const std::filesystem::path& folder);
 
+/// The exit code of a command that ends with that error.
+int exit_code_of(const Error& error);
+
 /// A run's first event, but for what it is about.
 RunStart make_start(const RunOptions& options, const Machine& machine,
                     const std::vector<PromptFile>& prompts, BlobStore& blobs);

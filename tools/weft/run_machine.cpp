@@ -19,7 +19,7 @@ Result<void> check_without_gpu(const RunOptions& options,
   if (target.needs_gpu) {
     return fail(ErrorCode::missing,
                 "no CUDA device: kernels for " + options.target +
-                    " cannot be proven here; --target triton proves kernels "
+                    " cannot be checked here; --target triton checks kernels "
                     "in an interpreter, --target cpu runs them ('weft doctor' "
                     "says why)");
   }

@@ -100,7 +100,7 @@ void add_trust(CLI::App& app, ResumeFlags& flags) {
       "Believe its journal: the problem runs with your rights, within the "
       "journal's limits (not needed for runs that you began here)");
   app.add_option("--library", flags.library,
-                 "The kernel library of a run that was not begun here")
+                 "The kernel library of a run of another user or machine")
       ->excludes(trusted);
 }
 

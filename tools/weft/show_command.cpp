@@ -122,7 +122,7 @@ std::string subgraph_line(const RunSummary& run_summary,
   std::string text = "  " + terminal_line(done.subgraph) + "  " +
                      terminal_line(done.outcome) + "  " +
                      std::to_string(done.correct) + " of " +
-                     std::to_string(verdicts) + " seeds right";
+                     std::to_string(verdicts) + " seeds correct";
   if (done.seeds > verdicts) {
     text += ", " + std::to_string(done.seeds - verdicts) +
             " stopped before their verdict";

@@ -132,8 +132,8 @@ std::string WaitSummary::text(bool is_over) const {
             std::to_string(usage.output) + ", reasoning " +
             std::to_string(usage.reasoning);
     if (calls.without_usage > 0) {
-      text +=
-          " (" + std::to_string(calls.without_usage) + " answers told none)";
+      text += " (" + std::to_string(calls.without_usage) +
+              " answers did not report tokens)";
     }
     text += "; counted " + std::to_string(calls.tokens) + ", " +
             dollars(calls.micro_usd) + "\n  answers after " +

@@ -9,7 +9,7 @@ namespace weft {
 
 void check_contractions(const Call& call) {
   if (!call.in().options().contractions) {
-    throw Unsupported{call.node().target + ": left to the framework"};
+    throw Unsupported{call.node().target + ": computed by PyTorch's operator"};
   }
 }
 

@@ -34,7 +34,7 @@ def compile(
     except Exception as error:  # of a PyTorch that is made otherwise
         if type(error).__name__.endswith("RestartAnalysis"):
             raise  # Dynamo's own: it begins anew, and knows more then
-        log.warning("%s: %s; the framework computes this graph", type(error).__name__, error)
+        log.warning("%s: %s; PyTorch computes this graph", type(error).__name__, error)
         first, *_ = (*str(error).strip().splitlines(), "")
         not_taken.append(
             (

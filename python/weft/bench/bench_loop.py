@@ -61,6 +61,7 @@ class Bench:
         self._running: dict[problems.Problem, tuple[Child, int]] = {}  # and its slot
         self._late: set[problems.Problem] = set()
         self._resumed: set[problems.Problem] = set()
+        self._unreachable: dict[problems.Problem, str] = {}  # why no node gets there
         self._deaths: dict[problems.Problem, int] = {}
         #: Seconds in which no node served a problem's run; counted at _noted_at.
         self._waited: dict[problems.Problem, float] = {}
@@ -85,6 +86,13 @@ class Bench:
                 if self._stopping and not self._running:
                     break
                 time.sleep(_TICK_S)
+        except FleetEnded:
+            # Runs stop in a way that they can go on.
+            self._stopping = self._stopping or "no nodes"
+            while self._running:
+                self._look_at_all()
+                time.sleep(_TICK_S)
+            raise
         finally:
             self._write()
         return self._exit_code()
@@ -261,7 +269,7 @@ class Bench:
                 if self._fleet:
                     self._reserve_nodes()
                     self._fleet.end(problem.key)
-            elif self._stopping or self._is_late(problem):
+            elif self._stopping or self._is_late(problem) or self._is_unreachable(problem):
                 child.tell_to_stop()
         if self._running or self._waiting:
             self.progress.tick(len(self._running))
@@ -273,6 +281,12 @@ class Bench:
                 if not nodes:  # that time is none of the problem's own
                     self._waited[problem] = self._waited.get(problem, 0.0) + now - before
                 self.progress.place(problem.label, nodes)
+
+    def _is_unreachable(self, problem: problems.Problem) -> bool:
+        why = self._fleet.why_unreachable(problem.key) if self._fleet else ""
+        if why:
+            self._unreachable[problem] = why
+        return problem in self._unreachable
 
     def _is_late(self, problem: problems.Problem) -> bool:
         record = self._of(problem)
@@ -326,6 +340,11 @@ class Bench:
         if code in (2, 3):
             reason = reason or child.last_words()
             return _refusal(code, reason), reason
+        if problem in self._unreachable:
+            return MISSING, (
+                f"no node can be connected to its run: {self._unreachable.pop(problem)}; then the "
+                "same command tries it again"
+            )
         if problem in self._late:
             return TIMED_OUT, (f"not done after {self._settings['problem_s']:g} s")
         if self._stopping:
@@ -470,12 +489,16 @@ def main(text: str) -> int:
         fleet = Fleet(settings)
     except problems.NoProblems as error:
         return _fail(settings, 2, str(error))
+    except OSError as error:
+        return _fail(settings, 3, f"the nodes' process cannot be started: {error}; set TMPDIR")
     try:
         chosen = fleet.wait_for_class(lambda: interrupts.asked)
         if not chosen:
             return 130
         return _run(settle(settings, chosen), interrupts, fleet)
     except FleetEnded as error:
+        if not fleet.has_listened:
+            return _fail(settings, error.exit_code, str(error))
         return _fail(settings, 3, f"the bench cannot go on: {error}; the same command resumes it")
     finally:
         fleet.close()

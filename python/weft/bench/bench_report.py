@@ -86,17 +86,17 @@ def _near(rows: list[dict[str, Any]]) -> str | None:
     compiled = [row for row in near if row["compile_kernelbench"] == "within"]
     both = sum(1 for row in compiled if row["verified"])
     lines = [
-        f"* By KernelBench's own rule (near to eager): {len(accepted)} of "
-        f"{len(near)} accepted, {beside} of them with another module than "
-        f"weft's rule has; torch.compile's in {len(compiled)}, of which "
-        f"{both} are accepted of ours"
+        f"* KernelBench's tolerance: {len(accepted)} of "
+        f"{len(near)} modules within it, {beside} of them another module than "
+        f"weft's rule accepts; torch.compile's within it in {len(compiled)} "
+        f"problems, in {both} of these weft's too"
     ]
     for name, words in _BASES[:2]:
         ratios = score.ratios(near, name)
         if ratios:
             spread = " / ".join(map(str, score.beyond_spread(near, name)))
             lines.append(
-                f"* By that rule over {words}: geometric mean "
+                f"* Within KernelBench's tolerance, over {words}: geometric mean "
                 f"{score.geometric_mean(ratios):.3f}×, faster / slower "
                 f"/ no difference {spread}"
             )
@@ -111,8 +111,8 @@ def _tf32(rows: list[dict[str, Any]]) -> str | None:
     ours = sum(1 for row in told if row["shown_precision"] == "tf32")
     theirs = sum(1 for row in told if row["framework_precision"] == "tf32")
     return (
-        f"* Precision: TF32 shows in {ours} of our modules, and in {theirs} "
-        f"of the framework's, of {len(told)}"
+        f"* Precision: TF32 shows in {ours} of weft's modules, and in {theirs} "
+        f"of PyTorch's, of {len(told)}"
     )
 
 
@@ -315,7 +315,7 @@ def _kernels(rows: list[dict[str, Any]]) -> str:
     ours = sum(row["kernels_ours"] or 0 for row in rows)
     extern = sum(row["kernels_extern"] or 0 for row in rows)
     with_ours = sum(1 for row in rows if row["kernels_ours"])
-    return f"* Kernels: {ours} ours, in {with_ours} problems; {extern} calls left to the framework"
+    return f"* Kernels: {ours} generated, in {with_ours} problems; {extern} calls left to PyTorch"
 
 
 def _against_itself(rows: list[dict[str, Any]]) -> str | None:
@@ -324,8 +324,8 @@ def _against_itself(rows: list[dict[str, Any]]) -> str | None:
     if not same:
         return None
     return (
-        f"* Where no kernel of ours won ({len(same)} problems), ModelNew is "
-        "the framework's own code, which in its process was "
+        f"* Where no generated kernel won ({len(same)} problems), ModelNew is "
+        "PyTorch's own code, which in its process was "
         f"{score.median(same):.3f} times as fast as in eager's (median; "
         f"{same[0]:.2f} to {same[-1]:.2f}): there is no difference; means "
         "and fast_p count what was measured"
@@ -342,7 +342,7 @@ def _clocks(rows: list[dict[str, Any]]) -> str | None:
     apart = sum(1 for ours, eager in both if abs(ours - eager) > 0.02 * eager)
     lowered = sum(1 for row in rows if row["throttled"])
     return (
-        "* Clocks after calls, medians: ours "
+        "* Clocks after calls, medians: weft's module "
         f"{score.median([ours for ours, _ in both]):.0f} MHz, eager "
         f"{score.median([eager for _, eager in both]):.0f} MHz; more than "
         f"2 % apart in {apart} problems, lowered (by power, heat) in "
@@ -418,8 +418,8 @@ def _every(rows: list[dict[str, Any]]) -> str:
     lines = [
         "## Every problem",
         "",
-        "| problem | verdict | error (tolerance) | ours ms | eager ms | "
-        "compile ms | over eager | over compile | near eager | floor | kernels "
+        "| problem | verdict | error (tolerance) | weft ms | eager ms | "
+        "compile ms | over eager | over compile | KernelBench's tolerance | floor | kernels "
         "| s |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -458,8 +458,8 @@ def _every(rows: list[dict[str, Any]]) -> str:
     lines += [
         "",
         "Times are medians (10th to 90th percentile); speedups have "
-        "their 95 % intervals. Kernels: ours + calls left to the "
-        "framework.",
+        "their 95 % intervals. Kernels: generated + calls left to "
+        "PyTorch.",
     ]
     return "\n".join(lines) + "\n"
 

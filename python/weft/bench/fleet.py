@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,17 +18,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.device import process
+from weft.device import locked_folders
 from weft.shown_text import terminal_line
 
 _TICK_S = 0.05
-_END_S = 5.0
+#: The process says goodbye to nodes for three seconds.
+_END_S = 8.0
+#: The process is started again so often, if it did not live for _LIVED_S.
+_STARTS_MAX = 3
+_LIVED_S = 600.0
+_PREFIX = "weft-fleet-"
 #: TMPDIR's bytes: 107, less "/weft-fleet-", eight random letters and a run's number.
 _SOCKET_FOLDER_BYTES_MAX = 75
 
 
 class FleetEnded(Exception):
-    """The fleet's process has ended: no run can go on."""
+    """No node can be reached any more."""
+
+    def __init__(self, message: str, exit_code: int = 3) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 @dataclass(frozen=True)
@@ -49,32 +57,27 @@ class TimingClass:
 
 
 class Fleet:
-    """The process of `weft fleet`. One thread uses it."""
+    """The process of `weft fleet`. One thread uses it.
+
+    If the process dies, another one is started at the same address. Nodes and runs
+    are connected by it again, and nothing of a run is lost.
+    """
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        how = settings["fleet"]
-        words = [settings["weft"], "fleet", "--listen", how["endpoint"]]
-        words += ["--node-seconds", str(how["node_seconds"]), "--target", how["target"]]
-        for name in ("keys", "classes"):
-            if how[name]:
-                words += ["--" + name, how[name]]
-        # It ends with its standard input, whatever ends this process.
-        self._process = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-            preexec_fn=process.die_with_parent,
-        )
-        self._folder = _socket_folder()
+        self._weft: str = settings["weft"]
+        self._how: dict[str, Any] = settings["fleet"]
         self._is_quiet = settings["quiet"] or settings["json"]
-        self._read = b""
         self._reserved = 0
         self._count = 0
+        self._runs: dict[str, str] = {}  # under way: their addresses
+        self._unreachable: dict[str, str] = {}
         self._chosen: TimingClass | None = None
+        self._endpoint = ""  # where it listens
+        self._error: FleetEnded | None = None
+        self._starts = 0
         self.nodes: list[Node] = []
-        assert self._process.stdout is not None
-        os.set_blocking(self._process.stdout.fileno(), False)
+        self._folder, self._lock = _socket_folder()
+        self._start()
 
     def wait_for_class(self, is_stopped: Callable[[], bool]) -> TimingClass | None:
         """None: stopped."""
@@ -84,19 +87,15 @@ class Fleet:
         return self._chosen
 
     def poll(self) -> None:
-        """Takes what the process has said since."""
-        assert self._process.stdout is not None
-        descriptor = self._process.stdout.fileno()
-        try:
-            while part := os.read(descriptor, 1 << 16):
-                self._read += part
-        except BlockingIOError:
-            pass
-        *lines, self._read = self._read.split(b"\n")
-        for line in lines:
-            self._take(json.loads(line))
-        if self._process.poll() is not None:
-            raise FleetEnded(f"weft fleet ended with exit code {self._process.returncode}")
+        """Takes what the process has said since. FleetEnded."""
+        code = self._process.poll()
+        self._read_lines()
+        if code is not None:
+            self._start_again(code)
+
+    @property
+    def has_listened(self) -> bool:
+        return bool(self._endpoint)
 
     @property
     def judges(self) -> int:
@@ -108,12 +107,20 @@ class Fleet:
     def begin(self, run: str) -> str:
         """The address that the run has to listen at."""
         self._count += 1
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
         endpoint = f"ipc://{self._folder}/{self._count}"
+        self._runs[run] = endpoint
         self._say({"begin": run, "endpoint": endpoint})
         return endpoint
 
     def end(self, run: str) -> None:
+        self._runs.pop(run, None)
+        self._unreachable.pop(run, None)
         self._say({"end": run})
+
+    def why_unreachable(self, run: str) -> str:
+        """Why nodes cannot be connected to the run, which must end; empty: they can."""
+        return self._unreachable.get(run, "")
 
     def reserve(self, judges: int) -> None:
         """So many are left to runs that begin now."""
@@ -122,26 +129,91 @@ class Fleet:
             self._say({"reserve": judges})
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.close()
-        except OSError:
-            pass
+        self._say({"finish": True})
+        self._close_pipes()
         try:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        locked_folders.remove(self._folder, self._lock)
+
+    def _start(self) -> None:
+        self._starts += 1
+        self._started_at = time.monotonic()
+        self._read = b""
+        words = [self._weft, "fleet", "--listen", self._endpoint or self._how["endpoint"]]
+        words += ["--node-seconds", str(self._how["node_seconds"]), "--target"]
+        words += [self._chosen.target if self._chosen else self._how["target"]]
+        if self._how["keys"]:
+            words += ["--keys", self._how["keys"]]
+        classes = self._chosen.name if self._chosen else self._how["classes"]
+        if classes:
+            words += ["--classes", classes]
+        # If this process is killed, the other one removes the folder and ends, because
+        # its standard input is closed.
+        self._process = subprocess.Popen(
+            [*words, "--sockets", self._folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+
+    def _start_again(self, code: int) -> None:
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        if not self._endpoint:
+            raise self._error or FleetEnded(f"weft fleet, which nodes join, ended {how}")
+        if time.monotonic() - self._started_at > _LIVED_S:
+            self._starts = 1
+        why = f"weft fleet, which connects nodes and runs, ended {how}"
+        if self._starts > _STARTS_MAX:
+            why = self._error and str(self._error) or why
+            raise FleetEnded(f"{why}, {_STARTS_MAX} times after a new start")
+        self._log(f"{why}: it is started again, and nodes join again")
+        self._close_pipes()
+        self.nodes = []
+        self._start()
+        for run, endpoint in self._runs.items():
+            self._say({"begin": run, "endpoint": endpoint})
+        self._say({"reserve": self._reserved})
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            try:
+                pipe.close()
+            except OSError:  # what was not written yet
+                pass
+
+    def _read_lines(self) -> None:
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        try:
+            while part := os.read(descriptor, 1 << 16):
+                self._read += part
+        except BlockingIOError:
+            pass
+        *lines, self._read = self._read.split(b"\n")
+        for line in lines:
+            self._take(json.loads(line))
 
     def _take(self, told: dict[str, Any]) -> None:
         if "nodes" in told:
             self.nodes = [Node(**node) for node in told["nodes"]]
         elif "class" in told:
-            self._chosen = TimingClass(told["class"], told["target"], told["gpu"])
-            self._log(f"timing class: {self._chosen.name}")
+            if self._chosen is None:
+                self._chosen = TimingClass(told["class"], told["target"], told["gpu"])
+                self._log(f"timing class: {self._chosen.name}")
         elif "listens" in told:
+            self._endpoint = told["listens"]
             self._log(f"listening for nodes on {told['listens']}")
+        elif "unreachable" in told:
+            if told["unreachable"] in self._runs:
+                self._unreachable[told["unreachable"]] = told["why"]
+        elif "error" in told:
+            self._error = FleetEnded(told["error"], told["exit_code"])
         elif "log" in told:
             self._log(told["log"])
 
@@ -154,15 +226,20 @@ class Fleet:
         try:
             self._process.stdin.write(json.dumps(line).encode() + b"\n")
             self._process.stdin.flush()
-        except OSError as error:
-            raise FleetEnded(f"weft fleet cannot be told anything: {error}") from error
+        except (OSError, ValueError):
+            pass  # it has ended: poll() starts another one, which is told all of it
 
 
-def _socket_folder() -> str:
-    """A folder for the runs' sockets, whose paths Linux limits to 107 bytes."""
+def _socket_folder() -> tuple[str, int]:
+    """(a folder for the runs' sockets, its lock). Linux limits a socket's path to 107
+    bytes. Folders of benches that were killed are removed."""
     wanted = tempfile.gettempdir()
     is_short = len(os.fsencode(wanted)) <= _SOCKET_FOLDER_BYTES_MAX
-    return tempfile.mkdtemp(prefix="weft-fleet-", dir=wanted if is_short else "/tmp")
+    parent = wanted if is_short else "/tmp"
+    for name in os.listdir(parent):
+        if name.startswith(_PREFIX):
+            locked_folders.sweep(os.path.join(parent, name))
+    return locked_folders.make(parent, _PREFIX)
 
 
 def settle(settings: dict[str, Any], chosen: TimingClass) -> dict[str, Any]:

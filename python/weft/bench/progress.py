@@ -155,7 +155,9 @@ def near_words(rows: list[dict[str, Any]]) -> str:
     near = score.by_near_rule(rows)
     if not near:
         return ""
-    return f"; {near_count(rows)} of {len(near)} near to eager" + geometric_means(near)
+    return f"; {near_count(rows)} of {len(near)} within KernelBench's tolerance" + geometric_means(
+        near
+    )
 
 
 def sentence(row: dict[str, Any]) -> str:
@@ -165,9 +167,9 @@ def sentence(row: dict[str, Any]) -> str:
         if row[name]:
             text += f", {row[name]:.2f}x over {words}"
     if row["kernelbench"]:
-        text += {"own": ", near eager", "other": ", near eager by another"}.get(
-            row["kernelbench_module"], ", not near eager"
-        )
+        outcomes = {"own": "within", "other": "another module within"}
+        outcome = outcomes.get(row["kernelbench_module"], "outside")
+        text += f", {outcome} KernelBench's tolerance"
     if not row["verified"] and row["reason"]:
         text += f" ({sentences.whole_sentences(row['reason'], 200)})"
     return f"{text}, {row['wall_s']:.0f} s"

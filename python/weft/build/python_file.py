@@ -34,8 +34,8 @@ FORBIDDEN = {
     "torch.compile": "compiles the reference instead of being a kernel",
     "torch.jit": "compiles the reference instead of being a kernel",
     "torch.testing": "compares, which is the checker's work",
-    "torch.nn": "computes by the framework's own operators",
-    "torch.ops.aten": "calls the framework's own operators",
+    "torch.nn": "computes by PyTorch's operators",
+    "torch.ops.aten": "calls PyTorch's operators",
     "os._exit": "ends the process",
     "sys.exit": "ends the process",
     "os.fork": "begins a process",
@@ -166,7 +166,7 @@ def check_inductors(text: str, no_extern: bool) -> None:
         if is_called and operator:
             raise Refused(
                 f"line {line}: calls {operator}, and with --no-extern "
-                "no kernel may call the framework's operators"
+                "no kernel may call PyTorch's operators"
             )
 
 
@@ -198,7 +198,7 @@ def why_forbidden(name: str, is_called: bool) -> str:
         return "runs text that nobody has read"
     parts = name.split(".")
     if parts[0] == "torch" and len(parts) > 1 and parts[1] not in TORCH_ALLOWED:
-        return "computes by the framework: that is the kernel's work"
+        return "computes by PyTorch: that is the kernel's work"
     return ""
 
 

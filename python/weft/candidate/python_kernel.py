@@ -112,7 +112,7 @@ def refuse_the_frameworks(function: Callable[..., Any], inputs: Sequence[torch.T
     ]
     if own:
         raise TypeError(
-            "kernel_function computes by the framework's own "
+            "kernel_function computes by PyTorch's own "
             f"operators ({', '.join(own[:5])}): that is the "
             "kernel's work"
         )

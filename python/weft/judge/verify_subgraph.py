@@ -33,7 +33,7 @@ DEVICE_LOAD_ALLOWANCE_MS = 60_000
 #: … and a Python file, or a composed module, builds what it is made of.
 BUILD_ALLOWANCE_MS = 300_000
 #: What is said of a refused result that is as exact as TF32.
-TF32_REASON = "; TF32 errs so, and the framework computed in float32 (--precision tf32 allows it)"
+TF32_REASON = "; TF32 errs so, and PyTorch computed in float32 (--precision tf32 allows it)"
 
 
 @dataclass

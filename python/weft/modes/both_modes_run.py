@@ -247,7 +247,7 @@ def drop_kernels(result: dict[str, Any], reason: str) -> None:
     """From there on the mode is the framework's own."""
     for one in result["subgraphs"]:
         one["ours"] = False
-    result["why_no_kernel"] = f"ours were refused: {reason}"
+    result["why_no_kernel"] = f"the kernels were refused: {reason}"
 
 
 def has_kernels(result: dict[str, Any]) -> bool:
@@ -266,7 +266,7 @@ def sentence(mode: str, result: dict[str, Any]) -> str:
     if not verdict["correct"]:
         return f"{mode}: not verified: {verdict['reason']}"
     if not has_kernels(result):
-        return f"{mode}: the framework's own, {result['why_no_kernel']}"
+        return f"{mode}: PyTorch's forward, {result['why_no_kernel']}"
     ratios = [
         f"{over(result, party):.2f}× over {name}"
         for party, name in (("eager", "eager"), ("compile", "torch.compile"))
@@ -276,11 +276,11 @@ def sentence(mode: str, result: dict[str, Any]) -> str:
 
 
 def near_words(results: dict[str, dict[str, Any]]) -> str:
-    """By KernelBench's own rule, where the module is not near to eager."""
+    """Words if the module is outside KernelBench's tolerance in a mode."""
     far = [mode for mode, one in results.items() if is_far(one["verdict"])]
     if not far:
         return ""
-    said = f"; not near to eager in {' and '.join(far)} mode"
+    said = f"; outside KernelBench's tolerance in {' and '.join(far)} mode"
     beside = {mode: one["kernelbench_module"] for mode, one in results.items()}
     if not all(beside.values()):
         return said
@@ -289,7 +289,7 @@ def near_words(results: dict[str, dict[str, Any]]) -> str:
         for mode, one in beside.items()
         if one["timing"]["over_eager"]
     ]
-    return f"{said}, {NEAR_PATH} is{': ' if ratios else ''}{', '.join(ratios)}"
+    return f"{said}, {NEAR_PATH} is within{': ' if ratios else ''}{', '.join(ratios)}"
 
 
 def conclude(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> int:
@@ -340,7 +340,7 @@ def report(settings: dict[str, Any], results: dict[str, dict[str, Any]], said: s
         "",
         said,
         "",
-        "| mode | verdict | ours ms | eager ms | over eager | over torch.compile |",
+        "| mode | verdict | ModelNew ms | eager ms | over eager | over torch.compile |",
         "|---|---|---|---|---|---|",
     ]
     for mode, result in results.items():

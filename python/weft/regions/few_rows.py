@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.util
+import logging
 import math
 import operator
 from collections.abc import Sequence
@@ -29,6 +30,13 @@ from weft.regions.regions import HALVES, Role, base_of, operator_name, role_of, 
 aten = torch.ops.aten
 convert = torch.ops.prims.convert_element_type.default
 _WIDE = torch.float32
+log = logging.getLogger("weft")
+
+_Tensor = torch.Tensor
+_Some = Sequence[torch.Tensor]
+
+#: Of the kernel and what it is called with; part of the operators' names.
+VERSION = 1
 
 #: The most rows of one matrix instruction's narrow side.
 ROWS_MAX = 16
@@ -89,9 +97,11 @@ def is_possible() -> bool:
 def launches_of(graph: fx.Graph, processors: int) -> list[Launch]:
     """All products of few rows that are worth it, on a GPU of so many processors."""
     groups: dict[object, list[fx.Node]] = {}
-    for node in graph.nodes:
-        if _is_candidate(node):
-            groups.setdefault(_group_key(node), []).append(node)
+    candidates = [node for node in graph.nodes if _is_candidate(node)]
+    if len({one.meta["val"].device for one in candidates}) > 1:
+        return []  # their counters would be on one device
+    for node in candidates:
+        groups.setdefault(_group_key(node), []).append(node)
     found = []
     for nodes in groups.values():
         for begin in range(0, len(nodes), WEIGHTS_MAX):
@@ -136,15 +146,15 @@ def _is_candidate(node: fx.Node) -> bool:
     value, (x, weight) = node.meta["val"], (one.meta["val"] for one in _factors(node))
     if value.dtype not in HALVES:
         return False
-    sizes = (*x.shape, *weight.shape, *x.stride(), *weight.stride())
+    sizes = (*x.shape, *weight.shape, *x.stride(), *weight.stride(), x.storage_offset())
     if not all(isinstance(one, int) for one in sizes):
         return False
     rows, terms = x.shape
     columns = weight.shape[1]
-    if rows > ROWS_MAX or terms < TERMS_MIN or columns < COLUMNS or x.stride(1) != 1:
+    if not 1 <= rows <= ROWS_MAX or terms < TERMS_MIN or columns < COLUMNS:
         return False
     # Weights whose columns lie next to each other were read at half of the rate (H200).
-    if weight.stride(0) != 1 or weight.stride(1) * columns >= 1 << 31:
+    if not _is_by_rows(x) or not _is_by_rows(weight.t()):
         return False
     if any(one.dtype != value.dtype or one.device != value.device for one in (x, weight)):
         return False
@@ -157,6 +167,19 @@ def _is_candidate(node: fx.Node) -> bool:
         value.dtype,
         value.device,
         True,
+    )
+
+
+def _is_by_rows(value: torch.Tensor) -> bool:
+    """Whether the numbers of a row lie next to each other, and rows do not overlap; the kernel
+    computes addresses in 32 bits."""
+    rows, terms = value.shape
+    if rows == 1:
+        return value.stride(1) == 1
+    return (
+        value.stride(1) == 1
+        and value.stride(0) >= terms
+        and value.stride(0) * (rows + COLUMNS) < 1 << 31
     )
 
 
@@ -180,8 +203,17 @@ def _group_key(product: fx.Node) -> object:
     if any(role_of(base_of(one)) is not Role.INPUT for one in others):
         return product
     rows = x.meta["val"]
-    same_rows = base_of(x), tuple(rows.shape), tuple(rows.stride()), rows.storage_offset()
-    return same_rows, weight.meta["val"].stride(1), bias is None
+    layout = rows.dtype, tuple(rows.shape), tuple(rows.stride()), rows.storage_offset()
+    return _base_of(x), layout, weight.meta["val"].stride(1), bias is None
+
+
+def _base_of(node: fx.Node) -> fx.Node:
+    """As base_of(), but a reshape() that copies is its own."""
+    memory = node.meta["val"].untyped_storage()
+    found = base_of(node)
+    value = found.meta["val"]
+    shares = isinstance(value, torch.Tensor) and value.untyped_storage()._cdata == memory._cdata
+    return found if shares else node
 
 
 def _has_small_readers(product: fx.Node) -> bool:
@@ -212,20 +244,42 @@ class FewRows:
         self._joins = joins
 
     def __call__(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
+        """PyTorch's operators compute it if the kernel cannot."""
         x, *others = arguments
         weights = others[: self._count]
-        biases = others[self._count : 2 * self._count] if self._has_bias else weights
-        rows, terms = x.shape
-        columns = [one.shape[1] for one in weights]
-        shape: tuple[int, ...] = (rows,)
+        biases = others[self._count : 2 * self._count] if self._has_bias else []
+        counters = others[-1] if self._joins else None
+        shape: tuple[int, ...] = (x.shape[0],)
         dtype = x.dtype
         if self._parts > 1 and not self._joins:
-            shape, dtype = (self._parts, rows), torch.float32
-        made = [x.new_empty(*shape, one, dtype=dtype) for one in columns]
+            shape, dtype = (self._parts, *shape), torch.float32
+        made = [x.new_empty(*shape, one.shape[1], dtype=dtype) for one in weights]
+        try:
+            if not all(map(_is_by_rows, (x, *(one.t() for one in weights)))):
+                raise ValueError("other strides than the graph records")
+            self._by_kernel(x, weights, biases, made, counters)
+        except Exception as error:
+            log.info("the kernel for few rows failed with %s: %s", type(error).__name__, error)
+            self._by_library(x, weights, biases, made)
+        return made
+
+    def _by_library(self, x: _Tensor, weights: _Some, biases: _Some, made: _Some) -> None:
+        for number, (weight, result) in enumerate(zip(weights, made, strict=True)):
+            if result.dim() == 2:
+                product = torch.addmm(biases[number], x, weight) if biases else x @ weight
+                result.copy_(product)
+            else:
+                result.zero_()
+                result[0] = x.float() @ weight.float()
+
+    def _by_kernel(
+        self, x: _Tensor, weights: _Some, biases: _Some, made: _Some, counters: _Tensor | None
+    ) -> None:
+        rows, terms = x.shape
+        columns = [one.shape[1] for one in weights]
         blocks = sum(map(_blocks, columns))
-        scratch = counters = x
-        if self._joins:
-            counters = others[-1]
+        scratch = x
+        if counters is not None:
             size = self._parts * blocks * COLUMNS * ROWS_MAX
             scratch = x.new_empty(size, dtype=torch.float32)
         steps = -(-terms // (self._parts * TERMS))
@@ -233,10 +287,10 @@ class FewRows:
             (blocks, self._parts),
             x,
             *_padded(weights),
-            *_padded(biases),
+            *_padded(biases or weights),
             *_padded(made),
             scratch,
-            counters,
+            x if counters is None else counters,
             rows,
             terms,
             *_padded(columns),
@@ -254,7 +308,6 @@ class FewRows:
             STAGES=STAGES,
             num_warps=WARPS,
         )
-        return made
 
 
 def _padded(values: Sequence[Any]) -> list[Any]:
@@ -283,16 +336,17 @@ def _counters(graph: fx.Graph, launches: Sequence[Launch]) -> dict[Launch, fx.No
     if not split:
         return {}
     value = split[0].products[0].meta["val"]
+    device = value.device
     begins = [0]
     for one in split:
         begins.append(begins[-1] + -(-one.blocks // COUNTERS_APART) * COUNTERS_APART)
     size = begins[-1]
     with value.fake_mode:
-        zeros = torch.empty(size, dtype=torch.int32, device=value.device)
+        zeros = torch.empty(size, dtype=torch.int32, device=device)
     target = insertion.operator_for(
         "counters",
         "zeros",
-        lambda _: [torch.zeros(size, dtype=torch.int32, device=value.device)],
+        lambda _: [torch.zeros(size, dtype=torch.int32, device=device)],
         [insertion.layout_of(zeros)],
         0,
     )
@@ -325,7 +379,7 @@ def _replace(graph: fx.Graph, launch: Launch, counters: fx.Node | None) -> None:
             results.append(parts if is_sum else one.new_empty(one.shape))
     target = insertion.operator_for(
         f"few rows {launch.parts} {launch.joins} {len(values)}",
-        f"{COLUMNS} {TERMS} {[insertion.layout_of(one.meta['val']) for one in inputs]}",
+        f"{VERSION} {COLUMNS} {TERMS} {[insertion.layout_of(one.meta['val']) for one in inputs]}",
         FewRows(launch.parts, len(values), bool(launch.biases) and not is_sum, launch.joins),
         [insertion.layout_of(one) for one in results],
         len(inputs),

@@ -92,13 +92,13 @@ def _why_hidden(found: UntimedWork) -> str:
         return (
             "other threads or processes of the candidate work outside of its "
             f"timed calls ({found.by_others_s * 1e3:.1f} ms of processor time a "
-            "call), and whether that is work of these calls cannot be told; let "
+            "call), and weft cannot tell whether that is work of these calls; let "
             "them sleep while they wait, or end them"
         )
     return (
         f"the machine is too busy: {hidden_s * 1e3:.1f} ms a call seem to lie "
-        "outside of the time that is taken, and whether that is noise cannot be "
-        "told; try again when less runs here"
+        "outside the measured time, and weft cannot tell whether that is noise; "
+        "try again when less runs here"
     )
 
 
@@ -321,12 +321,11 @@ class Rounds:
         if not rejected and self._is_hidden_by_noise():
             raise TooBusy(_why_hidden(hidden))
         if not rejected and self._has_false_clock():
-            rejected = "cheated: its own clock hides most of our time"
+            rejected = "cheated: its own clock misses most of the oracle's time"
         if not rejected and self._may_have_false_clock():
             raise TooBusy(
-                "the machine is too busy: its own clock hides most of our time, "
-                "and calls of nothing take as long; try again when less runs "
-                "here"
+                "the machine is too busy: its own clock misses most of the oracle's time, "
+                "and empty calls take as long; try again when less runs here"
             )
         hidden_s = max(hidden.median_s, hidden.quiet_s)
         is_meant = self._is_meant(hidden)  # held against what was not charged

@@ -27,7 +27,7 @@ def text(name: str, result: dict[str, Any]) -> str:
         "",
         result["summary"],
         "",
-        "| kernels for | verdict | ours ms | eager ms | torch.compile ms "
+        "| kernels for | verdict | kernels ms | eager ms | torch.compile ms "
         "| over eager | over torch.compile |",
         "|---|---|---|---|---|---|---|",
     ]

@@ -193,7 +193,7 @@ def _say_refused(settings: dict[str, Any], made: Trial) -> None:
 def _why_none(graphs: list[Graph], trials: list[Trial]) -> str:
     """Why the framework's own step stays."""
     if trials:
-        return "no kernel of ours was faster"
+        return "no generated kernel was faster"
     return "; ".join(f"the {graph.name} pass: {graph.reason}" for graph in graphs)
 
 
@@ -219,11 +219,11 @@ def conclude(
     else:
         text = (
             problem_text + "\n\nclass ModelNew(Model):\n"
-            '    """The framework\'s own: no kernel of ours was '
-            'right and faster."""\n'
+            '    """PyTorch\'s own: no generated kernel was '
+            'correct and faster."""\n'
         )
         summary = (
-            f"{_why_none(graphs, trials)}: ModelNew is the framework's"
+            f"{_why_none(graphs, trials)}: ModelNew is PyTorch's"
             if is_right
             else f"not verified: {reasons[0]}"
         )

@@ -109,9 +109,9 @@ function verdictFacts(c) {
     ["Verdict", tag(candidateState(c), c.state)],
     ["Why", reasonOf(c)],
     ["Cases", v.cases ? count(v.cases) : null],
-    ["Error", v.cases ? `${error(v.max_error)}; the framework\u2019s own ` +
+    ["Error", v.cases ? `${error(v.max_error)}; PyTorch\u2019s own ` +
       `${error(v.framework_error)}; allowed ${error(v.tolerance)}` : null],
-    ["Precision", v.precision ? `${v.precision}; the framework\u2019s ` +
+    ["Precision", v.precision ? `${v.precision}; PyTorch\u2019s ` +
       `${v.framework_precision}` : null],
     ["Controls", controls.length ? controls.map(([name, ok]) =>
       `${name}: ${ok ? "rejected" : "NOT rejected"}`).join("\n") : null],

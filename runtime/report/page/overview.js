@@ -21,13 +21,13 @@ function verdictWord() {
   return ["bad", end.exit_code === 1 ? "Not verified" : "Failed"];
 }
 
-/// "1 kernel of ours; the framework's: aten.mm.default × 1".
+/// "1 generated kernel; PyTorch's: aten.mm.default × 1".
 function otherModuleWords(other) {
   const externs = Object.entries(other.externs || {}).map(
     ([name, times]) => `${name} × ${times}`);
   const kernels = other.ours.length;
-  return `${kernels} kernel${kernels === 1 ? "" : "s"} of ours` +
-    (externs.length ? "; the framework\u2019s: " + externs.join(", ") : "");
+  return `${kernels} generated kernel${kernels === 1 ? "" : "s"}` +
+    (externs.length ? "; PyTorch\u2019s: " + externs.join(", ") : "");
 }
 
 function ruleBlocks() {

@@ -100,7 +100,7 @@ class CompiledGraph:
             self._begin_again(kernels)
         if kernels is None or kernels.state in ("searching", "forked"):
             return self.framework(arguments)
-        if kernels.state == "framework":
+        if kernels.state == "pytorch":
             return self._by_framework(kernels, arguments)
         if kernels.state == "loaded":
             return self._try(kernels, arguments)
@@ -144,13 +144,13 @@ class CompiledGraph:
         except composed_module.GuardFailed as error:
             kernels.declined += 1
             if kernels.declined >= DECLINED_MAX:
-                kernels.settle("framework", str(error))
+                kernels.settle("pytorch", str(error))
         except composed_module.Revoked as error:
-            kernels.settle("framework", str(error))
+            kernels.settle("pytorch", str(error))
         except Exception as error:
             # It raises, too, where the call was wrong: an index outside.
             results = self.framework(arguments)
-            kernels.settle("framework", f"a call failed with {told(error)}")
+            kernels.settle("pytorch", f"a call failed with {told(error)}")
             return results
         return self.framework(arguments)
 
@@ -216,9 +216,7 @@ class CompiledGraph:
             kernels = self.kernels[key] = Kernels()
             kernels.begun_s = self.begun_s or kernels.begun_s
             self.begun_s = None
-        refuse = (
-            kernels.refuse if key == ANY else lambda reason: kernels.settle("framework", reason)
-        )
+        refuse = kernels.refuse if key == ANY else lambda reason: kernels.settle("pytorch", reason)
         try:
             with tracing:
                 kernels.source = self._source(key, arguments)
@@ -249,7 +247,7 @@ class CompiledGraph:
             return
         if before:
             log.warning(
-                "weft waits for %d searches of this process that began before: one runs at a time",
+                "weft waits for earlier searches of this process: %d; one runs at a time",
                 before,
             )
         budget_s = self.options.budget_s + search.late_s(self.options) + search.END_S
@@ -325,16 +323,16 @@ class CompiledGraph:
         try:
             got = self._computed_without_draws(kernels, arguments)
         except composed_module.Revoked as error:
-            kernels.settle("framework", str(error))
+            kernels.settle("pytorch", str(error))
             return self.framework(arguments)
         except Exception as error:
-            kernels.settle("framework", "its first call failed with " + told(error))
+            kernels.settle("pytorch", "its first call failed with " + told(error))
             return self.framework(arguments)
         expected, failure = self._beside(arguments)
         if failure:  # the kernels' results took the room that it needs
             del got
             kernels.settle(
-                "framework", f"beside the kernels' results the framework failed with {failure}"
+                "pytorch", f"when the kernels' results were compared, PyTorch failed with {failure}"
             )
             return self.framework(arguments)
         try:
@@ -342,7 +340,7 @@ class CompiledGraph:
         except Exception as error:
             why = told(error)
         if why:
-            kernels.settle("framework", why)
+            kernels.settle("pytorch", why)
         else:
             kernels.settle("ready")
             if kernels.needs_verdict:

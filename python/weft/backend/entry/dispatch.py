@@ -333,14 +333,14 @@ class Dispatch:
         state = pending.kernels.state
         if state == "searching":
             return False, None
-        if state == "framework" and not pending.has_incumbent():
+        if state == "pytorch" and not pending.has_incumbent():
             self._settle(module, pending, None)
             return False, None
         call = call_structure.flatten((args, kwargs))  # forward() may change objects
         # The graph compares the kernels' results with its own, or begins a search that
         # the parent process had under way.
         done, result = _compute(pending.guards, pending.composed, args, kwargs)
-        if done and pending.kernels.state in ("ready", "framework"):
+        if done and pending.kernels.state in ("ready", "pytorch"):
             self._settle(module, pending, call)
         return done, result
 

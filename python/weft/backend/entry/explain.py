@@ -50,13 +50,17 @@ class RegionReport(Shown):
         return "; ".join(filter(None, (text, self.reason, self.verdict)))
 
 
+#: States whose name is not a word of the sentence.
+_STATE_WORDS = {"pytorch": "computed by PyTorch"}
+
+
 @dataclasses.dataclass
 class GraphReport(Shown):
     """One graph of this process, for one set of sizes."""
 
     role: str  # "inference", "forward", "backward", "optimize"
     operators: int
-    state: str  # "searching", "forked", "loaded", "ready", "framework"
+    state: str  # "searching", "forked", "loaded", "ready", "pytorch"
     reason: str
     summary: str
     calls: int
@@ -74,8 +78,8 @@ class GraphReport(Shown):
         sizes = f" sizes {self.sizes}" if self.sizes else ""
         text = (
             f"{self.role} graph of {self.operators} operators{sizes}: "
-            f"{self.state}, {self.calls_with_kernels} of {self.calls} "
-            "calls by kernels"
+            f"{_STATE_WORDS.get(self.state, self.state)}, "
+            f"{self.calls_with_kernels} of {self.calls} calls used generated kernels"
         )
         # A search that ends without a module has its summary as the reason.
         summary = "" if self.summary == self.reason else self.summary
@@ -149,7 +153,7 @@ def _graphs() -> Any:
                 GraphReport(
                     compiled_graph.role,
                     count,
-                    "framework",
+                    "pytorch",
                     compiled_graph.fallback_reason or "it has not been called yet",
                     "",
                     compiled_graph.calls,
@@ -179,7 +183,7 @@ def _whole(one: whole_program.WholeProgram) -> GraphReport:
     ]
     count = sum(node.op == "call_function" for node in one.request.module.graph.nodes)
     # Until its first call it has no search, as a compiled graph has none.
-    state = "framework" if one.state == "new" else one.state
+    state = "pytorch" if one.state == "new" else one.state
     return GraphReport(
         one.role,
         count,
@@ -199,7 +203,9 @@ def _dispatch_notes(model: Any) -> Any:
     of = dispatch_of(model) if isinstance(model, torch.nn.Module) else None
     if of is None:
         return notes
-    notes.append(f"{of.calls} calls by kernels, {of.declined} by the module's own forward()")
+    notes.append(
+        f"{of.calls} calls used generated kernels, {of.declined} the module's own forward()"
+    )
     notes += [told for entry in of.entries if (told := rechecks.told(entry.composed))]
     if of.reason:
         notes.append(of.reason)

@@ -205,7 +205,7 @@ class _Task:
         composed_module.revoke(self.digest, told)
         kernels = self._kernels()
         if kernels is not None:
-            kernels.settle("framework", told)
+            kernels.settle("pytorch", told)
         module_store.remove_module(self.path, self.digest)
         log.warning("%s; calls until now may have taken them", told)
         return told

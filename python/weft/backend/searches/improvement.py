@@ -61,6 +61,8 @@ class Improvement:
 
     #: When the search's time is over (time.monotonic()).
     _until = float("inf")
+    #: Whether weft replays what computes now as a CUDA graph.
+    _is_replayed = False
 
     def __init__(self, program: WholeProgram, kernels: dict[str, list[int]]) -> None:
         self._program = weakref.ref(program)
@@ -263,7 +265,9 @@ class Improvement:
 
     def _uses_graphs(self) -> bool:
         """Whether calls are replayed, as far as timing goes."""
-        return not self._trials.draws and (self._request.uses_cuda_graphs() or self._may_replay())
+        return not self._trials.draws and (
+            self._request.uses_cuda_graphs() or self._may_replay() and self._is_replayed
+        )
 
     # Work that the thread does.
 
@@ -524,6 +528,7 @@ class Improvement:
         """Uses the current variant, replayed as a CUDA graph if that is faster."""
         program, current = self._live(), self._current
         program.use(current, bool(self._accepted))
+        self._is_replayed = False
         if not select_implementation.is_on_gpu(given):
             return
         module = self._request.module
@@ -540,6 +545,7 @@ class Improvement:
         arguments = Arguments(self._request, given)
         if compared([current, made], arguments, self._options.trial_s, False).is_faster(1, 0):
             program.use(made, bool(self._accepted))
+            self._is_replayed = True
             program.replay = (
                 f"replayed as a CUDA graph, which keeps {max(1, made.nbytes >> 20)} MiB"
             )
@@ -551,8 +557,8 @@ class Improvement:
         if program is None:
             return
         count = len(self._accepted)
-        program.state = "ready" if count or self._form_used else "framework"
-        if program.state == "framework" and not reason:
+        program.state = "ready" if count or self._form_used else "pytorch"
+        if program.state == "pytorch" and not reason:
             reasons = [candidate.reason for candidate in program.candidates if candidate.reason]
             reason = "Inductor's code is the fastest" + (
                 f"; {program.candidates[0].group.first.operators()}: {reasons[0]}"

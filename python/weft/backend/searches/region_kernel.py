@@ -59,7 +59,7 @@ class Kernel:
                     self._compare(made, arguments, self.check)
                 return made
             except Exception as error:
-                self.settle("framework", f"a call failed with {told(error)}")
+                self.settle("pytorch", f"a call failed with {told(error)}")
         results: Sequence[torch.Tensor] = self._reference(*arguments)
         return results
 

@@ -50,7 +50,7 @@ class Searches:
         try:
             self._queue.put_nowait((weakref.ref(graph), kernels))
         except queue.Full:
-            kernels.settle("framework", f"{WAITING_MAX} graphs wait for their search already")
+            kernels.settle("pytorch", f"{WAITING_MAX} graphs wait for their search already")
         return before
 
     def end(self) -> None:
@@ -86,16 +86,16 @@ class Searches:
             kernels.path = outcome.path
             kernels.precision = search.precision_in(outcome.path)
             if not outcome.has_kernels:
-                kernels.settle("framework", outcome.reason)
+                kernels.settle("pytorch", outcome.reason)
                 return
             kernels.composed = composed_module.ComposedModule(kernels.source, outcome.path)
             kernels.settle("loaded")
         except search.OneBatch as error:
             kernels.refuse(str(error))
         except (search.SearchFailed, weft_process.ProgramMissing, composed_module.Revoked) as error:
-            kernels.settle("framework", str(error))
+            kernels.settle("pytorch", str(error))
         except Exception as error:
-            kernels.settle("framework", internal_error(f"the search failed with {told(error)}"))
+            kernels.settle("pytorch", internal_error(f"the search failed with {told(error)}"))
         finally:
             kernels.graph = ""
 

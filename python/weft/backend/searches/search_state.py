@@ -26,7 +26,7 @@ class Kernels:
     - "forked": the parent process searches; the next call looks for its result
     - "loaded": verified by the search, not yet tried on the user's data
     - "ready"
-    - "framework": PyTorch computes the graph from now on; `reason` says why
+    - "pytorch": PyTorch computes the graph from now on; `reason` says why
     """
 
     def __init__(self) -> None:
@@ -60,15 +60,15 @@ class Kernels:
 
     def refuse(self, reason: str) -> None:
         self.is_refused = True
-        self.settle("framework", reason)
+        self.settle("pytorch", reason)
 
     def settle(self, state: Any, reason: str = "") -> None:
-        if self.state == "framework":
+        if self.state == "pytorch":
             return  # given up by another thread, whose reason stays
         self.state, self.reason = state, reason
-        if state == "framework":
+        if state == "pytorch":
             self.composed = None
-            log.info("a graph stays the framework's: %s", reason)
+            log.info("PyTorch computes a graph: %s", reason)
         self.settled.set()
 
     def after_fork(self) -> None:
@@ -82,7 +82,7 @@ class Kernels:
             self.settle("loaded")
         elif self.source is None:
             self.settle(
-                "framework", "the process was forked while another thread wrote the graph down"
+                "pytorch", "the process was forked while another thread wrote the graph down"
             )
         else:
             self.state, self.reason = "forked", FORKED

@@ -92,9 +92,8 @@ def find() -> str:
     if found and not _is_this_script(found):
         return found
     raise ProgramMissing(
-        "the program weft is not beside its Python package: "
-        "install weft whole (pip install), or name the "
-        "program with WEFT_BIN"
+        "the program weft was not found next to its Python package: "
+        "reinstall weft (pip install), or name the program with WEFT_BIN"
     )
 
 

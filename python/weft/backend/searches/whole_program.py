@@ -45,7 +45,7 @@ class WholeProgram:
     """Called with the list of a graph's arguments. Threads may share it.
 
     states: "new", "searching", "forked" (the search is the parent process's; the
-    next call looks for its results), "ready" (kernels are in use), "framework" (Inductor's
+    next call looks for its results), "ready" (kernels are in use), "pytorch" (Inductor's
     code computes; `reason` says why)."""
 
     def __init__(
@@ -166,7 +166,7 @@ class WholeProgram:
     def give_up(self, reason: str) -> None:
         """The incumbent computes from now on: inserted kernels failed."""
         self.use(self.incumbent)
-        self.state, self.reason = "framework", reason
+        self.state, self.reason = "pytorch", reason
         self.speedup = 1.0
 
     def after_fork(self) -> None:
