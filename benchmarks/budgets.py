@@ -1,7 +1,7 @@
 """Measures what searches with small budgets find, and how long they take.
 
     PYTHONPATH=python python benchmarks/budgets.py [--budgets 5,20,60] [--busy N] [--repeat N]
-        [--ways run,wait,optimize] [--models tiny,block] [--realtime]
+        [--ways run,wait,optimize] [--models tiny,pair,block] [--realtime]
 
 Three ways to search: `weft run --budget-s`, a call of torch.compile(backend="weft",
 options={"wait": True}), and weft.optimize. Each search is a separate process with an empty
@@ -39,6 +39,20 @@ class Model(torch.nn.Module):
 
 def get_inputs():
     return [torch.randn(64, 128)]
+""",
+    "pair": """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(256, 256), torch.nn.Linear(256, 256)
+        self.norm = torch.nn.LayerNorm(256)
+
+    def forward(self, x):
+        return self.norm(self.second(torch.nn.functional.gelu(self.first(x))))
+
+
+def get_inputs():
+    return [torch.randn(256, 256)]
 """,
     "block": """
 class Model(torch.nn.Module):

@@ -24,6 +24,9 @@ namespace fs = std::filesystem;
 
 /// A file of settings is written by hand.
 constexpr std::uintmax_t kFileBytesMax = 1 << 20;
+/// Each dot in a key nests a table, and the parser recurses: too many would use
+/// up the stack. Its limit is on nested values only.
+constexpr std::ptrdiff_t kDotsMax = 4'096;
 
 std::string position_text(const std::string& file,
                           const toml::source_region& source) {
@@ -172,6 +175,10 @@ std::string Setting::shown() const {
 
 Result<Settings> parse_settings(std::string_view text,
                                 const std::string& file) {
+  if (std::ranges::count(text, '.') > kDotsMax) {
+    return fail(ErrorCode::wrong_input,
+                file + " has too many dots for a file of settings");
+  }
   const toml::parse_result parsed = toml::parse(text, file);
   if (!parsed) {
     return fail(ErrorCode::wrong_input,

@@ -7,6 +7,7 @@
 #include "actors/llm/text.hpp"
 #include "compiler/fusion/signature.hpp"
 #include "compiler/text/python_text.hpp"
+#include "messages/parse_json.hpp"
 
 namespace weft {
 namespace {
@@ -79,7 +80,7 @@ std::string refused_proposal(std::string_view answer) {
 }
 
 Result<CallGroups> groups_in(std::string_view answer) {
-  const auto object = json::parse(object_in(answer), nullptr, false);
+  const auto object = parse_json(object_in(answer));
   if (!object.is_object() || !object.contains("groups") ||
       !object["groups"].is_array()) {
     return fail(ErrorCode::wrong_input,

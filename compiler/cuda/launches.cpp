@@ -3,6 +3,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "messages/parse_json.hpp"
+
 namespace weft {
 namespace {
 
@@ -70,8 +72,8 @@ Result<std::string> launches_in(std::string_view source) {
                 "the source launches nothing: it has no comment "
                 "'/* launches' at its top");
   }
-  const auto parsed = nlohmann::json::parse(
-      source.substr(found.json, found.json_end - found.json), nullptr, false);
+  const auto parsed =
+      parse_json(source.substr(found.json, found.json_end - found.json));
   if (!parsed.is_object() || !parsed.contains("launches") ||
       parsed["launches"].empty()) {
     return fail(ErrorCode::wrong_input,

@@ -3,6 +3,7 @@
 
 #include "compiler/graph/graph_json.hpp"
 #include "compiler/graph/subgraph.hpp"
+#include "messages/parse_json.hpp"
 
 namespace weft {
 
@@ -134,8 +135,7 @@ std::string plan_to_json(const Plan& plan) {
 }
 
 Result<Plan> parse_plan(std::string_view json) {
-  return plan_from_value(Json::parse(json, nullptr, /*allow_exceptions=*/false),
-                         true);
+  return plan_from_value(parse_json<Json>(json), true);
 }
 
 }  // namespace weft

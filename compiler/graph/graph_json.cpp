@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "compiler/graph/graph_check.hpp"
+#include "messages/parse_json.hpp"
 
 namespace weft {
 
@@ -277,6 +278,15 @@ std::optional<std::vector<std::int64_t>> numbers_of(const Json& value,
   return numbers;
 }
 
+bool is_integer_at(const Json& graph, const std::string& pointer) {
+  if (!pointer.starts_with('/')) return false;
+  try {  // the library checks a pointer by exceptions only
+    return graph.at(Json::json_pointer(pointer)).is_number_integer();
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
 /// Every number that is symbolic is there, and is a whole one.
 Result<SymbolicShapes> symbolic_shapes_from_value(const Json& symbol,
                                                   const Json& graph) {
@@ -292,11 +302,9 @@ Result<SymbolicShapes> symbolic_shapes_from_value(const Json& symbol,
     const auto numbers = numbers_of(value, value.is_array() ? value.size() : 1);
     const auto coefficients =
         numbers ? coefficients_of(*numbers, count) : std::nullopt;
-    const bool is_there =
-        pointer.starts_with('/') && coefficients &&
-        graph.contains(Json::json_pointer(pointer)) &&
-        graph.at(Json::json_pointer(pointer)).is_number_integer();
-    if (!is_there) return misfit("symbol", pointer + " is no integer in it");
+    if (!coefficients || !is_integer_at(graph, pointer)) {
+      return misfit("symbol", pointer + " is no integer in it");
+    }
     symbolic_shapes.coefficients[pointer] = *coefficients;
   }
   return symbolic_shapes;
@@ -418,7 +426,7 @@ Result<Graph> graph_from_value(const Json& value) {
 }
 
 Result<Graph> parse_graph(std::string_view json) {
-  const Json value = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const Json value = parse_json<Json>(json);
   if (value.is_discarded()) return misfit("text", "not valid JSON");
   return graph_from_value(value);
 }

@@ -13,10 +13,10 @@ constexpr std::int64_t kSlowMs = 1'000;
 
 }  // namespace
 
-bool BlobReceiver::want(const std::string& hash) {
+bool BlobReceiver::want(const std::string& hash, std::uint64_t size) {
   if (blobs_.contains(hash)) return true;
   if (blobs_.size() >= kWaitingMax) return false;
-  blobs_.try_emplace(hash);
+  blobs_[hash].size = size;
   order_.push_back(hash);
   return true;
 }

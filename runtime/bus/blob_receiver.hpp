@@ -25,8 +25,9 @@ class BlobReceiver {
   /// Blobs that may wait for their turn.
   static constexpr std::size_t kWaitingMax = 65'536;
 
-  /// Asking twice is asking once. False: too many wait already.
-  bool want(const std::string& hash);
+  /// Asking twice is asking once. size: what the peer says; 0: it is not known.
+  /// False: too many wait already.
+  bool want(const std::string& hash, std::uint64_t size = 0);
   bool wants(const std::string& hash) const { return blobs_.contains(hash); }
   void forget(const std::string& hash);
 

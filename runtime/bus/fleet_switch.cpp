@@ -6,6 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "runtime/bus/rate_limit.hpp"
+
 namespace weft {
 
 namespace {
@@ -23,6 +25,7 @@ FleetSwitch::FleetSwitch(Options options)
       protocol_(options_.protocol),
       closer_(std::make_unique<WorkQueue>(1)) {
   SocketThread::Options socket;
+  options_.log = limited_log(std::move(options_.log), SocketThread::now_ms);
   socket.is_head = true;
   socket.endpoint = options_.endpoint;
   socket.keys = options_.keys;

@@ -22,6 +22,8 @@
 #include <algorithm>
 #include <set>
 
+#include "messages/untrusted.hpp"
+
 namespace weft::wire {
 namespace {
 
@@ -80,15 +82,24 @@ std::string fault_of(const Hello& hello) {
   }
   for (const Device& device : hello.devices) {
     if (!is_name(device.uuid)) return "a device's UUID is not valid";
+    if (const auto gpu = check_gpu(device.facts); !gpu) {
+      return gpu.error().message;
+    }
   }
-  return "";
+  const auto machine = check_machine(hello.machine);
+  return machine ? "" : machine.error().message;
 }
 
 std::string fault_of(const Reply& reply) {
   if (reply.blobs.size() > kBlobsOfMessageMax) return "too many blobs";
+  std::uint64_t sum = 0;
   for (const BlobRef& blob : reply.blobs) {
     if (!is_hash(blob.hash)) return "a blob's hash is not valid";
-    if (blob.size > kBlobBytesMax) return "a blob is too large";
+    // No sum overflows: there are few, and the sum is looked at each time.
+    sum += blob.size;
+    if (blob.size > kBlobBytesMax || sum > kBlobBytesMax) {
+      return "its blobs are too large";
+    }
   }
   return "";
 }

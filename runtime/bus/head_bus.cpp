@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/bus/membership.hpp"
+#include "runtime/bus/rate_limit.hpp"
 #include "runtime/host/replay.hpp"
 #include "runtime/machine/files.hpp"
 
@@ -82,6 +83,7 @@ HeadBus::HeadBus(BlobStore& blobs, Options options)
     : blobs_(blobs),
       options_(std::move(options)),
       protocol_(protocol_options(options_)) {
+  options_.log = limited_log(std::move(options_.log), SocketThread::now_ms);
   SocketThread::Options socket;
   socket.is_head = true;
   socket.endpoint = options_.endpoint;

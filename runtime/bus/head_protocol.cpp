@@ -20,6 +20,11 @@ constexpr std::int64_t kByeMs = 200;
 constexpr std::int64_t kPartingMs = 2'000;
 /// Requests of a lost node that it is told to stop when it is back.
 constexpr std::size_t kGivenUpMax = 4'096;
+/// Replies to one request whose blobs the node then does not have.
+constexpr int kLossesMax = 3;
+
+constexpr const char* kTooManyJoins =
+    "too many nodes have joined and left this run: try again later";
 
 std::string fault_of_versions(const wire::Hello& hello) {
   const bool fits = hello.wire_min <= wire::kWireVersion &&
@@ -40,7 +45,9 @@ std::string one_line(std::string text) {
 }  // namespace
 
 HeadProtocol::HeadProtocol(Options options)
-    : options_(std::move(options)), next_session_(options_.first_session) {}
+    : options_(std::move(options)),
+      next_session_(options_.first_session),
+      joins_(static_cast<int>(options_.nodes_max), options_.joins_per_second) {}
 
 void HeadProtocol::expect(const std::string& name, std::int64_t now_ms) {
   Node& node = nodes_[name];
@@ -114,6 +121,7 @@ void HeadProtocol::greet(const std::string& peer, const wire::Hello& hello,
           peer, "there are " + std::to_string(nodes_.size()) + " nodes already",
           false);
     }
+    if (!joins_.take(now_ms)) return refuse(peer, kTooManyJoins, false);
     nodes_[hello.name].hello.name = hello.name;
     return admit(peer, hello, now_ms);
   }
@@ -130,6 +138,7 @@ void HeadProtocol::greet(const std::string& peer, const wire::Hello& hello,
                       ": give one of them another name with --name",
                   false);
   }
+  if (!joins_.take(now_ms)) return refuse(peer, kTooManyJoins, false);
   lose(hello.name, "its process is another one now", node.is_leaving);
   nodes_[hello.name].hello.name = hello.name;
   admit(peer, hello, now_ms);
@@ -169,7 +178,7 @@ void HeadProtocol::admit(const std::string& peer, const wire::Hello& hello,
     work.is_sent = false;
     if (!work.has_reply) node->queue.push_back(id);
     // One that was not what its hash says is asked for anew.
-    for (const std::string& hash : work.missing) node->receiver.want(hash);
+    want_missing(*node, work);
   }
   for (const std::uint64_t id : given_up_[hello.name]) {
     say_cancel(*node, id, now_ms);
@@ -249,6 +258,7 @@ void HeadProtocol::take_reply(Node& node, const wire::Reply& reply,
     complete(node, work);
   } else {
     Check check{node.hello.name, reply.id, {}};
+    work.blobs = reply.blobs;
     for (const wire::BlobRef& blob : reply.blobs) {
       work.missing.insert(blob.hash);
       check.hashes.push_back(blob.hash);
@@ -268,7 +278,7 @@ void HeadProtocol::lacking(const std::string& name, std::uint64_t id,
   Work& work = found->second;
   if (!work.has_reply || work.is_answered) return;
   work.missing = {hashes.begin(), hashes.end()};
-  for (const std::string& hash : hashes) node->second.receiver.want(hash);
+  want_missing(node->second, work);
   if (work.missing.empty()) complete(node->second, work);
   touch(node->second);
 }
@@ -292,6 +302,12 @@ void HeadProtocol::take_lack(Node& node, const std::string& hash) {
   node.receiver.forget(hash);
   for (auto& [id, work] : node.work) {
     if (!work.missing.contains(hash) || work.is_answered) continue;
+    if (++work.losses > kLossesMax) {
+      work.type.clear();  // no answer of any kind
+      work.missing.clear();
+      complete(node, work);
+      continue;
+    }
     log("node " + node.hello.name + " lost a blob of its answer to event " +
         std::to_string(id) + "; it is asked again");
     if (work.reply_seq != 0) node.link.settle(work.reply_seq);
@@ -303,6 +319,14 @@ void HeadProtocol::take_lack(Node& node, const std::string& hash) {
     node.acks_now = true;
   }
   touch(node);
+}
+
+void HeadProtocol::want_missing(Node& node, const Work& work) {
+  for (const wire::BlobRef& blob : work.blobs) {
+    if (work.missing.contains(blob.hash)) {
+      node.receiver.want(blob.hash, blob.size);
+    }
+  }
 }
 
 void HeadProtocol::complete(Node& node, Work& work) {

@@ -19,6 +19,7 @@
 #include "runtime/bus/blob_sender.hpp"
 #include "runtime/bus/frame.hpp"
 #include "runtime/bus/link.hpp"
+#include "runtime/bus/rate_limit.hpp"
 
 namespace weft {
 
@@ -113,6 +114,8 @@ class HeadProtocol {
     std::int64_t silence_ms = 15'000;
     int prefetch = 2;  ///< requests that a node has beyond its slots
     std::size_t nodes_max = 4'096;
+    /// Joins beyond the first `nodes_max`: each is kept in the journal.
+    int joins_per_second = 1;
     /// Why a node that says this may not join; empty: it may.
     std::function<std::string(const wire::Hello&)> refuses;
   };
@@ -176,7 +179,9 @@ class HeadProtocol {
     bool is_cancelled = false;
     std::string type;
     std::string body;
-    std::set<std::string> missing;  // blobs
+    std::vector<wire::BlobRef> blobs;
+    std::set<std::string> missing;  // of these, their hashes
+    int losses = 0;                 // of a blob, after a reply
     std::uint64_t reply_seq = 0;    // in the session of now; 0: none
   };
   struct Node {
@@ -213,6 +218,7 @@ class HeadProtocol {
   void take_chunk(Node& node, const wire::Chunk& chunk, const std::string& body,
                   std::int64_t now_ms);
   void take_lack(Node& node, const std::string& hash);
+  void want_missing(Node& node, const Work& work);
   void complete(Node& node, Work& work);
   void feed(Node& node, std::int64_t now_ms);
   void say_cancel(Node& node, std::uint64_t id, std::int64_t now_ms);
@@ -228,6 +234,7 @@ class HeadProtocol {
 
   Options options_;
   std::uint64_t next_session_;
+  RateLimit joins_;
   std::map<std::string, Node> nodes_;           // by name
   std::map<std::string, std::string> peers_;    // peer -> name
   std::map<std::uint64_t, std::string> where_;  // request -> node

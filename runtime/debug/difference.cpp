@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/roster.hpp"
+#include "messages/parse_json.hpp"
 #include "runtime/debug/journal_reader.hpp"
 #include "runtime/store/sha256.hpp"
 
@@ -73,8 +74,7 @@ json decision_in(const json& value, const Journal& journal, bool is_prompt) {
 json body_of(const Envelope& envelope) {
   const auto message = decode(envelope.type, envelope.body);
   const std::string& body = envelope.body;
-  json parsed =
-      json::from_msgpack(message ? encode(*message) : body, true, false);
+  json parsed = json_of_msgpack(message ? encode(*message) : body);
   return parsed.is_discarded() ? json() : parsed;
 }
 

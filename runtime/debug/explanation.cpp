@@ -9,6 +9,7 @@
 #include "actors/outcome.hpp"
 #include "actors/seed_generator.hpp"
 #include "messages/formatted.hpp"
+#include "messages/parse_json.hpp"
 #include "runtime/journal/read_only_blobs.hpp"
 
 namespace weft {
@@ -303,7 +304,7 @@ Result<Explanation> explain(const Journal& journal,
   if (!recorded->result.empty()) {
     const auto text = journal.get_blob(recorded->result);
     if (!text) return std::unexpected(text.error());
-    result = json::parse(*text, nullptr, false);
+    result = parse_json(*text);
   }
   if (!result.is_object()) result = json::object();
   for (const Subgraph& subgraph : all_subgraphs(*plan)) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "messages/parse_json.hpp"
 #include "runtime/host/effect_ledger.hpp"
 #include "runtime/host/port.hpp"
 #include "runtime/host/watched_blobs.hpp"
@@ -46,7 +47,7 @@ Result<void> copy_blobs(const Journal& origin, Journal& fork) {
 }
 
 json as_json(const Message& message) {
-  return json::from_msgpack(encode(message), true, false);
+  return json_of_msgpack(encode(message));
 }
 
 /// The field of `patch` that a message did not take: "timing.candidat"; empty:

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "compiler/compose/reference_of_signature.hpp"
+#include "messages/parse_json.hpp"
 #include "runtime/export/checkout.hpp"
 #include "runtime/export/exports.hpp"
 #include "runtime/export/licence.hpp"
@@ -77,7 +78,7 @@ PairLicence licence_of(const std::string& given, const std::string& problem,
 /// that did not ask.
 json checkout_in(const Journal& journal) {
   const auto stored = journal.meta(kCheckoutMeta);
-  json checkout = stored ? json::parse(*stored, nullptr, false) : json();
+  json checkout = stored ? parse_json(*stored) : json();
   if (!checkout.is_object()) checkout = json::object();
   for (const char* name :
        {"licence_file", "licence", "repo_name", "repo_link", "sha", "path"}) {

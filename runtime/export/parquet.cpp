@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "embedded/runtime/export/write_parquet.py"
+#include "messages/parse_json.hpp"
 #include "runtime/sandbox/line_process.hpp"
 
 namespace weft {
@@ -25,7 +26,7 @@ Result<void> write_parquet(const std::filesystem::path& python,
   if (!process) return std::unexpected(process.error());
   const auto line = process->ask("", kWriteMs);
   if (!line) return std::unexpected(line.error());
-  const auto answer = nlohmann::json::parse(*line, nullptr, false);
+  const auto answer = parse_json(*line);
   if (answer.is_object() && answer.contains("rows")) return {};
   if (answer.is_object() && answer.contains("missing")) {
     return fail(

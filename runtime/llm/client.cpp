@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "messages/parse_json.hpp"
 #include "runtime/llm/classify.hpp"
 #include "runtime/llm/key.hpp"
 #include "runtime/llm/limits.hpp"
@@ -230,7 +231,7 @@ Result<std::string> usable_key(const LlmEndpoint& endpoint) {
 
 std::vector<std::string> model_names(const std::string& body) {
   std::vector<std::string> names;
-  const auto list = nlohmann::json::parse(repaired_utf8(body), nullptr, false);
+  const auto list = parse_json(repaired_utf8(body));
   if (!list.is_object() || !list.contains("data")) return names;
   for (const auto& model : list["data"]) {
     if (!model.is_object()) continue;
@@ -282,8 +283,7 @@ LlmClient::Id LlmClient::list_models(const LlmEndpoint& endpoint,
     if (end.kind != HttpEnd::Kind::done) {
       answer.failure = classify_transport(endpoint, end).failure;
     } else if (!is_ok(end.head)) {
-      const auto parsed =
-          nlohmann::json::parse(repaired_utf8(*body), nullptr, false);
+      const auto parsed = parse_json(repaired_utf8(*body));
       answer.failure =
           classify_error(endpoint, end.head,
                          error_without_key(error_in(parsed), key), epoch_ms())

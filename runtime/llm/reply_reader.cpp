@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "messages/parse_json.hpp"
 #include "runtime/llm/utf8.hpp"
 
 namespace weft {
@@ -296,7 +297,7 @@ void ReplyReader::take_whole(std::string_view body) {
 }
 
 void ReplyReader::take_json(std::string_view text, bool whole, bool last) {
-  const json data = json::parse(repaired_utf8(text), nullptr, false);
+  const json data = parse_json(repaired_utf8(text));
   if (!data.is_object()) {
     if (malformed_.empty() && !last) {
       malformed_ = "not a JSON object: " + repaired_utf8(text);

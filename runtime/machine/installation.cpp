@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "embedded/runtime/machine/ask_python.py"
+#include "messages/parse_json.hpp"
 #include "messages/protection.hpp"
 #include "runtime/sandbox/line_process.hpp"
 #include "runtime/sandbox/sandbox.hpp"
@@ -116,7 +117,7 @@ Result<void> ask_python(Installation& installation) {
                                      {}});
   if (!process) return std::unexpected(process.error());
   const auto line = process->ask("", 30'000);
-  const auto answer = nlohmann::json::parse(line.value_or(""), nullptr, false);
+  const auto answer = parse_json(line.value_or(""));
   if (!answer.is_object()) {
     return fail(ErrorCode::missing,
                 installation.python.string() +

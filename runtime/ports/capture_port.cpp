@@ -7,6 +7,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "messages/parse_json.hpp"
 #include "messages/untrusted.hpp"
 #include "runtime/machine/either_stop.hpp"
 #include "runtime/machine/files.hpp"
@@ -236,7 +237,7 @@ Failure CapturePort::run(const CaptureRequest& request,
   for (std::size_t i = 0; i < files.size(); ++i) {
     std::string line;
     std::getline(lines, line);
-    const json answer = json::parse(line, nullptr, false);
+    const json answer = parse_json(line);
     if (!answer.is_object()) return did_not_end(request, *report);
     if (!answer.value("ok", false)) return told_failure(answer);
     // The problem's code ran where it could write this.

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "messages/parse_json.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/ports/oracle_process.hpp"
 #include "runtime/store/library.hpp"
@@ -63,7 +64,7 @@ std::map<std::string, double> known_gpu(const Installation& installation,
   const fs::path file = probe_file(installation, gpus, number);
   if (file.empty()) return {};
   const auto text = read_file(file);
-  const json known = json::parse(text.value_or(""), nullptr, false);
+  const json known = parse_json(text.value_or(""));
   return known.is_object() ? gpu_numbers(known)
                            : std::map<std::string, double>();
 }
@@ -94,7 +95,7 @@ Result<std::map<std::string, double>> measure_cpu(
     return rates;
   };
   const auto stored = file.empty() ? Result<std::string>("") : read_file(file);
-  const json known = json::parse(stored.value_or(""), nullptr, false);
+  const json known = parse_json(stored.value_or(""));
   if (known.is_object()) return rates_in(known);
   OracleOptions options;
   options.threads = cores;

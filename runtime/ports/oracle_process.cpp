@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "messages/parse_json.hpp"
 #include "runtime/sandbox/gpu_sandbox.hpp"
 
 namespace weft {
@@ -85,7 +86,7 @@ OracleAnswer ask_oracle(LineProcess& oracle, json request, std::int64_t wall_ms,
   request["id"] = 1;
   const auto line = oracle.ask(request.dump(), wall_ms, unwanted, kPatienceMs);
   if (!line) return broken("the oracle: " + line.error().message);
-  json reply = json::parse(*line, nullptr, false);
+  json reply = parse_json(*line);
   if (!reply.is_object()) {
     return broken("the oracle's answer is no JSON object");
   }

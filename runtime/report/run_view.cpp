@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "messages/parse_json.hpp"
 #include "runtime/host/effect_ledger.hpp"
 #include "runtime/report/calls_view.hpp"
 #include "runtime/report/command_text.hpp"
@@ -86,7 +87,7 @@ void Gathering::take_file(const FileToWrite& file) {
   if (file.path != "result.json") return;
   const auto text = journal_.get_blob(file.blob);
   if (!text) return;
-  json result = json::parse(*text, nullptr, false);
+  json result = parse_json(*text);
   if (result.is_object()) result_ = std::move(result);
 }
 

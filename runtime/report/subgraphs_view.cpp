@@ -1,5 +1,6 @@
 #include "runtime/report/subgraphs_view.hpp"
 
+#include "messages/parse_json.hpp"
 #include "runtime/report/model_view.hpp"
 #include "runtime/report/timeline.hpp"
 
@@ -8,7 +9,7 @@ namespace weft {
 using nlohmann::json;
 
 json fields_of(const Envelope& envelope) {
-  json fields = json::from_msgpack(envelope.body, true, false);
+  json fields = json_of_msgpack(envelope.body);
   return fields.is_discarded() ? json() : fields;
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "messages/parse_json.hpp"
 #include "runtime/report/subgraphs_view.hpp"
 
 namespace weft {
@@ -48,7 +49,7 @@ json run_answer(const RunIndex::Run& run) {
     about["summary"] = run_counters.finished->summary;
   }
   const auto origin = run.journal.meta("origin");
-  if (origin) about["origin"] = json::parse(*origin, nullptr, false);
+  if (origin) about["origin"] = parse_json(*origin);
   return about;
 }
 

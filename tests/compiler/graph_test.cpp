@@ -151,5 +151,37 @@ TEST_CASE("a dtype's name leads back to it") {
   CHECK_FALSE(dtype_from_name("quint8"));
 }
 
+TEST_CASE("a graph that nests without end is refused") {
+  const auto refused = [](const std::string& text) {
+    const auto graph = parse_graph(text);
+    REQUIRE(!graph);
+    return graph.error().message;
+  };
+  const std::string deep(1'000'000, '[');
+  CHECK(refused(deep).contains("not valid JSON"));
+  const std::string closed = deep + std::string(deep.size(), ']');
+  for (
+      const std::string before :
+      {R"({"version": 1, "nodes": [{"name": "x", "kind": "call", "args": [{"a": )",
+       R"({"version": 1, "nodes": [{"name": "x", "kind": "call", "kwargs": {"a": )",
+       R"({"version": 1, "nodes": [], "symbol": {"size": [4], "grows": {"b": )"}) {
+    CHECK(refused(before + closed + "}]}]}").contains("not valid JSON"));
+    CHECK(refused(before + closed + "}}}]}").contains("not valid JSON"));
+  }
+}
+
+TEST_CASE("a pointer that is none is refused by name") {
+  for (const std::string pointer :
+       {"/~7", "/nodes/99999999999999999999999", "/nodes/x", "/nodes/01", "/",
+        "/version/", "nodes"}) {
+    const auto graph = parse_graph(
+        R"({"version": 1, "nodes": [], "outputs": [],
+            "symbol": {"size": [4], "grows": {")" +
+        pointer + R"(": 1}}})");
+    REQUIRE(!graph);
+    CHECK(graph.error().message.contains("captured graph: symbol"));
+  }
+}
+
 }  // namespace
 }  // namespace weft

@@ -107,5 +107,21 @@ TEST_CASE("the user's file is below XDG_CONFIG_HOME, or below HOME") {
   CHECK(settings_files(environment, "").user.empty());
 }
 
+TEST_CASE("a file that nests without end is refused") {
+  std::string dots;
+  for (int i = 0; i < 200'000; ++i) dots += "a.";
+  CHECK(error_of(dots + "b = 1\n").contains("too many dots"));
+  CHECK(error_of("[" + dots + "b]\nx = 1\n").contains("too many dots"));
+  CHECK(error_of("x = { " + dots + "b = 1 }\n").contains("too many dots"));
+  CHECK(error_of("x = " + std::string(200'000, '[')) != "none");
+}
+
+TEST_CASE("the deepest file that is read uses little of the stack") {
+  std::string dots;
+  for (int i = 0; i < 4'000; ++i) dots += "a.";
+  CHECK(error_of(dots + "b = 1\n") == "none");
+  CHECK(error_of("[" + dots + "b]\nx = 1\n") == "none");
+}
+
 }  // namespace
 }  // namespace weft

@@ -56,5 +56,33 @@ TEST_CASE("hashes are found wherever they are in a message") {
   CHECK(wire::hashes_in("\xc1 no msgpack").empty());
 }
 
+TEST_CASE("a machine of which no kernel can be planned is no node's") {
+  const auto error_of = [](auto&& change) -> std::string {
+    wire::Hello hello = hello_of("n1", "a");
+    hello.devices.push_back({"GPU-1", {"H200", "sm_90", 132}});
+    change(hello);
+    const auto read = wire::decode_header(wire::encode_header(hello));
+    return read ? "" : read.error().message;
+  };
+  CHECK(error_of([](wire::Hello&) {}).empty());
+  CHECK(
+      error_of([](wire::Hello& h) { h.machine.cores = 0; }).contains("cores"));
+  CHECK(error_of([](wire::Hello& h) {
+          h.machine.cores = 1 << 30;
+        }).contains("cores"));
+  CHECK(error_of([](wire::Hello& h) {
+          h.machine.vector_bytes = 0;
+        }).contains("vector_bytes"));
+  CHECK(error_of([](wire::Hello& h) {
+          h.machine.l3_bytes = -1;
+        }).contains("l3_bytes"));
+  CHECK(error_of([](wire::Hello& h) {
+          h.devices[0].facts.sms = -132;
+        }).contains("sms"));
+  CHECK(error_of([](wire::Hello& h) {
+          h.devices[0].facts.memory_bytes = std::int64_t{1} << 62;
+        }).contains("memory_bytes"));
+}
+
 }  // namespace
 }  // namespace weft

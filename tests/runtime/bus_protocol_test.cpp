@@ -272,5 +272,103 @@ TEST_CASE("an answer whose blob the node has lost is worked out again") {
   CHECK(node.begun == 2);
 }
 
+TEST_CASE("a node that loses the blobs of each answer is asked a few times") {
+  World world;
+  World::Node& node = world.add_holding("n1");
+  world.submit(1, "n1");
+  world.submit(2, "n1");
+  const std::string own = "made 1";  // it says so, and never has it
+  int answered = 0;
+  world.run_until([&] {
+    if (node.begun > answered + 1) {
+      ++answered;
+      node.protocol->result(1, "R", "done 1", {{content_hash(own), own.size()}},
+                            world.now);
+    }
+    return world.failed_ids.contains(1);
+  });
+  CHECK(answered == 4);
+  CHECK(world.answered.empty());
+  node.works = true;
+  world.finish(node, 2);
+  world.run_until([&] { return world.answered.contains(2); });
+}
+
+TEST_CASE("a blob of another size than its answer said costs the connection") {
+  World world;
+  World::Node& node = world.add_holding("n1");
+  world.submit(1, "n1");
+  world.run_until([&] { return node.begun == 1; });
+  const std::string own(200'000, 'x');
+  node.blobs[content_hash(own)] = own;
+  node.protocol->result(1, "R", "done 1", {{content_hash(own), 9}}, world.now);
+  world.run_until([&] { return !world.cuts.empty(); });
+  CHECK(world.cuts[0].contains("size"));
+  CHECK(world.answered.empty());
+}
+
+/// Joins under another name each time, and goes.
+void flap(World& world, int times) {
+  for (int i = 0; i < times; ++i) {
+    const std::string name = "liar" + std::to_string(i);
+    wire::Bye bye;
+    bye.node = name;
+    bye.incarnation = "a";
+    world.head->on_frame("evil", wire::encode_header(hello_of(name, "a")), "",
+                         world.now);
+    world.head->on_frame("evil", wire::encode_header(bye), "", world.now);
+    world.drain_head();
+  }
+}
+
+TEST_CASE("who joins and leaves without end is not let in any more") {
+  World world;
+  world.add("n1", "a");
+  world.run_until([&] { return !world.joined.empty(); });
+  flap(world, 20'000);
+  CHECK(world.joined.size() <= 4'096);
+  CHECK(world.left.size() < world.joined.size());
+  world.submit(1, "n1");  // whoever is in stays in
+  world.run_until([&] { return world.answered.contains(1); });
+}
+
+TEST_CASE("who restarts without end is not let in any more") {
+  World world;
+  world.add("n1", "a");
+  world.run_until([&] { return !world.joined.empty(); });
+  for (int i = 0; i < 20'000; ++i) {
+    wire::Bye bye;
+    bye.node = "liar";
+    bye.incarnation = "i" + std::to_string(i);
+    world.head->on_frame("evil",
+                         wire::encode_header(hello_of("liar", bye.incarnation)),
+                         "", world.now);
+    world.head->on_frame("evil", wire::encode_header(bye), "", world.now);
+    world.drain_head();
+  }
+  CHECK(world.joined.size() <= 4'096);
+}
+
+TEST_CASE("a node that was refused for others' joining gets in later") {
+  World world;
+  flap(world, 10'000);
+  world.add("n1", "a");
+  world.run_until([&] { return world.joined.back() == "n1"; });
+}
+
+TEST_CASE("blobs that are too large together are no answer") {
+  const auto reply_of = [](std::uint64_t bytes) {
+    return wire::decode_header(wire::encode_header(wire::Reply{
+        1,
+        2,
+        3,
+        "BuildReply",
+        {{std::string(64, 'a'), bytes}, {std::string(64, 'b'), bytes}}}));
+  };
+  CHECK(reply_of(wire::kBlobBytesMax / 2));
+  CHECK_FALSE(reply_of(wire::kBlobBytesMax / 2 + 1));
+  CHECK_FALSE(reply_of(~std::uint64_t{0}));
+}
+
 }  // namespace
 }  // namespace weft

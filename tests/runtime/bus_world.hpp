@@ -142,6 +142,11 @@ struct World {
     }
   }
   void at_head(head_action::Answered& answer) {
+    if (answer.type.empty()) {  // the head believes none of its answers
+      failed_ids.insert(answer.request.id);
+      head->journaled(answer.request.id, now);
+      return;
+    }
     CHECK(answer.body == "done " + std::to_string(answer.request.id));
     CHECK(asked.contains(answer.request.id));
     CHECK(answered.insert(answer.request.id).second);  // once
@@ -246,7 +251,8 @@ struct World {
   std::unique_ptr<HeadProtocol> head;
   std::map<std::string, Node> nodes;
   std::map<std::string, std::string> blobs;  // the head's
-  std::set<std::uint64_t> asked, answered, lost_ids, dropped_ids, stopped;
+  std::set<std::uint64_t> asked, answered, lost_ids, dropped_ids, stopped,
+      failed_ids;
   std::vector<std::string> joined, left, cuts;
   int late = 0;
   int pieces = 0;  // of blobs, sent by either side

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "actors/test_writer.hpp"
+#include "messages/parse_json.hpp"
 #include "messages/shown_text.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/sandbox/sandbox.hpp"
@@ -35,7 +36,7 @@ std::unexpected<int> said(const CommonFlags& common, const Error& error) {
 void take_from_budgets(const fs::path& folder, LlmOptions& options) {
   const auto text = read_file(folder / "spent.json");
   if (!text) return;
-  const auto spent = nlohmann::json::parse(*text, nullptr, false);
+  const auto spent = parse_json(*text);
   if (!spent.is_object()) return;
   const auto take = [&](std::int64_t& left, const char* name) {
     if (left < 0) return;
@@ -69,7 +70,7 @@ Result<std::string> fault_of(const DescribeSite& site, const fs::path& folder) {
   std::string line;
   int count = 0;
   for (; std::getline(lines, line); ++count) {
-    const auto value = nlohmann::json::parse(line, nullptr, false);
+    const auto value = parse_json(line);
     const auto fault = value.is_object() ? value.find("fault") : value.end();
     if (fault == value.end() || !fault->is_string()) break;
     if (!fault->get<std::string>().empty()) return fault->get<std::string>();

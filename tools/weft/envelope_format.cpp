@@ -4,6 +4,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "messages/parse_json.hpp"
 #include "messages/shown_text.hpp"
 #include "messages/vocabulary.hpp"
 
@@ -33,7 +34,7 @@ bool concerns(const Envelope& envelope, const std::string& subgraph) {
 }
 
 json envelope_fields(const Envelope& envelope) {
-  const json body = json::from_msgpack(envelope.body, true, false);
+  const json body = json_of_msgpack(envelope.body);
   return {{"seq", envelope.seq},
           {"cause", envelope.cause},
           {"at_us", envelope.at_us},

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "actors/capabilities.hpp"
+#include "messages/parse_json.hpp"
 #include "runtime/bus/fleet_switch.hpp"
 #include "runtime/bus/membership.hpp"
 #include "runtime/store/untrusted_files.hpp"
@@ -140,7 +141,7 @@ int fleet_command(const FleetFlags& flags) {
   }
   say({{"listens", fleet.endpoint()}});
   for (std::string line; std::getline(std::cin, line);) {
-    const json order = json::parse(line, nullptr, false);
+    const json order = parse_json(line);
     if (order.is_object() && order.contains("finish")) {
       fleet.finish();
       return 0;

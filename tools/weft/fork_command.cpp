@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/roster.hpp"
+#include "messages/parse_json.hpp"
 #include "messages/untrusted.hpp"
 #include "runtime/debug/fork.hpp"
 #include "runtime/export/checkout.hpp"
@@ -51,7 +52,7 @@ Result<json> read_reply(const fs::path& file, BlobStore& blobs) {
     return fail(ErrorCode::wrong_input,
                 file.string() + " is too large for an answer");
   }
-  json reply = json::parse(*text, nullptr, false);
+  json reply = parse_json(*text);
   if (reply.is_discarded()) {
     return fail(ErrorCode::wrong_input, file.string() + " is no JSON");
   }

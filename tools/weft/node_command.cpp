@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "messages/parse_json.hpp"
 #include "messages/shown_text.hpp"
 #include "runtime/bus/membership.hpp"
 #include "runtime/bus/node.hpp"
@@ -247,7 +248,7 @@ int cluster_command(const CommonFlags& common, const fs::path& folder) {
                                              " never listened for nodes: run "
                                              "or resume it with --listen"});
   }
-  const json state = json::parse(*text, nullptr, false);
+  const json state = parse_json(*text);
   if (!state.is_object() || !state.contains("nodes")) {
     return report_error(
         common, {ErrorCode::damaged, "cluster.json is not what weft writes"});

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/outcome.hpp"
+#include "messages/parse_json.hpp"
 #include "messages/shown_text.hpp"
 #include "runtime/journal/journal.hpp"
 #include "runtime/store/run_directory.hpp"
@@ -255,7 +256,7 @@ int show_command(const CommonFlags& common, const ShowFlags& flags) {
   const std::string subgraph = flags.subgraph.substr(0, slash);
   RunSummary run_summary;
   if (const auto origin = journal->meta("origin")) {
-    auto about = nlohmann::json::parse(*origin, nullptr, false);
+    auto about = parse_json(*origin);
     if (about.is_object()) run_summary.origin = std::move(about);
   }
   std::uint64_t shown = 0;

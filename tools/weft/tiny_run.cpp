@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "messages/parse_json.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/sandbox/descendants.hpp"
 #include "tools/weft/temporary_folder.hpp"
@@ -56,7 +57,7 @@ std::string last_line(const fs::path& file) {
 
 std::string summary_in(const fs::path& run) {
   const auto text = read_file(run / "result.json");
-  const auto result = nlohmann::json::parse(text ? *text : "", nullptr, false);
+  const auto result = parse_json(text ? *text : "");
   return result.is_object() ? result.value("summary", "") : "";
 }
 

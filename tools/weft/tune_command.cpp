@@ -8,6 +8,7 @@
 
 #include "compiler/choices/choices.hpp"
 #include "messages/formatted.hpp"
+#include "messages/parse_json.hpp"
 #include "messages/vocabulary.hpp"
 #include "runtime/journal/journal.hpp"
 #include "runtime/machine/files.hpp"
@@ -77,7 +78,7 @@ Trial run_one(const CommonFlags& common, RunFlags flags, const fs::path& out,
   quiet.json = false;
   Trial trial{value, run_command(quiet, flags), compiled_texts(*flags.out), {}};
   const auto text = read_file(*flags.out / "result.json");
-  if (text) trial.result = json::parse(*text, nullptr, false);
+  if (text) trial.result = parse_json(*text);
   return trial;
 }
 
