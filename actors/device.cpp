@@ -29,6 +29,10 @@ Location location_of_gpu(const Gpu& gpu) { return "/" + gpu.uuid; }
 
 bool knows_locations(const RunStart& run) { return run.vocabulary >= 2; }
 
+bool may_gain_locations(const RunStart& run) {
+  return run.vocabulary >= 7 && !run.device_class.device.empty();
+}
+
 std::vector<Location> head_locations(const RunStart& run) {
   if (!knows_locations(run)) return {};
   std::vector<Location> locations;

@@ -108,15 +108,17 @@ void Dispatcher::start_agents(Context& context) {
   const bool head_judges = head_can(dispatch_->run, capability::judge);
   if ((spares_head_ || !head_judges) && locations().empty()) {
     if (next_ < plan_.subgraphs.size() && placed_.empty() && node_alarm_ == 0) {
+      const bool is_earlier = dispatch_->run.vocabulary < 7;
       const std::string why =
-          head_judges ? "--no-local leaves all work to nodes; start one with "
-                        "'weft node --join ADDRESS'"
-                      : class_name(dispatch_->run.device_class);
+          !head_judges ? class_name(dispatch_->run.device_class)
+          : is_earlier ? "the head is spared"
+                       : "--no-local leaves all work to nodes; start one with "
+                         "'weft node --join ADDRESS'";
       context.send(address::user, Progress{"", "waits", "for a node: " + why});
       // The first node may take its time, if the run may.
-      if (!head_judges || !done_.empty()) {
+      if (!head_judges || (!is_earlier && !done_.empty())) {
         node_alarm_ = effects_.timer(dispatch_->run.node_wait_ms, context);
-      } else if (search_until_us_ > 0) {
+      } else if (!is_earlier && search_until_us_ > 0) {
         node_alarm_ = effects_.timer(
             std::max<std::int64_t>(1, left_ms(context)), context);
       }
@@ -210,13 +212,14 @@ Location Dispatcher::Placed::location() const {
 
 void Dispatcher::mark_gone(const Location& location) {
   offers_.erase(location);
+  if (!dispatch_ || !may_gain_locations(dispatch_->run)) return;
   for (auto& [id, placed] : placed_) placed.gone.insert(location);
 }
 
 /// Tells agents of locations that came since, and waits for one where an agent
 /// has none.
 void Dispatcher::extend_locations(Context& context) {
-  if (!has_class(dispatch_->run)) return;
+  if (!may_gain_locations(dispatch_->run)) return;
   const auto all = locations();
   for (auto& [id, placed] : placed_) {
     auto& known = placed.work.locations;
@@ -364,6 +367,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   if (knows_locations(dispatch_->run)) {
     placed_[work.subgraph].gpu = assign_location(work);
     work.device_class = class_name(dispatch_->run.device_class);
+    work.may_gain_locations = may_gain_locations(dispatch_->run);
     if (!work.machine.gpus.empty()) {
       work.device_bytes = device_bytes(subgraph.graph);
     }

@@ -201,7 +201,10 @@ void SubgraphAgent::result_came(const Address& from, const SeedResult& result,
   locations_lost_[result.seed.id] += result.locations_lost;
   if (is_elsewhere(result) || stranded_) return;
   // The same place before it went.
-  if (location_index_ > 0 && from != worker(result.seed.id)) return;
+  if (work_->may_gain_locations && location_index_ > 0 &&
+      from != worker(result.seed.id)) {
+    return;
+  }
   const bool was_ending = ending_.erase(result.seed.id) > 0;
   if (was_ending && result.failure) return decide(context);
   if (result.failure.code == "node_lost") return location_lost(result, context);
@@ -313,10 +316,9 @@ void SubgraphAgent::location_lost(const SeedResult& result, Context& context) {
   end_without_location(result, context);
 }
 
-/// The head's own devices do not come back. An older weft's dispatcher names no
-/// further locations.
+/// The head's own devices do not come back.
 bool SubgraphAgent::may_get_location() const {
-  return !work_->device_class.empty() && out_of_time_.empty() && !settled_ &&
+  return work_->may_gain_locations && out_of_time_.empty() && !settled_ &&
          std::ranges::none_of(work_->locations, [](const Location& location) {
            return node_of(location).empty();
          });

@@ -31,7 +31,9 @@ namespace weft {
 ///   6  A node's death is NodeLost. Before, it was Capacities without units,
 ///   one
 ///      for each location of the node; roles take both.
-inline constexpr int vocabulary_version = 6;
+///   7  Agents gain locations that join later, and wait for one
+///      (may_gain_locations in actors/device.hpp).
+inline constexpr int vocabulary_version = 7;
 
 using AnyMessage = std::variant<
     RunStart, Progress, RunFinished, Capacities, LeaseRequest, LeaseGranted,

@@ -63,8 +63,10 @@ struct OptimizeSubgraph {
   /// of its places. 0: unknown.
   double share = 0;
   std::string device_class{};  ///< Name of the locations' class.
+  bool may_gain_locations = false;  ///< It is sent again when nodes join.
   WEFT_FIELDS(subgraph, type, signature, graph, options, machine, locations,
-              device_bytes, parts, expected_gain, share, device_class)
+              device_bytes, parts, expected_gain, share, device_class,
+              may_gain_locations)
   bool operator==(const OptimizeSubgraph&) const = default;
 };
 

@@ -294,6 +294,7 @@ struct LocatedFixture : RoleFixture<SubgraphAgent> {
                           const std::string& search = "greedy",
                           const std::string& device_class = "") {
     work.device_class = device_class;
+    work.may_gain_locations = !device_class.empty();
     work.subgraph = "sg";
     work.options.seeds = {"compiler", "llm"};
     work.options.llm.search = search;
