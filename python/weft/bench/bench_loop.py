@@ -269,6 +269,7 @@ class Bench:
                 if self._fleet:
                     self._reserve_nodes()
                     self._fleet.end(problem.key)
+                self._unreachable.pop(problem, None)
             elif self._stopping or self._is_late(problem) or self._is_unreachable(problem):
                 child.tell_to_stop()
         if self._running or self._waiting:
@@ -284,7 +285,7 @@ class Bench:
 
     def _is_unreachable(self, problem: problems.Problem) -> bool:
         why = self._fleet.why_unreachable(problem.key) if self._fleet else ""
-        if why:
+        if why and self._fleet and not self._fleet.serving(problem.key):
             self._unreachable[problem] = why
         return problem in self._unreachable
 
