@@ -62,7 +62,7 @@ struct OptimizeSubgraph {
   /// This subgraph's part of the model's work by bytes and operations, at all
   /// of its places. 0: unknown.
   double share = 0;
-  std::string device_class{};  ///< Name of the locations' class.
+  std::string device_class{};       ///< Name of the locations' class.
   bool may_gain_locations = false;  ///< It is sent again when nodes join.
   WEFT_FIELDS(subgraph, type, signature, graph, options, machine, locations,
               device_bytes, parts, expected_gain, share, device_class,

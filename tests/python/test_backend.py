@@ -57,7 +57,7 @@ class TakeOver(BackendCase):
             self.patch(search, "END_S", 0.0)
             with self.assertLogs("weft", "WARNING") as said:
                 self.assert_same(second(x), torch.tanh(x) * x)
-        self.assertIn("waits for 1 searches", said.output[0])
+        self.assertIn("waits for earlier searches of this process: 1", said.output[0])
         self.stop_search()
 
     def stop_search(self):

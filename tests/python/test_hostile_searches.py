@@ -18,7 +18,7 @@ class HostileSearches(BackendCase):
                     for _ in range(2):
                         mine(torch.ones(4 + len(how), 12))
                 text = str(weft.explain())
-                self.assertIn("played" if how[0] == "h" else "no kernel", text)
+                self.assertIn("played" if how[0] == "h" else "no generated kernel", text)
                 for steering in ("\x1b", "\u202e", "\nready"):
                     self.assertNotIn(steering, text)
 
