@@ -240,7 +240,7 @@ class Incumbent(IncumbentCase):
         request = mock.Mock(role="inference")
         request.uses_cuda_graphs.return_value = True
         program = WholeProgram(request, given.append, weft.backend.options.Options(), mock.Mock())
-        program.state = "framework"
+        program.state = "pytorch"
         arguments = Unseen([torch.ones(1)])
         program(arguments)
         self.assertIs(given[0], arguments)

@@ -116,7 +116,7 @@ class LlmPlans(LlmCase):
             self.assertEqual(len(server.calls), 4)
             self.assertIn("imports os", server.calls[2].prompt)
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        self.assertIn("say --yes", done.stderr)
+        self.assertIn("pass --yes", done.stderr)
         self.assertTrue(
             os.path.exists(os.path.join(self.folder, "run", "describe-2", "problem.py"))
         )
