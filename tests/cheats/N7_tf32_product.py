@@ -2,7 +2,7 @@
 
 Reference: linear
 Expect: rejected wrong
-Reason: TF32 errs so, and the framework computed in float32
+Reason: TF32 errs so, and PyTorch computed in float32
 """
 
 import torch
