@@ -15,18 +15,8 @@
 namespace weft {
 namespace {
 
-/// A node that comes and goes adds no more to an agent's locations.
-constexpr std::size_t kLocationsMax = 8'192;
-
 bool asks_model(const RunOptions& options) {
   return std::ranges::find(options.seeds, kLlmSource) != options.seeds.end();
-}
-
-/// Devices whose times can be compared.
-bool is_alike(std::optional<Gpu> a, std::optional<Gpu> b) {
-  if (a) a->uuid.clear();
-  if (b) b->uuid.clear();
-  return a == b;
 }
 
 }  // namespace
@@ -51,14 +41,9 @@ void Dispatcher::receive(const Address&, const Message& message,
     context.send(address::agent(subgraph), StopSearch{budget_words()});
   } else if (fired && node_alarm_ != 0 && fired->effect == node_alarm_) {
     end_without_node(context);
-  } else if (const auto stranded = std::ranges::find_if(
-                 placed_,
-                 [&](const auto& item) {
-                   return fired && item.second.alarm != 0 &&
-                          fired->effect == item.second.alarm;
-                 });
-             stranded != placed_.end()) {
-    end_stranded(stranded->first, context);
+  } else if (const auto stranded =
+                 fired ? agents_.take_stranded(fired->effect) : std::nullopt) {
+    end_stranded(*stranded, context);
   } else if (const auto end = effects_.receive(message, context)) {
     if (end->failure) return give_up(end->failure, context);
     hand_over(context);
@@ -83,7 +68,9 @@ void Dispatcher::lose_node(const NodeLost& loss, Context& context) {
 
 void Dispatcher::offers_changed(Context& context) {
   if (!dispatch_) return;
-  extend_locations(context);
+  if (may_gain_locations(dispatch_->run)) {
+    agents_.extend(locations(), dispatch_->run.node_wait_ms, effects_, context);
+  }
   start_agents(context);
   // With the time over, what waited for a location is not begun.
   if (search_until_us_ > 0) hand_over(context);
@@ -107,7 +94,7 @@ void Dispatcher::begin(const Dispatch& dispatch, Context& context) {
 void Dispatcher::start_agents(Context& context) {
   const bool head_judges = head_can(dispatch_->run, capability::judge);
   if ((spares_head_ || !head_judges) && locations().empty()) {
-    if (next_ < plan_.subgraphs.size() && placed_.empty() && node_alarm_ == 0) {
+    if (next_ < plan_.subgraphs.size() && agents_.empty() && node_alarm_ == 0) {
       const bool is_earlier = dispatch_->run.vocabulary < 7;
       const std::string why =
           !head_judges ? class_name(dispatch_->run.device_class)
@@ -195,55 +182,15 @@ std::string Dispatcher::no_node_words() const {
          class_name(dispatch_->run.device_class);
 }
 
-bool Dispatcher::Placed::is_stranded() const {
-  return !work.locations.empty() &&
-         std::ranges::all_of(work.locations, [&](const Location& location) {
-           return gone.contains(location);
-         });
-}
-
-/// Where its agent works, as far as is known here.
-Location Dispatcher::Placed::location() const {
-  const auto found = std::ranges::find_if(
-      work.locations,
-      [&](const Location& location) { return !gone.contains(location); });
-  return found == work.locations.end() ? work.locations.back() : *found;
-}
-
 void Dispatcher::mark_gone(const Location& location) {
   offers_.erase(location);
-  if (!dispatch_ || !may_gain_locations(dispatch_->run)) return;
-  for (auto& [id, placed] : placed_) placed.gone.insert(location);
-}
-
-/// Tells agents of locations that came since, and waits for one where an agent
-/// has none.
-void Dispatcher::extend_locations(Context& context) {
-  if (!may_gain_locations(dispatch_->run)) return;
-  const auto all = locations();
-  for (auto& [id, placed] : placed_) {
-    auto& known = placed.work.locations;
-    const std::size_t before = known.size();
-    for (const auto& [location, gpu] : all) {
-      if (node_of(location).empty() || !is_alike(gpu, placed.gpu)) continue;
-      const bool was_gone = placed.gone.erase(location) > 0;
-      const bool is_known =
-          std::ranges::find(known, location) != known.end() && !was_gone;
-      if (is_known || known.size() >= kLocationsMax) continue;
-      known.push_back(location);
-    }
-    if (known.size() > before) context.send(address::agent(id), placed.work);
-    if (!placed.is_stranded()) {
-      placed.alarm = 0;
-    } else if (placed.alarm == 0) {
-      placed.alarm = effects_.timer(dispatch_->run.node_wait_ms, context);
-    }
+  if (dispatch_ && may_gain_locations(dispatch_->run)) {
+    agents_.mark_gone(location);
   }
 }
 
 /// No location came for that one in time.
 void Dispatcher::end_stranded(const std::string& subgraph, Context& context) {
-  placed_.at(subgraph).alarm = 0;
   if (locations().empty()) skip_rest(context);
   context.send(address::agent(subgraph), StopSearch{no_node_words()});
 }
@@ -282,9 +229,8 @@ bool Dispatcher::judges(const Capacities& offer) const {
          has_capability(offer.capabilities, capability::judge);
 }
 
-/// Where kernels can be called, and the device that is there.
-std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
-  std::map<Location, std::optional<Gpu>> locations;
+DeviceLocations Dispatcher::locations() const {
+  DeviceLocations locations;
   const bool head_judges = head_can(dispatch_->run, capability::judge);
   const auto of_head =
       head_judges ? head_locations(dispatch_->run) : std::vector<Location>();
@@ -313,26 +259,13 @@ std::map<Location, std::optional<Gpu>> Dispatcher::locations() const {
 
 /// Says where, and what the location has: kernels are made for its device.
 std::optional<Gpu> Dispatcher::assign_location(OptimizeSubgraph& work) const {
-  const auto locations = this->locations();
-  const auto load = [&](const Location& location) {
-    return std::ranges::count_if(placed_, [&](const auto& item) {
-      return item.second.location() == location;
-    });
-  };
-  const auto best = std::ranges::min_element(
-      locations, {}, [&](const auto& item) { return load(item.first); });
-  work.locations = {best->first};
-  for (const auto& [location, gpu] : locations) {
-    if (location != best->first && is_alike(gpu, best->second)) {
-      work.locations.push_back(location);
-    }
-  }
-  if (work.machine.gpus.empty() || !best->second) return best->second;
-  work.machine.gpus = {*best->second};
+  const auto gpu = agents_.assign(work, locations());
+  if (work.machine.gpus.empty() || !gpu) return gpu;
+  work.machine.gpus = {*gpu};
   // A device that was not probed is of the run's kind all the same.
-  const auto& probed = offers_.at(best->first).gpu_numbers;
+  const auto& probed = offers_.at(work.locations.front()).gpu_numbers;
   if (!probed.empty()) work.machine.gpu_numbers = probed;
-  return best->second;
+  return gpu;
 }
 
 void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
@@ -364,8 +297,9 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   }
   OptimizeSubgraph work{subgraph.id, subgraph.type, subgraph.signature,
                         graph,       options,       dispatch_->run.machine};
+  std::optional<Gpu> gpu;
   if (knows_locations(dispatch_->run)) {
-    placed_[work.subgraph].gpu = assign_location(work);
+    gpu = assign_location(work);
     work.device_class = class_name(dispatch_->run.device_class);
     work.may_gain_locations = may_gain_locations(dispatch_->run);
     if (!work.machine.gpus.empty()) {
@@ -376,8 +310,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   if (asks_model(work.options)) work.share = work_share(plan_, subgraph);
   // What costs the most is judged first, where there may be no time for all.
   if (search_until_us_ > 0) work.expected_gain = shares_.cost(subgraph.id);
-  const auto placed = placed_.find(work.subgraph);
-  if (placed != placed_.end()) placed->second.work = work;
+  if (knows_locations(dispatch_->run)) agents_.add(work, gpu);
   ++working_;
   context.send(address::agent(subgraph.id), std::move(work));
   if (search_until_us_ == 0) return;
@@ -404,7 +337,7 @@ void Dispatcher::finished(const SubgraphDone& done, Context& context) {
   if (piece == plan_.subgraphs.end()) return;
   if (!done_.emplace(done.subgraph, done).second) return;
   --working_;
-  placed_.erase(done.subgraph);
+  agents_.remove(done.subgraph);
   if (done.best.verdict.correct) {
     const auto source = context.blobs().get(done.best.seed.source);
     if (!source) return give_up({"failed", source.error().message}, context);

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/agent_locations.hpp"
 #include "actors/llm/fusing.hpp"
 #include "actors/pending_effects.hpp"
 #include "actors/role.hpp"
@@ -46,7 +47,6 @@ class Dispatcher : public Role {
   void end_without_node(Context& context);
   void skip_rest(Context& context);
   void mark_gone(const Location& location);
-  void extend_locations(Context& context);
   void end_stranded(const std::string& subgraph, Context& context);
   bool judges(const Capacities& offer) const;
   void skip(const Subgraph& subgraph, const std::string& why, Context& context);
@@ -55,7 +55,7 @@ class Dispatcher : public Role {
   void limit_kernels(std::size_t subgraphs, const Context& context);
   int kernels_for(const Subgraph& subgraph, const Context& context) const;
   std::int64_t left_ms(const Context& context) const;
-  std::map<Location, std::optional<Gpu>> locations() const;
+  DeviceLocations locations() const;
   std::optional<Gpu> assign_location(OptimizeSubgraph& work) const;
   void ask_to_fuse(OptimizeSubgraph& work) const;
   std::size_t agents_max() const;
@@ -72,17 +72,6 @@ class Dispatcher : public Role {
   bool write_summary(Context& context);
   void give_up(const Failure& failure, Context& context);
 
-  /// A subgraph with an agent.
-  struct Placed {
-    OptimizeSubgraph work;    ///< As sent to the agent.
-    std::optional<Gpu> gpu;   ///< The GPU of its locations.
-    std::set<Location> gone;  ///< Its locations that left.
-    std::uint64_t alarm = 0;  ///< Ends the wait for a location; 0: no wait.
-
-    bool is_stranded() const;
-    Location location() const;
-  };
-
   std::optional<Dispatch> dispatch_;
   Plan plan_;
   PendingEffects effects_;
@@ -97,7 +86,7 @@ class Dispatcher : public Role {
   std::map<std::uint64_t, std::string> alarms_;  ///< Ends of shares, by timer.
   std::map<std::string, SubgraphDone> done_;
   std::map<Location, Capacities> offers_;  ///< Without the head's own.
-  std::map<std::string, Placed> placed_;   ///< By subgraph.
+  AgentLocations agents_;
   bool spares_head_ = false;
   std::uint64_t node_alarm_ = 0;  ///< Ends the wait for a node; 0: no wait.
   Plan apart_;                    ///< The partition before `fusing_`.

@@ -79,4 +79,20 @@ bool holds(const Timing& timing, const KnownKernel& known) {
   return !is_slower || !gains_less;
 }
 
+KnownKernel as_known(const SeedResult& result) {
+  const Timing& timing = result.timing;
+  KnownKernel known;
+  known.source = result.seed.source;
+  known.target = result.seed.target;
+  known.variant = result.seed.variant;
+  known.origin = result.seed.origin;
+  known.candidate = timing.candidate;
+  known.over_eager = timing.over_eager;
+  known.over_compile = timing.over_compile;
+  if (timing.candidate.median_us > 0) {
+    known.floor_share = timing.floor_us / timing.candidate.median_us;
+  }
+  return known;
+}
+
 }  // namespace weft

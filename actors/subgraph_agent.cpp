@@ -19,8 +19,6 @@ constexpr std::int64_t kKeepMs = 20'000;
 constexpr int kRepliesMax = 1'000;
 /// Work that two locations went down with is not given to a third.
 constexpr int kLocationsLostMax = 2;
-/// Told of a search in the report.
-constexpr std::size_t kTriesMax = 200;
 /// The library remembers of no more seeds that they were outdone.
 constexpr std::size_t kSupersededMax = 256;
 
@@ -34,22 +32,6 @@ std::string first_reason(const std::map<std::string, SeedResult>& results) {
 
 bool contains(const std::vector<std::string>& list, const std::string& text) {
   return std::ranges::find(list, text) != list.end();
-}
-
-KnownKernel as_known(const SeedResult& result) {
-  const Timing& timing = result.timing;
-  KnownKernel known;
-  known.source = result.seed.source;
-  known.target = result.seed.target;
-  known.variant = result.seed.variant;
-  known.origin = result.seed.origin;
-  known.candidate = timing.candidate;
-  known.over_eager = timing.over_eager;
-  known.over_compile = timing.over_compile;
-  if (timing.candidate.median_us > 0) {
-    known.floor_share = timing.floor_us / timing.candidate.median_us;
-  }
-  return known;
 }
 
 }  // namespace
@@ -525,24 +507,11 @@ void SubgraphAgent::finish(std::string outcome, std::string reason,
   for (const auto& [id, result] : results_)
     done.correct += result.verdict.correct;
   done.llm = model_.summary();
-  if (done.llm.rounds > 0) done.llm.tries = tree();
+  if (done.llm.rounds > 0) done.llm.tries = LlmSearch::tries(results_);
   done_ = std::move(done);
   const bool keeps = keep(context);
   const bool writes = write_session(context);
   if (!keeps && !writes) leave(context);
-}
-
-/// What came of what, for the report: the first ones, if there are many.
-std::vector<LlmTry> SubgraphAgent::tree() const {
-  std::vector<LlmTry> all;
-  for (const auto& [id, result] : results_) {
-    const std::string kind = result.failure ? "failed" : result.verdict.kind;
-    all.push_back({id, result.seed.parent, result.seed.round, kind,
-                   result.timed ? result.timing.candidate.median_us : 0});
-  }
-  std::ranges::stable_sort(all, {}, &LlmTry::round);
-  all.resize(std::min(all.size(), kTriesMax));
-  return all;
 }
 
 /// False when no language model was asked.

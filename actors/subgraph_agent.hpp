@@ -60,7 +60,6 @@ class SubgraphAgent : public Role {
   void finish(std::string outcome, std::string reason, Context& context);
   bool keep(Context& context);
   bool write_session(Context& context);
-  std::vector<LlmTry> tree() const;
   std::vector<std::string> superseded() const;
   void leave(Context& context);
   bool is_at_roofline(const SeedResult& result) const;

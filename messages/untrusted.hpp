@@ -1,6 +1,6 @@
 // Checks of paths, names, numbers and nesting that somebody else wrote: in a
-// journal, a wire message, a configuration file or a package. Whoever uses such
-// a value for a file, a folder or a size asks here first.
+// journal, a wire message, a configuration file or a package. Code that uses
+// such a value for a file, a folder or a size asks here first.
 #pragma once
 
 #include <cstdint>

@@ -71,7 +71,7 @@ constexpr std::array kVectorSpilling = {
     "fewer accumulators and less unrolling, so that vectors stay in registers",
     "another loop order, so that fewer values are alive at once"};
 
-std::string number(double value) {
+std::string short_number(double value) {
   return formatted(value < 1000 ? "%.4g" : "%.0f", value);
 }
 
@@ -317,18 +317,18 @@ std::string untried(Methods methods, const std::vector<SeedResult>& history) {
 std::string times_text(const Timing& timing) {
   std::string text;
   if (timing.over_eager.ratio > 0) {
-    text += number(timing.over_eager.ratio) + "x eager (95 % interval " +
-            number(timing.over_eager.low) + " to " +
-            number(timing.over_eager.high) + ")";
+    text += short_number(timing.over_eager.ratio) + "x eager (95 % interval " +
+            short_number(timing.over_eager.low) + " to " +
+            short_number(timing.over_eager.high) + ")";
   }
   if (timing.over_compile.ratio > 0) {
-    text += (text.empty() ? "" : ", ") + number(timing.over_compile.ratio) +
-            "x torch.compile";
+    text += (text.empty() ? "" : ", ") +
+            short_number(timing.over_compile.ratio) + "x torch.compile";
   }
-  text +=
-      (text.empty() ? "" : "; ") + number(timing.candidate.median_us) + " us";
+  text += (text.empty() ? "" : "; ") +
+          short_number(timing.candidate.median_us) + " us";
   if (timing.eager.runs > 0) {
-    text += " where eager took " + number(timing.eager.median_us) +
+    text += " where eager took " + short_number(timing.eager.median_us) +
             " us in the same rounds";
   }
   return text;
@@ -358,7 +358,7 @@ Bottleneck bottleneck_of(const SeedResult& result, const Situation& situation,
             " of this time.";
   } else if (timing.bytes_floor > 0 && us > 0 && !situation.multiplies) {
     text += " It moves " +
-            number(static_cast<double>(timing.bytes_floor) / 1e3 / us) +
+            short_number(static_cast<double>(timing.bytes_floor) / 1e3 / us) +
             " GB/s of the bytes that must move";
     const double floor_us = floor_of(timing, situation);
     if (floor_us > 0) text += ", " + percent(floor_us / us) + " of a copy";

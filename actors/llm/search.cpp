@@ -11,6 +11,9 @@
 namespace weft {
 namespace {
 
+/// Told of a search in the report.
+constexpr std::size_t kTriesMax = 200;
+
 /// A kernel at this share of the floor leaves nothing worth searching for.
 constexpr double kFloorShare = 0.95;
 /// Smaller than so many times the last cache, memory is no floor.
@@ -203,6 +206,18 @@ RefineRequest LlmSearch::request(const OptimizeSubgraph& work,
     unusable.failure = {"no_kernel", error_text_};
   }
   return refine_request;
+}
+
+std::vector<LlmTry> LlmSearch::tries(const Results& results) {
+  std::vector<LlmTry> all;
+  for (const auto& [id, result] : results) {
+    const std::string kind = result.failure ? "failed" : result.verdict.kind;
+    all.push_back({id, result.seed.parent, result.seed.round, kind,
+                   result.timed ? result.timing.candidate.median_us : 0});
+  }
+  std::ranges::stable_sort(all, {}, &LlmTry::round);
+  all.resize(std::min(all.size(), kTriesMax));
+  return all;
 }
 
 }  // namespace weft

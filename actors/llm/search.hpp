@@ -48,6 +48,9 @@ class LlmSearch {
   const LlmSummary& summary() const { return summary_; }
   nlohmann::json describe() const;  ///< as Role::describe
 
+  /// What came of what, for the report: the first ones, if there are many.
+  static std::vector<LlmTry> tries(const Results& results);
+
  private:
   RefineRequest request(const OptimizeSubgraph& work, const Results& results,
                         const SeedResult* best, const SeedResult* parent) const;

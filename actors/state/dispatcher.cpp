@@ -10,20 +10,23 @@ nlohmann::json SearchShares::describe() const {
   return {{"order", order_}, {"costs_not_begun", costs_}};
 }
 
+nlohmann::json AgentLocations::describe() const {
+  auto all = nlohmann::json::object();
+  for (const auto& [id, agent] : agents_) {
+    all[id] = {{"locations", agent.work.locations},
+               {"gpu", agent.gpu ? to_state(*agent.gpu) : nlohmann::json()},
+               {"gone", agent.gone},
+               {"alarm", agent.alarm}};
+  }
+  return all;
+}
+
 nlohmann::json Dispatcher::describe() const {
   auto outcomes = nlohmann::json::object();
   for (const auto& [id, done] : done_) outcomes[id] = done.outcome;
   auto alarms = nlohmann::json::array();
   for (const auto& [effect, subgraph] : alarms_) {
     alarms.push_back({{"effect", effect}, {"subgraph", subgraph}});
-  }
-  auto placed_at = nlohmann::json::object();
-  for (const auto& [id, placed] : placed_) {
-    placed_at[id] = {
-        {"locations", placed.work.locations},
-        {"gpu", placed.gpu ? to_state(*placed.gpu) : nlohmann::json()},
-        {"gone", placed.gone},
-        {"alarm", placed.alarm}};
   }
   return {
       {"plan", dispatch_ ? nlohmann::json(dispatch_->plan) : nlohmann::json()},
@@ -38,7 +41,7 @@ nlohmann::json Dispatcher::describe() const {
       {"alarms", std::move(alarms)},
       {"outcomes", std::move(outcomes)},
       {"offers", map_to_state(offers_)},
-      {"placed", std::move(placed_at)},
+      {"placed", agents_.describe()},
       {"spares_head", spares_head_},
       {"node_alarm", node_alarm_},
       {"agents_at_work", working_},

@@ -58,11 +58,6 @@ struct Plan {
   std::map<std::string, Decision> call_reasons{};
 };
 
-/// Labels of two partitions that only timing can tell apart.
-inline constexpr const char* kOurContractions = "contractions of ours";
-inline constexpr const char* kLibrarysContractions =
-    "the library's contractions";
-
 struct Target;
 
 /// How a model is partitioned into kernels and extern calls.

@@ -24,8 +24,8 @@ class FleetSwitch {
     FleetProtocol::Options protocol;
     /// Nodes came or went, or serve other runs. On the socket's thread.
     std::function<void(const FleetProtocol&)> on_change;
-    /// No node can be connected to that run: it must end. On the socket's
-    /// thread, perhaps several times.
+    /// A node cannot be connected to that run, which must end if no other node
+    /// serves it. On the socket's thread, perhaps several times.
     std::function<void(const std::string& run, const std::string& why)>
         on_unreachable;
     std::function<void(const std::string&)> log;  ///< likewise

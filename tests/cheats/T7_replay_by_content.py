@@ -2,7 +2,6 @@
 
 Reference: linear
 Expect: accepted
-Gpu: host: reads tensors through numpy
 """
 
 import torch
@@ -16,7 +15,7 @@ class ModelNew(nn.Module):
         self.seen = {}
 
     def forward(self, x):
-        key = (x.numpy().tobytes(), self.linear.weight._version)
+        key = (x.cpu().numpy().tobytes(), self.linear.weight._version)
         if key not in self.seen:
             self.seen = {key: torch.relu(self.linear(x))}
         return self.seen[key].clone()

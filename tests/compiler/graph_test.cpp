@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "tests/compiler/graph_builder.hpp"
 
@@ -160,13 +161,16 @@ TEST_CASE("a graph that nests without end is refused") {
   const std::string deep(1'000'000, '[');
   CHECK(refused(deep).contains("not valid JSON"));
   const std::string closed = deep + std::string(deep.size(), ']');
-  for (
-      const std::string before :
-      {R"({"version": 1, "nodes": [{"name": "x", "kind": "call", "args": [{"a": )",
-       R"({"version": 1, "nodes": [{"name": "x", "kind": "call", "kwargs": {"a": )",
-       R"({"version": 1, "nodes": [], "symbol": {"size": [4], "grows": {"b": )"}) {
-    CHECK(refused(before + closed + "}]}]}").contains("not valid JSON"));
-    CHECK(refused(before + closed + "}}}]}").contains("not valid JSON"));
+  const nlohmann::json small = nlohmann::json::parse(kSmall);
+  nlohmann::json in_args = small;
+  in_args["nodes"][2]["args"] = {"deep"};
+  nlohmann::json in_kwargs = small;
+  in_kwargs["nodes"][3]["kwargs"]["l"] = "deep";
+  nlohmann::json in_symbol = small;
+  in_symbol["symbol"] = {{"size", {4}}, {"grows", "deep"}};
+  for (const auto& graph : {in_args, in_kwargs, in_symbol}) {
+    const std::string text = replaced(graph.dump(), "\"deep\"", closed);
+    CHECK(refused(text).contains("not valid JSON"));
   }
 }
 
@@ -174,10 +178,12 @@ TEST_CASE("a pointer that is none is refused by name") {
   for (const std::string pointer :
        {"/~7", "/nodes/99999999999999999999999", "/nodes/x", "/nodes/01", "/",
         "/version/", "nodes"}) {
-    const auto graph = parse_graph(
-        R"({"version": 1, "nodes": [], "outputs": [],
-            "symbol": {"size": [4], "grows": {")" +
-        pointer + R"(": 1}}})");
+    const nlohmann::json written = {
+        {"version", 1},
+        {"nodes", nlohmann::json::array()},
+        {"outputs", nlohmann::json::array()},
+        {"symbol", {{"size", {4}}, {"grows", {{pointer, 1}}}}}};
+    const auto graph = parse_graph(written.dump());
     REQUIRE(!graph);
     CHECK(graph.error().message.contains("captured graph: symbol"));
   }

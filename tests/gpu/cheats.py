@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Judges every cheat and every honest kernel of tests/cheats on this machine's GPU, several
-at a time, and prints a row for each: what the CPU's judge says, what the GPU's says.
+"""Judges every cheat and every honest kernel of tests/cheats on this machine's GPU.
+
+Several are judged at a time. A row for each shows the verdicts of the CPU and the GPU.
 
     python3 tests/gpu/cheats.py [--target cuda] [--jobs N] [--seconds S]
         [--verdicts FILE] [--compare FILE] [--out FILE] [NAME ...]
@@ -45,7 +46,7 @@ LEAST_S = 5.0
 ROUNDS_AGAIN = 2
 HEADS = ("candidate", "cpu", "here", "compared", "as expected", "reason")
 
-#: What `weft eval --json` says of a candidate.
+#: A candidate's line of `weft eval --json`.
 Evaluation = dict[str, Any]
 Group = tuple[str, list[Sample]]
 
@@ -176,7 +177,7 @@ class Judging:
         ]
 
     def cpu(self, sample: Sample) -> tuple[str, bool | None]:
-        """What the CPU's judge says of it: as words, and whether it is accepted."""
+        """The CPU's verdict: as words, and whether it is accepted."""
         if self.compared is not None:
             found = self.compared.get(short(sample.path))
             if found is None:

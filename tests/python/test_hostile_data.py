@@ -85,20 +85,6 @@ class ForgedJournals(WeftCase):
     def forged(self, name, *more, **named):
         return forged(self.path(name), *more, **named)
 
-    def ended(self, *words):
-        """weft with these words, which ends by itself and in time."""
-        done = subprocess.run(
-            [WEFT, *words],
-            capture_output=True,
-            timeout=120,
-            cwd=self.folder,
-            env=environment(),
-            check=False,
-        )
-        self.assertGreaterEqual(done.returncode, 0, (words, done.stderr[-500:]))
-        self.assertLess(done.returncode, 128, (words, done.stderr[-500:]))
-        return done
-
     def test_no_path_leads_out_of_the_run_directory(self):
         for number, path in enumerate(PATHS):
             with self.subTest(path[:40]):

@@ -92,13 +92,13 @@ class IntelsDraws(InPlaceDraws):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.library = torch.library.Library("aten", "IMPL")
+        cls.replacement = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it takes PyTorch's place
-            cls.library.impl("bernoulli_.float", bernoulli_by_index, "CPU")
+            cls.replacement.impl("bernoulli_.float", bernoulli_by_index, "CPU")
         in_place_draws.bernoulli_draws_by_index.cache_clear()
         cls.addClassCleanup(in_place_draws.bernoulli_draws_by_index.cache_clear)
-        cls.addClassCleanup(cls.library._destroy)
+        cls.addClassCleanup(cls.replacement._destroy)
 
     def test_the_order_is_noticed(self) -> None:
         self.assertTrue(in_place_draws.bernoulli_draws_by_index())

@@ -23,7 +23,7 @@ class PackagesOfOthers(unittest.TestCase):
         os.mkdir(self.build)
         self.module = os.path.join(self.folder, "model_new.py")
         open(self.module, "w", encoding="utf-8").close()
-        # Whoever waits for a pipe is interrupted.
+        # A process that waits for a pipe is interrupted.
         self.addCleanup(signal.alarm, 0)
         signal.signal(signal.SIGALRM, self.waits)
         signal.alarm(20)
@@ -32,7 +32,7 @@ class PackagesOfOthers(unittest.TestCase):
         raise AssertionError("the import waits for a pipe")
 
     def found(self) -> object:
-        """What the module finds of its kernel."""
+        """The built kernel that the module finds, or None."""
         path = os.path.join(ROOT, "compiler", "compose", "python", "built.py")
         with open(path, encoding="utf-8") as file:
             text = "import hashlib, json, os\n" + file.read()

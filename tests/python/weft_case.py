@@ -206,6 +206,20 @@ class WeftCase(unittest.TestCase):
             check=False,
         )
 
+    def ended(self, *words, codes=range(128)):
+        """weft with these words, which ends by itself, in time and with one of these codes;
+        its output as bytes."""
+        done = subprocess.run(
+            [WEFT, *words],
+            capture_output=True,
+            timeout=120,
+            cwd=self.folder,
+            env=environment(),
+            check=False,
+        )
+        self.assertIn(done.returncode, codes, (words, done.stderr[-500:]))
+        return done
+
     def assert_replays(self, run):
         checked = self.weft("replay", run, "--check")
         self.assertEqual(checked.returncode, 0, checked.stderr)

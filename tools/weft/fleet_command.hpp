@@ -13,7 +13,8 @@
 // Lines that it writes:
 //   {"listens": ADDRESS}
 //   {"error": TEXT, "exit_code": N}: it cannot begin, and ends.
-//   {"unreachable": RUN, "why": TEXT}: the run must end.
+//   {"unreachable": RUN, "why": TEXT}: a node cannot be connected to the run,
+//     which must end if no other node serves it.
 //   {"class": NAME, "target": T, "gpu": NAME}, once.
 //   {"nodes": [{"name": N, "can": "judge", "run": RUN}]}
 //   {"log": TEXT}

@@ -2,7 +2,7 @@ _weft_cpu = torch.device("cpu")
 
 
 def _weft_build(source, _folder=[]):
-    """The library of that C++ text, built now if nobody has before. The oracle
+    """The library of that C++ text, built now if it is not there yet. The oracle
     names a folder of this machine with what its run has built."""
     key = "\0".join([source, *_weft_flags])
     name = hashlib.sha256(key.encode()).hexdigest()[:32] + ".so"

@@ -119,7 +119,7 @@ class Fleet:
         self._say({"end": run})
 
     def why_unreachable(self, run: str) -> str:
-        """Why nodes cannot be connected to the run, which must end; empty: they can."""
+        """Why a node could not be connected to the run; empty: all could."""
         return self._unreachable.get(run, "")
 
     def reserve(self, judges: int) -> None:

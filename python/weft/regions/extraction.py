@@ -135,3 +135,18 @@ def with_sources(
         else:
             known[node] = own.node_copy(node, known.__getitem__)
     return own, known, inputs
+
+
+class KeptValues(fx.Interpreter):  # type: ignore[misc]
+    """Runs a graph operator by operator, and keeps the values of some nodes."""
+
+    def __init__(self, module: fx.GraphModule, wanted: set[fx.Node]) -> None:
+        super().__init__(module)
+        self.kept: dict[fx.Node, Any] = {}
+        self._wanted = wanted
+
+    def run_node(self, n: fx.Node) -> Any:
+        found = super().run_node(n)
+        if n in self._wanted:
+            self.kept[n] = found
+        return found

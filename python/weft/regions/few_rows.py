@@ -4,9 +4,9 @@ Such a product takes the time of reading its weights. The vendor's library reads
 with too few programs, and sums in a second launch. Here the terms are split, so that about
 as many programs run as the GPU has processors. Products of the same rows are one launch.
 
-Inductor adds the parts, in the kernel that reads the product. If the product is read by a
-kernel of many more elements (it is appended to a cache, say), whose every element would load
-the parts, the last program of a block of columns adds them, in their order.
+Usually Inductor adds the parts, in the kernel that reads the product. A kernel of many more
+elements (one that appends to a cache, say) would load the parts for each of them. Then the
+last program of a block of columns adds the parts, in their order.
 
 Measured in docs/results/programs.md."""
 
@@ -29,13 +29,12 @@ from weft.regions.regions import HALVES, Role, base_of, operator_name, role_of, 
 
 aten = torch.ops.aten
 convert = torch.ops.prims.convert_element_type.default
-_WIDE = torch.float32
 log = logging.getLogger("weft")
 
 _Tensor = torch.Tensor
 _Some = Sequence[torch.Tensor]
 
-#: Of the kernel and what it is called with; part of the operators' names.
+#: The version of the kernel and its arguments; part of the operators' names.
 VERSION = 1
 
 #: The most rows of one matrix instruction's narrow side.
@@ -46,20 +45,20 @@ TERMS_MIN = 256
 WEIGHTS_MAX = 4
 #: The most parts of a sum, each of which a reader loads.
 PARTS_MAX = 8
-#: A reader of more times as many elements than the product gets it from one kernel. On an H200
-#: a cache's 4 million elements, each of which loaded four parts, cost more than the split
-#: gained.
+#: If a reader has more elements than this many times the product's, the kernel adds the parts.
+#: On an H200 each of a cache's 4 million elements loaded four parts, which cost more than the
+#: split gained.
 READER_RATIO_MAX = 4
 #: A launch of this share of the GPU's processors is not split further. On an H200, which has
-#: 132, 128 programs were as fast as 256 (12 shapes).
+#: 132, 128 programs were as fast as 256, or within 3 % (6 shapes).
 BUSY_SHARE = 0.9
-#: A single product whose parts the kernel adds has at least so many bytes of weights: smaller
-#: ones took 1.0 to 1.14 of the library's time on an H200 (2026-11-30).
+#: The least bytes of weights of a single product whose parts the kernel adds. With 8 and 16
+#: rows, weights of 1.2 and 2 MB took 1.07 to 1.19 of the library's time (H200, 2026-11-30).
 JOINED_NBYTES_MIN = 4 << 20
 #: Counters of launches are this far apart, in numbers: each is aligned as a tensor.
 COUNTERS_APART = 32
-#: Columns and terms of a program's step, the loads ahead of it, and warps: the fastest of 7
-#: choices, or within 3 % of it, in 55 of 60 cases on an H200 (2026-11-30).
+#: Columns and terms of a program's step, the loads ahead of it, and warps. They were the
+#: fastest of 7 to 18 choices, or within 3 %, in 52 of 60 cases (H200, 2026-11-30).
 COLUMNS, TERMS, STAGES, WARPS = 64, 128, 4, 4
 
 
@@ -68,7 +67,7 @@ class Launch:
     """Products of one matrix of few rows with several weights."""
 
     products: tuple[fx.Node, ...]
-    #: Of columns, and how many programs each block has.
+    #: The number of blocks of columns, and of programs for each block.
     blocks: int
     parts: int
     #: Whether the kernel adds the parts.
@@ -95,7 +94,7 @@ def is_possible() -> bool:
 
 
 def launches_of(graph: fx.Graph, processors: int) -> list[Launch]:
-    """All products of few rows that are worth it, on a GPU of so many processors."""
+    """All products of few rows that are worth it, on a GPU with that number of processors."""
     groups: dict[object, list[fx.Node]] = {}
     candidates = [node for node in graph.nodes if _is_candidate(node)]
     if len({one.meta["val"].device for one in candidates}) > 1:
@@ -354,8 +353,7 @@ def _counters(graph: fx.Graph, launches: Sequence[Launch]) -> dict[Launch, fx.No
     first = next(node for node in graph.nodes if role_of(node) is not Role.INPUT)
     found = {}
     with graph.inserting_before(first):
-        made = graph.call_function(target, ())
-        made.meta["val"] = zeros
+        made = insertion.add_call(graph, target, [], [zeros])
         for one, begin in zip(split, begins):
             end = begin + one.blocks
             part = graph.call_function(aten.slice.Tensor, (made, 0, begin, end))
@@ -393,20 +391,19 @@ def _replace(graph: fx.Graph, launch: Launch, counters: fx.Node | None) -> None:
         return made
 
     with graph.inserting_before(launch.products[0]):
-        together = graph.call_function(target, insertion.arguments_of(inputs))
-        together.meta["val"] = results[0] if len(results) == 1 else tuple(results)
-        eager = tuple(one.meta["val"] for one in inputs)
-        together.meta["eager_input_vals"] = (eager, {})
+        together = insertion.add_call(graph, target, inputs, results)
         for number, product in enumerate(launch.products):
             made = together
             if len(results) > 1:
                 made = call(operator.getitem, together, number)
             if is_sum:
-                # As additions: a sum of eight would be a kernel of its own.
+                # As additions: Inductor makes a separate kernel of a sum of eight.
                 terms = [call(aten.select.int, made, 0, part) for part in range(launch.parts)]
                 made = functools.reduce(lambda a, b: call(aten.add.Tensor, a, b), terms)
                 if launch.biases:
-                    made = call(aten.add.Tensor, made, call(convert, launch.biases[number], _WIDE))
+                    made = call(
+                        aten.add.Tensor, made, call(convert, launch.biases[number], torch.float32)
+                    )
                 made = call(convert, made, product.meta["val"].dtype)
             made.meta["stack_trace"] = product.meta.get("stack_trace", "")
             product.replace_all_uses_with(made, propagate_meta=False)

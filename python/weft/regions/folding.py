@@ -235,10 +235,8 @@ def _with_filters(
     first = next(node for node in graph.nodes if role_of(node) is not Role.INPUT)
     made: list[fx.Node] = []
     with graph.inserting_before(first), fakes[0].fake_mode:
-        together = graph.call_function(target, insertion.arguments_of(inputs))
-        together.meta["val"] = tuple(node.meta["val"] for node in results)
-        values = fx.node.map_arg(together.args, lambda one: one.meta["val"])
-        together.meta["eager_input_vals"] = (values, {})
+        values = [node.meta["val"] for node in results]
+        together = insertion.add_call(graph, target, inputs, values)
 
         def part(number: int, shape: list[int]) -> fx.Node:
             vector = graph.call_function(operator.getitem, (together, number))

@@ -257,10 +257,8 @@ def _compute_apart(graph: fx.Graph, wanted: Sequence[fx.Node], compile_small: Co
     first = next(node for node in graph.nodes if role_of(node) is not Role.INPUT)
     aten = torch.ops.aten
     with graph.inserting_before(first), _mode_of(wanted[0]):
-        vector = graph.call_function(target, insertion.arguments_of(inputs))
-        vector.meta["val"] = torch.empty(total, dtype=torch.float32, device=device)
-        values = fx.node.map_arg(vector.args, lambda one: one.meta["val"])
-        vector.meta["eager_input_vals"] = (values, {})
+        value = torch.empty(total, dtype=torch.float32, device=device)
+        vector = insertion.add_call(graph, target, inputs, [value])
         begin = 0
         for node in wanted:
             end = begin + _numel(node)

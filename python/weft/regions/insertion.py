@@ -61,6 +61,21 @@ def arguments_of(inputs: Sequence[fx.Node]) -> tuple[fx.node.Argument, ...]:
     return tuple(inputs) if len(inputs) <= ARGUMENTS_MAX else (list(inputs),)
 
 
+def add_call(
+    graph: fx.Graph,
+    target: torch._ops.OpOverload,
+    inputs: Sequence[fx.Node],
+    values: Sequence[torch.Tensor],
+) -> fx.Node:
+    """A call of an operator with these inputs. `values`: the fake values of its results.
+    Inductor gets the inputs' strides as they are recorded now."""
+    call = graph.call_function(target, arguments_of(inputs))
+    call.meta["val"] = values[0] if len(values) == 1 else tuple(values)
+    given = fx.node.map_arg(call.args, lambda one: one.meta["val"])
+    call.meta["eager_input_vals"] = (given, {})
+    return call
+
+
 def _register(
     library: torch_library.Library, name: str, layouts: list[Layout], inputs_count: int
 ) -> None:

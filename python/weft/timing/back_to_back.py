@@ -113,8 +113,8 @@ class BackToBackTimes:
 
     def untimed_work(self, timing: TimingReply, bytes_written: int) -> str:
         """Why the device's work of a candidate is not in that timing of its single
-        calls; "" if it is. `bytes_written`: of a call's results. TooBusy: some of them
-        took as long as a call in a row, which noise may be the reason for, or not."""
+        calls; "" if it is. `bytes_written`: of a call's results. Raises TooBusy if calls in
+        a row took longer than single calls, and noise may be the reason."""
         if not self.seconds or "gpu" not in timing:
             return ""
         own = statistics.median(self.seconds["candidate"])
@@ -137,9 +137,8 @@ class BackToBackTimes:
         unseen = self._beyond_single("candidate", timing["candidate"]["median_us"])
         if unseen and not self._beyond_single("eager", timing["eager"]["median_us"]):
             raise TooBusy(
-                f"the machine is too busy: {unseen * 1e3:.2g} ms a call seem to lie before "
-                "the time that is taken, and whether that is noise cannot be told; try "
-                "again when less runs here"
+                f"the machine is too busy: {unseen * 1e3:.2g} ms of a call may lie before the "
+                "time that is taken, or be noise; try again when less runs here"
             )
         return ""
 

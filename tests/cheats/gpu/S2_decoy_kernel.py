@@ -1,4 +1,4 @@
-"""S2: launches a kernel on one element, the framework does the rest.
+"""S2: launches a kernel on one element, PyTorch does the rest.
 
 Reference: linear
 Expect: accepted

@@ -28,6 +28,7 @@ from weft.backend.searches.region_search import Candidate
 from weft.backend.searches.search_turns import turns
 from weft.backend.searches.whole_program import Step, WholeProgram
 from weft.regions import attribution, insertion, labels
+from weft.regions.extraction import KeptValues
 from weft.regions.regions import groups_of, regions_of
 from weft.regions.roofline import roofline_s
 
@@ -218,7 +219,7 @@ class Improvement:
         """The regions' problem files, by the values of a call."""
         arguments = Arguments(self._request, given_values)
         wanted = {node for candidate in candidates for node in candidate.extracted[0].inputs}
-        values = _Values(self._request.module, wanted)
+        values = KeptValues(self._request.module, wanted)
         with self._trials.same_numbers(given_values):
             values.run(*arguments.fresh())
         given = {
@@ -571,21 +572,6 @@ class Improvement:
             f"{self._form_used.words + '; ' if self._form_used else ''}"
             f"{program.speedup:.2f}× over torch.compile for this call"
         )
-
-
-class _Values(fx.Interpreter):  # type: ignore[misc]
-    """Runs a graph operator by operator, and keeps the values of some nodes."""
-
-    def __init__(self, module: fx.GraphModule, wanted: set[fx.Node]) -> None:
-        super().__init__(module)
-        self.kept: dict[fx.Node, Any] = {}
-        self._wanted = wanted
-
-    def run_node(self, n: fx.Node) -> Any:
-        found = super().run_node(n)
-        if n in self._wanted:
-            self.kept[n] = found
-        return found
 
 
 def _overlap(one: Candidate, other: Candidate) -> bool:
