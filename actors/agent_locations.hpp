@@ -1,7 +1,7 @@
 // The subgraphs that have an agent, and the locations that each may use. In
-// runs that gain locations (actors/device.hpp), an agent is told of those that
-// join later. If all of its locations left, it gets the next one, or ends when
-// a timer fires.
+// runs that gain locations (actors/device.hpp), agents get those that join
+// later. If all of an agent's locations left, it gets the next one, or ends
+// when a timer fires.
 #pragma once
 
 #include <map>

@@ -53,7 +53,7 @@ bool slower_than_eager(const Timing& timing);
 /// times drift with the machine's moments, speedups with the framework.
 bool holds(const Timing& timing, const KnownKernel& known);
 
-/// What the kernel library remembers of a timed kernel.
+/// The kernel library's record of a timed kernel.
 KnownKernel as_known(const SeedResult& result);
 
 }  // namespace weft

@@ -48,7 +48,8 @@ class LlmSearch {
   const LlmSummary& summary() const { return summary_; }
   nlohmann::json describe() const;  ///< as Role::describe
 
-  /// What came of what, for the report: the first ones, if there are many.
+  /// All tries with their parents, for the report: the first ones, if there are
+  /// many.
   static std::vector<LlmTry> tries(const Results& results);
 
  private:
