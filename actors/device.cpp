@@ -30,7 +30,8 @@ Location location_of_gpu(const Gpu& gpu) { return "/" + gpu.uuid; }
 bool knows_locations(const RunStart& run) { return run.vocabulary >= 2; }
 
 bool may_gain_locations(const RunStart& run) {
-  return run.vocabulary >= 7 && !run.device_class.device.empty();
+  return run.vocabulary >= kLaterLocationsVocabulary &&
+         !run.device_class.device.empty();
 }
 
 std::vector<Location> head_locations(const RunStart& run) {

@@ -24,8 +24,9 @@ Location location_of_gpu(const Gpu& gpu);
 /// Whether the run's roles say at which location something is done: those of an
 /// older weft knew the head alone.
 bool knows_locations(const RunStart& run);
-/// Whether agents of this run gain locations that join later, and wait for one.
-/// Earlier runs are decided as they were.
+/// RunStart::vocabulary of the first runs whose agents gain locations that join
+/// later, and wait for one. Earlier runs are decided as they were.
+inline constexpr int kLaterLocationsVocabulary = 7;
 bool may_gain_locations(const RunStart& run);
 
 /// Where the head can run the model: its devices, else itself. Empty: wherever

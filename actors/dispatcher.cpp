@@ -95,7 +95,8 @@ void Dispatcher::start_agents(Context& context) {
   const bool head_judges = head_can(dispatch_->run, capability::judge);
   if ((spares_head_ || !head_judges) && locations().empty()) {
     if (next_ < plan_.subgraphs.size() && agents_.empty() && node_alarm_ == 0) {
-      const bool is_earlier = dispatch_->run.vocabulary < 7;
+      const bool is_earlier =
+          dispatch_->run.vocabulary < kLaterLocationsVocabulary;
       const std::string why =
           !head_judges ? class_name(dispatch_->run.device_class)
           : is_earlier ? "the head is spared"

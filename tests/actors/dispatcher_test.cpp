@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/capabilities.hpp"
+#include "actors/device.hpp"
 #include "compiler/fusion/regroup.hpp"
 #include "compiler/targets.hpp"
 #include "tests/actors/run_fixture.hpp"
@@ -252,10 +253,11 @@ namespace {
 /// A head that does not judge, and its nodes.
 struct BareHead : RunFixture<Dispatcher> {
   /// `is_spared`: it could judge (--no-local).
-  explicit BareHead(bool is_spared = false, std::int64_t budget_ms = 0) {
+  explicit BareHead(bool is_spared = false, std::int64_t budget_ms = 0,
+                    int vocabulary = vocabulary_version) {
     if (is_spared) take(say(address::broker, Capacities{}));
     RunStart run = small_run(blobs);
-    run.vocabulary = vocabulary_version;
+    run.vocabulary = vocabulary;
     run.device_class.device = "a processor";
     run.node_wait_ms = 60'000;
     run.options.budget_ms = budget_ms;
@@ -331,6 +333,23 @@ TEST_CASE("a spared head without nodes says what to start") {
   CHECK(dispatcher.timers[0].after_ms <= budget_ms);
   dispatcher.fire(dispatcher.timers[0]);
   CHECK(dispatcher.failed.size() == 2);
+}
+
+TEST_CASE("a run of an older version is decided as it was") {
+  BareHead dispatcher(false, 0, kLaterLocationsVocabulary - 1);
+  dispatcher.join("n1");
+  dispatcher.join("n2");
+  REQUIRE(dispatcher.works.size() == 1);
+  CHECK_FALSE(dispatcher.works[0].may_gain_locations);
+  dispatcher.timers.clear();
+  dispatcher.lose("n1");
+  dispatcher.lose("n2");
+  CHECK(dispatcher.timers.empty());
+
+  BareHead spared(true, 100'000, kLaterLocationsVocabulary - 1);
+  CHECK(spared.waits ==
+        std::vector<std::string>{"for a node: the head is spared"});
+  CHECK(spared.timers.empty());
 }
 
 TEST_CASE("an agent without a node is stopped in time, and nothing is begun") {
