@@ -161,7 +161,7 @@ class UntimedWork(unittest.TestCase):
         takes = {"candidate": 95e-6, "eager": 90e-6}
         reading = {"candidate": 4e-6, "eager": 4e-6}
         # As a cheat on an H200, with seven other candidates on its processors.
-        with self.assertRaisesRegex(untimed_work.TooBusy, "too busy: 0.09 ms a call"):
+        with self.assertRaisesRegex(untimed_work.TooBusy, "too busy: 0.09 ms of a call"):
             self.said(takes, reading, single_us=40, median_us=5)
         self.assertEqual(self.said(takes, reading, single_us=120, median_us=80), "")
 
