@@ -89,7 +89,7 @@ def incumbents_of(layers, x):
         for _ in range(3):
             call(x)
     program = whole_program.all_programs()[-1]
-    if program.state != "framework":
+    if program.state != "pytorch":
         raise SystemExit(f"guards: the backend has kernels: {program.summary}")
     return parties
 
@@ -130,8 +130,8 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     # Played kernels are not faster, and shall be taken all the same.
-    timing_rounds.select_fastest = lambda framework, kernels, *_: timing_rounds.Choice(
-        kernels or framework
+    timing_rounds.select_fastest = lambda fallback, kernels, *_: timing_rounds.Choice(
+        kernels or fallback
     )
     print(f"{'parameters':>10} {'party':20} {'us a call':>10} {'least':>10}")
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():

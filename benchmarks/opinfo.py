@@ -35,7 +35,7 @@ sys.path[:0] = [os.path.join(ROOT, "tests", "python"), os.path.join(ROOT, "pytho
 
 import worker_processes
 
-OUTCOMES = ("captured", "lowered", "framework", "differs", "refused", "internal", "crashed")
+OUTCOMES = ("captured", "lowered", "pytorch", "differs", "refused", "internal", "crashed")
 FAULTS = ("differs", "internal", "crashed")
 TARGETS = ("capture", "cpu", "triton", "cuda")
 #: The samples of one part, whose kernels are built together.
@@ -105,7 +105,7 @@ def table(title: str, found: list[Found]) -> str:
         "| " + " | ".join(str(counts[o]) for o in OUTCOMES) + " |",
         "",
     ]
-    for outcome in ("differs", "crashed", "internal", "refused", "framework"):
+    for outcome in ("differs", "crashed", "internal", "refused", "pytorch"):
         names = collections.defaultdict(set)
         for name, got, reason in found:
             if got == outcome:

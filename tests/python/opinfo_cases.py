@@ -5,7 +5,7 @@ A piece is captured as a user's model is, and given to a target's code
 generator whole. What becomes of it:
 
     lowered    there is code, and it gives what eager gives
-    framework  the target has no code for it: weft leaves it to the framework
+    pytorch    the target has no code for it: the operator stays PyTorch's
     differs    there is code, and it does not
     refused    capture does not take it, and says why in a sentence
     internal   capture does not take it, with an error of Python's own
@@ -362,7 +362,7 @@ def outcomes(variant, cases, batch=24):
         if "crash" in answer:
             found.append((case.name, "crashed", answer["crash"]))
         elif "error" in answer:
-            found.append((case.name, "framework", answer["error"]))
+            found.append((case.name, "pytorch", answer["error"]))
         else:
             good.append((case, graph, answer))
     if not good:

@@ -68,7 +68,7 @@ class Parts(unittest.TestCase):
 
 class Summary(unittest.TestCase):
     def test_a_case_that_was_run_again_counts_once(self) -> None:
-        rows = [("add.0", "differs"), ("add.0", "lowered"), ("add.1+gaps", "framework")]
+        rows = [("add.0", "differs"), ("add.0", "lowered"), ("add.1+gaps", "pytorch")]
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
             for case, outcome in rows:
                 row = {"target": "cpu", "dtype": "int8", "case": case, "outcome": outcome}
