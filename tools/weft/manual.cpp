@@ -214,6 +214,9 @@ void write_manual(Page& page, const CommandText& root) {
   }
 }
 
+/// A kind with more operators has several rows.
+constexpr std::size_t kOperatorsOfRow = 25;
+
 /// The operators that compiler/lowering/operators/ has rules for.
 std::string operators_text() {
   std::ostringstream out;
@@ -230,8 +233,15 @@ std::string operators_text() {
     RuleTable rules;
     group.add(rules);
     std::vector<std::string> names;
-    for (const auto& [name, rule] : rules) names.push_back("`" + name + "`");
-    out << "| " << group.title << " | " << joined(names, ", ") << " |\n";
+    const auto write_row = [&] {
+      out << "| " << group.title << " | " << joined(names, ", ") << " |\n";
+      names.clear();
+    };
+    for (const auto& [name, rule] : rules) {
+      if (names.size() == kOperatorsOfRow) write_row();
+      names.push_back("`" + name + "`");
+    }
+    write_row();
   }
   return out.str();
 }

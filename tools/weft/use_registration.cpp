@@ -90,8 +90,8 @@ void add_run(CLI::App& app, CommonFlags& common, int& code) {
                       "is captured");
   auto* describe =
       run->add_option("--describe", flags.describe,
-                      "What the model computes, in plain words, instead of a "
-                      "file; --llm writes it")
+                      "The model in plain words, instead of a file; --llm "
+                      "writes it")
           ->excludes(problem)
           ->excludes(graph);
   run->add_flag("--yes", flags.yes,
