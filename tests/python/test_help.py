@@ -49,6 +49,13 @@ class Help(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("weft doctor", done.stderr)
 
+    def test_a_wrong_value_names_the_option_and_the_help(self):
+        done = subprocess.run(
+            [WEFT, "run", "p.py", "--target", "tpu"], capture_output=True, text=True, check=False
+        )
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, "^weft: --target: tpu .*; 'weft run --help' lists all\n$")
+
 
 class Completion(unittest.TestCase):
     @classmethod

@@ -47,7 +47,7 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   auto* keygen =
       app.add_subcommand("keygen", "Make the keys of a head and its nodes");
   add_common(*keygen, common);
-  keygen->add_option("folder", keys, "Where")->required();
+  keygen->add_option("folder", keys, "Folder for the keys")->required();
   keygen->callback([&] { code = keygen_command(common, keys); });
 
   static FleetFlags fleet_flags;

@@ -75,9 +75,7 @@ int main(int argc, char** argv) {
       std::fputs(first_steps(), stderr);
       return 2;
     }
-    const auto wrong = wrong_usage(app, error);
-    if (!wrong) return end(app.exit(error) == 0 ? 0 : 2);
-    std::fprintf(stderr, "weft: %s\n", wrong->c_str());
+    std::fprintf(stderr, "weft: %s\n", wrong_usage(app, error).c_str());
     return 2;
   } catch (const std::filesystem::filesystem_error& error) {
     std::error_code ignored;

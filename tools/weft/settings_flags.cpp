@@ -79,7 +79,7 @@ void reject_unknown(const CLI::App& verb, const std::string& section,
     const std::string name = at->first.substr(start.size());
     if (std::ranges::find(names, name) == names.end()) {
       reject(at->second.origin + ": there is no setting " + at->first +
-             ": those are the flags of 'weft " + verb.get_name() + "'");
+             ": 'weft config' lists those there are");
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "tools/weft/wrong_usage.hpp"
 
+#include <optional>
 #include <vector>
 
 #include "messages/nearest.hpp"
@@ -68,19 +69,21 @@ const CLI::App& given_command(const CLI::App& app) {
 }
 
 /// "right is required (Another run directory); 'weft diff --help' lists all".
-std::string lacking(const CLI::App& command, const CLI::ParseError& error) {
+std::string explained(const CLI::App& command, const CLI::ParseError& error) {
   std::string text = error.what();
-  const std::string name = text.substr(0, text.find(' '));
-  if (const CLI::Option* option = command.get_option_no_throw(name)) {
-    text += " (" + option->get_description() + ")";
+  if (error.get_exit_code() ==
+      static_cast<int>(CLI::ExitCodes::RequiredError)) {
+    const std::string name = text.substr(0, text.find(' '));
+    if (const CLI::Option* option = command.get_option_no_throw(name)) {
+      text += " (" + option->get_description() + ")";
+    }
   }
   return text + "; '" + name_of(command) + " --help' lists all";
 }
 
 }  // namespace
 
-std::optional<std::string> wrong_usage(const CLI::App& app,
-                                       const CLI::ParseError& error) {
+std::string wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
   if (const CLI::Option* doubled = doubled_option(app)) {
     return doubled->get_name() + " is given twice: give it once";
   }
@@ -96,12 +99,8 @@ std::optional<std::string> wrong_usage(const CLI::App& app,
       names.push_back(command->get_name());
     return no_such("command", before.front(), names, "weft");
   }
-  if (auto unknown = unknown_option(app)) return unknown;
-  if (error.get_exit_code() ==
-      static_cast<int>(CLI::ExitCodes::RequiredError)) {
-    return lacking(given_command(app), error);
-  }
-  return std::nullopt;
+  if (auto unknown = unknown_option(app)) return *unknown;
+  return explained(given_command(app), error);
 }
 
 }  // namespace weft
