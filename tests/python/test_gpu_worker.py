@@ -26,7 +26,7 @@ from weft.oracle import oracle  # noqa: E402
 from weft.candidate import zygote as candidate  # noqa: E402
 from weft.expect import reference  # noqa: E402
 from weft.candidate import slot  # noqa: E402
-from weft.judge import verify_subgraph  # noqa: E402
+from weft.judge.limits import Limits  # noqa: E402
 from weft.candidate.slot import CandidateFailed  # noqa: E402
 
 import torch  # noqa: E402
@@ -449,7 +449,7 @@ class Resting(unittest.TestCase):
 
     def pid_of(self, keep=True, kind="cuda", more=True, **job):
         """Of the child that has served a job, which then was let go."""
-        limits = verify_subgraph.Limits(5000, 0, False)
+        limits = Limits(5000, 0, False)
         self.slot.begin({"kind": kind, **job}, self.arena, limits)
         answer, _ = self.slot.call(5000)
         self.slot.dismiss(keep=keep, more=more)
@@ -492,7 +492,7 @@ class Resting(unittest.TestCase):
 
     def test_a_hostile_call_ends_it(self):
         first = self.pid_of()
-        limits = verify_subgraph.Limits(5000, 0, False)
+        limits = Limits(5000, 0, False)
         self.slot.begin({"kind": "cuda"}, self.arena, limits)
         with mock.patch.object(self.slot, "_call", 6):  # it answers another
             with self.assertRaises(CandidateFailed):

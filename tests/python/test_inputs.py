@@ -60,11 +60,11 @@ class Integers(unittest.TestCase):
 
     def test_cases_of_bounded_classes_are_made(self):
         made = expected.make_cases(classified(), 1)
-        self.assertTrue(all(int(case.storages[1].max()) < 40 for case in made.cases))
+        self.assertTrue(all(int(case.data[1].max()) < 40 for case in made.cases))
         self.assertGreater(
-            max(int(case.storages[1].max()) for case in made.cases), inputs.INTEGER_LIMIT
+            max(int(case.data[1].max()) for case in made.cases), inputs.INTEGER_LIMIT
         )
-        self.assertEqual(made.cases[0].storages[1].dtype, torch.int64)
+        self.assertEqual(made.cases[0].data[1].dtype, torch.int64)
 
 
 class Floats(unittest.TestCase):
@@ -96,7 +96,7 @@ class Floats(unittest.TestCase):
             self.assertLessEqual(float(values.max()), -1 / 8)
 
     def test_few_elements_are_no_trouble(self):
-        for name, _ in inputs.DISTRIBUTIONS:
+        for name in inputs.DISTRIBUTIONS:
             for count in (0, 1, 2, 7, 9):
                 self.assertEqual(len(self.drawn(name, count)[0]), count)
 

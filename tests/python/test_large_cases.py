@@ -8,8 +8,10 @@ from unittest import mock
 import oracle_samples as samples
 from weft.device import device
 from weft.expect import expected, reference
+from weft.device.arena_keeper import ArenaKeeper
 from weft.judge import verify_subgraph
-from weft.timing import timing
+from weft.judge.limits import Limits
+from weft.timing.time_subgraph import SubgraphBench
 
 import torch
 
@@ -24,7 +26,7 @@ class PassingCases(unittest.TestCase):
         first = cases.case(0)
         cases.case(1)
         again = cases.case(0)
-        for a, b in zip(first.storages, again.storages):
+        for a, b in zip(first.data, again.data):
             self.assertTrue(torch.equal(a, b))
 
     def test_controls_are_held_while_the_cases_pass(self):
@@ -135,9 +137,9 @@ class PassingCases(unittest.TestCase):
         shared = mock.Mock(is_cuda=True, torch=device.HOST.torch)
         with (
             mock.patch.object(maker, "_wide", lacks_room),
-            mock.patch.object(maker, "_device", shared),
+            mock.patch.object(maker, "device", shared),
         ):
-            outputs = maker.expect(storages)
+            outputs = maker.expect("normal", storages).outputs
         self.assertTrue(cases.lacks_float64)
         self.assertIs(outputs[0].truth, outputs[0].framework)
 
@@ -146,14 +148,12 @@ class PassingCases(unittest.TestCase):
         eager = cases.reference.function()
 
         def run_case(slot, buffers, which, case, limits):
-            made = [x.clone() for x in eager(*cases._maker.views(case.storages))]
+            made = [x.clone() for x in eager(*cases._maker.views(case.data))]
             alter(made[0])
             return made
 
         with mock.patch.object(verify_subgraph, "run_case", run_case):
-            return verify_subgraph.check(
-                mock.Mock(), verify_subgraph.ArenaKeeper(), cases, {}, verify_subgraph.Limits()
-            )
+            return verify_subgraph.check(mock.Mock(), ArenaKeeper(), cases, {}, Limits())
 
     def test_the_second_kernel_needs_no_float64_while_it_is_near(self):
         cases = self.cases()
@@ -198,14 +198,14 @@ class PassingCases(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as graph:
             json.dump(samples.GRAPHS["add_mul"], graph)
             graph.flush()
-            bench = timing.SubgraphBench(graph.name, 5, device.HOST, cases.like)
-        kept = cases.case(0).storages
+            bench = SubgraphBench(graph.name, 5, device.HOST, cases.like)
+        kept = cases.case(0).data
         right = cases._maker._eager(*cases._maker.views(kept))
         with mock.patch.object(
-            bench._maker, "_wide", mock.Mock(side_effect=AssertionError("float64 was asked"))
+            bench.maker, "_wide", mock.Mock(side_effect=AssertionError("float64 was asked"))
         ):
-            self.assertEqual(bench._reason(right, kept), "")
-        self.assertIn("expected", bench._reason([right[0] * 1.001], kept))
+            self.assertEqual(bench.why_wrong("normal", kept, right), "")
+        self.assertIn("expected", bench.why_wrong("normal", kept, [right[0] * 1.001]))
         self.assertFalse(bench.lacks_float64)
 
     def test_a_library_keeps_what_was_found_and_no_tensor(self):
@@ -253,12 +253,10 @@ class PassingCases(unittest.TestCase):
         kept = expected.make_cases(reference.Reference(samples.GRAPHS["add_mul"]), 3)
         for cases in (kept, self.cases()):
             first, last = cases.case(0), cases.case(cases.count - 1)
-            for a, b in zip(first.storages, last.storages):
+            for a, b in zip(first.data, last.data):
                 changed = int((a != b).sum())
                 self.assertLessEqual(changed, max(1, a.numel() // 1024))
-            self.assertTrue(
-                any(not torch.equal(a, b) for a, b in zip(first.storages, last.storages))
-            )
+            self.assertTrue(any(not torch.equal(a, b) for a, b in zip(first.data, last.data)))
 
     def test_the_altered_case_follows_the_first_in_its_buffers(self):
         count = self.cases().count

@@ -20,7 +20,7 @@ import oracle_samples as samples  # noqa: E402
 from weft.expect import compare, expected, inputs, perturbed_runs  # noqa: E402
 from weft.oracle import oracle  # noqa: E402
 from weft.expect import reference  # noqa: E402
-from weft.timing import timing  # noqa: E402
+from weft.timing import time_subgraph  # noqa: E402
 from weft.candidate.slot import Slot, SlotBroken  # noqa: E402
 
 import torch  # noqa: E402
@@ -245,20 +245,20 @@ class Timing(unittest.TestCase):
         self.assertGreater(timing["outputs_wrong"], 0)
 
     def test_float64_is_asked_once_and_of_what_is_off(self):
-        bench = timing.SubgraphBench(world.graphs["add_mul"], 3, oracle.Device())
+        bench = time_subgraph.SubgraphBench(world.graphs["add_mul"], 3, oracle.Device())
         inputs, asked = bench._base, []
-        right = bench._maker.expect(inputs)[0]
+        [right] = bench.maker.expect("normal", inputs).outputs
 
-        def counted(storages, real=bench._maker.expect):
+        def counted(distribution, data, real=bench.maker.expect):
             asked.append(1)
-            return real(storages)
+            return real(distribution, data)
 
         def reason_at(share):
             """Of a result so far off, in shares of the tolerance."""
             error = share * right.tolerance * (right.wide.abs() + right.scale)
-            return bench._reason([(right.wide + error).float()], inputs)
+            return bench.why_wrong("normal", inputs, [(right.wide + error).float()])
 
-        with mock.patch.object(bench._maker, "expect", counted):
+        with mock.patch.object(bench.maker, "expect", counted):
             for share, calls in ((0.9, 1), (0.1, 1), (0.9, 2), (2.0, 3 + perturbed_runs.COUNT)):
                 with self.subTest(share=share):
                     self.assertEqual(bool(reason_at(share)), share > 1)
@@ -465,7 +465,7 @@ class NormalisationWeights(unittest.TestCase):
         cases = expected.make_cases(reference.Reference(graph), 1)
         views = expected.CaseMaker(cases.reference).views
         for case in cases.cases:
-            x, weight, bias = views(case.storages)
+            x, weight, bias = views(case.data)
             rows = x.reshape(samples.ROWS, 16, -1)
             var, mean = torch.var_mean(rows, 2, correction=0, keepdim=True)
             normal = ((rows - mean) * torch.rsqrt(var + 1e-5)).reshape(x.shape)
@@ -478,7 +478,7 @@ class NormalisationWeights(unittest.TestCase):
         graph = samples.GRAPHS["norm_clamp"]
         cases = expected.make_cases(reference.Reference(graph), 1)
         [special] = [one for one in cases.cases if one.distribution == "special"]
-        self.assertTrue(special.storages[1].isnan().any())
+        self.assertTrue(special.data[1].isnan().any())
 
 
 class Server(unittest.TestCase):

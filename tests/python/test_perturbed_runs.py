@@ -84,7 +84,7 @@ class PerturbedRuns(unittest.TestCase):
 
     def _is_refused(self, candidate, distribution, seed):
         case = self.whole.case(distribution, self.whole.device.generator(seed))
-        got = candidate(case.state[0], *case.leaves)
+        got = candidate(case.data.state[0], *case.data.leaves)
         draws = perturbed_runs.PerturbedRuns(case.outputs, partial(self.whole.expect_scaled, case))
         return draws.first_reason([got]) != ""
 

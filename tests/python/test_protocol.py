@@ -9,7 +9,7 @@ import sys
 import unittest
 
 from weft.expect.kernelbench_tolerance import NearEager
-from weft.judge.verify_subgraph import Verdict
+from weft.judge.verdict import Verdict
 from weft.oracle import replies
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

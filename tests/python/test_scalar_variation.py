@@ -133,7 +133,7 @@ class CasesTest(unittest.TestCase):
         whole = whole_of("return x * n", "0.5")
         [(_, value, case)] = scalar_variation.cases(whole, None)
         self.assertEqual(value, 0.375)
-        torch.testing.assert_close(case.outputs[0].framework, case.leaves[0] * 0.375)
+        torch.testing.assert_close(case.outputs[0].framework, case.data.leaves[0] * 0.375)
 
     def test_what_model_keeps_stays_what_it_was(self):
         whole = whole_of(

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from weft_case import problem_with
 from weft.expect import compare
-from weft.expect.inputs import DISTRIBUTIONS
+from weft.expect.inputs import DISTRIBUTIONS, is_finite
 from weft.problem.module_state import state_of
 from weft.expect.summed_terms import ELEMENTWISE, UNTOLD
 from weft.judge.whole_model import WholeModel
@@ -107,7 +107,7 @@ class Length(unittest.TestCase):
         whole = whole_of("return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))")
         self.assertEqual(whole._length, UNTOLD)
         case = whole.case("uniform", whole.device.generator(1))
-        self.assertTrue(torch.equal(case.outputs[0].framework, torch.sin(case.leaves[0])))
+        self.assertTrue(torch.equal(case.outputs[0].framework, torch.sin(case.data.leaves[0])))
 
     def test_the_trace_is_no_further_call(self):
         whole = whole_of(f"{COUNTS}; return x * 2", init="self.calls = 0")
@@ -199,14 +199,14 @@ class Candidates(unittest.TestCase):
     def reason(self, candidate, forward, **more):
         whole = whole_of(forward, **more)
         generator = whole.device.generator(7)
-        for name, is_finite in (("given", True), *DISTRIBUTIONS):
-            if not is_finite:  # how nan passes is no matter of rounding
+        for name in ("given", *DISTRIBUTIONS):
+            if not is_finite(name):  # how nan passes is no matter of rounding
                 continue
             case = whole.case(name, generator)
-            for (_, held), value in zip(state_of(whole.model), case.state):
+            for (_, held), value in zip(state_of(whole.model), case.data.state):
                 held.data.copy_(value)
             with torch.no_grad():
-                got = candidate(*case.leaves, whole.model)
+                got = candidate(*case.data.leaves, whole.model)
             found = compare.compare(got, case.outputs[0])
             if found.reason:
                 return f"{name}: {found.reason}"

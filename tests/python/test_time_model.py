@@ -16,9 +16,10 @@ from weft.candidate.slot import CandidateFailed
 from weft.candidate.work_clock import Worked
 from weft.timing.device_rounds import DeviceRounds
 from weft.timing.untimed_work import Message, untimed_work_by
-from weft.timing.rounds import BaselineLost, Rounds
+from weft.timing.baseline_calls import BaselineLost
+from weft.timing.rounds import Rounds
 from weft.timing.time_model import ModelBench
-from weft.judge.verify_subgraph import ArenaKeeper
+from weft.device.arena_keeper import ArenaKeeper
 from weft.judge.whole_model import WholeModel
 
 PROBLEM = """import torch
@@ -226,14 +227,14 @@ class Examined(OneModel):
         """(why it was wrong, whether float64 was asked), of a candidate that
         leaves the framework's results but for that change."""
         self.bench.refresh(torch.Generator().manual_seed(1), random.Random(1))
-        whole, leaves = self.whole, self.bench._case[0]
-        case = whole.expect("given", 1, *self.bench._case)
+        whole, data = self.whole, self.bench._data
+        case = whole.expect("given", data)
         for view, made in zip(whole.buffers.output_views, case.expectations):
             view.copy_(made.framework)
-        whole.buffers.output_views[0].copy_(change(torch.relu(leaves[0] * self.bench._case[1][0])))
+        whole.buffers.output_views[0].copy_(change(torch.relu(data.leaves[0] * data.state[0])))
         self.slot.call = lambda wall_ms, steps, **how: (case.described, 0.001)
         self.bench._baseline = self.slot
-        with mock.patch.object(whole, "_run_wide", wraps=whole._run_wide) as wide:
+        with mock.patch.object(whole, "run_wide", wraps=whole.run_wide) as wide:
             limits = types.SimpleNamespace(wall_ms=1000)
             _, reason = self.bench.examine(self.slot, limits, random.Random(1))
         return reason, wide.called
@@ -245,7 +246,7 @@ class Examined(OneModel):
 
     def test_float64_decides_on_what_is_less_near(self):
         self.examine()
-        tolerance = self.bench._like.outputs[0].tolerance
+        tolerance = self.bench.like.outputs[0].tolerance
         reason, asked = self.examine(lambda y: y + 0.7 * tolerance * y.square().mean().sqrt())
         self.assertTrue(asked)
         self.assertEqual(reason, "")

@@ -25,7 +25,7 @@ from weft.problem import sentences
 if TYPE_CHECKING:
     from weft.device.arena import Arena
     from weft.device.device_arena import DeviceArena
-    from weft.judge.verify_subgraph import Limits
+    from weft.judge.limits import Limits
     from weft.oracle.warden_client import OutsideZygote
 
 START_TIMEOUT_S = 120.0

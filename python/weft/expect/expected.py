@@ -16,8 +16,10 @@ from typing import Any
 import torch
 
 from weft.expect import compare, inputs, perturbed_runs, summed_terms, tf32
+from weft.expect.case import Case, without_tensors
 from weft.expect.controls import Controls
 from weft.expect.exact_answers import exact_outputs
+from weft.expect.expectation_maker import ExpectationMaker
 from weft.device.arena import BufferSet
 from weft.device.device import HOST, Device
 from weft.device.trace_spans import lap
@@ -34,25 +36,16 @@ _SELECTORS = {
 PASSING_MAX = 64
 _WIDE_BYTES = 8
 
+#: Its data are flat input storages.
+SubgraphCase = Case[list[torch.Tensor]]
+
 
 class BadSubgraph(Exception):
     """The reference itself does not run; the text says why."""
 
 
-@dataclass
-class Case:
-    """One input set, and what is expected of it."""
-
-    distribution: str
-    finite: bool
-    storages: list[torch.Tensor]
-    outputs: list[compare.Expected]
-    is_near: bool = False  #: of the framework's answer alone: compare.near
-
-    @property
-    def bytes(self) -> int:
-        held = sum(s.nbytes for s in self.storages)
-        return held + sum(output.bytes for output in self.outputs)
+def _bytes_of(case: SubgraphCase) -> int:
+    return sum(s.nbytes for s in case.data) + sum(one.bytes for one in case.outputs)
 
 
 @dataclass
@@ -60,7 +53,7 @@ class Cases:
     """All cases of one subgraph and seed."""
 
     reference: Reference
-    cases: list[Case]
+    cases: list[SubgraphCase]
     controls: dict[str, bool | None]
     lacks_float64: bool  #: there was no room for it, in a case or all
     maker: CaseMaker
@@ -69,14 +62,14 @@ class Cases:
     def count(self) -> int:
         return len(self.cases)
 
-    def case(self, number: int) -> Case:
+    def case(self, number: int) -> SubgraphCase:
         return self.cases[number]
 
     quick_case = case
 
     @property
     def bytes(self) -> int:
-        return sum(case.bytes for case in self.cases)
+        return sum(map(_bytes_of, self.cases))
 
     @property
     def framework_error(self) -> float:
@@ -107,7 +100,7 @@ class PassingCases:
         self._numbered: set[str] = set()  #: outputs of which the first case has numbers
         self._controls = Controls()
         #: What was expected of each so far, less the tensors.
-        self._like: dict[int, list[compare.Expected]] = {}
+        self._like: dict[int, SubgraphCase] = {}
 
     @property
     def controls(self) -> dict[str, bool | None]:
@@ -117,31 +110,31 @@ class PassingCases:
     def lacks_float64(self) -> bool:
         return self._maker.lacks_float64
 
-    def case(self, number: int) -> Case:
-        made = self._made(number, self._maker.expect)
+    def case(self, number: int) -> SubgraphCase:
+        made = self._made(number, partial(self._maker.expect, self._distributions[number]))
         if number not in self._like:
             if instead := self._instead(number, made):
-                self._distributions[number] = instead, True
+                self._distributions[number] = instead
                 del made
                 return self.case(number)
             if not self.lacks_float64:
-                self._like[number] = [output.without_tensors() for output in made.outputs]
-            views = self._maker.views(made.storages)
+                self._like[number] = without_tensors(made)
+            views = self._maker.views(made.data)
             with lap("controls"):
                 self._controls.hold(views, made.outputs, made.finite)
             self.framework_error = max(self.framework_error, _worst_error(made))
         return made
 
-    def _instead(self, number: int, made: Case) -> str | None:
+    def _instead(self, number: int, made: SubgraphCase) -> str | None:
         """The distribution that tells more, if there is one."""
         if _is_beyond(made):
             return inputs.MILDER[made.distribution]
         return inputs.INSIDE_EVERY_DOMAIN if self._tells_nothing(number, made) else None
 
-    def _tells_nothing(self, number: int, made: Case) -> bool:
+    def _tells_nothing(self, number: int, made: SubgraphCase) -> bool:
         """Whether a finite case has no finite answer, or the second lacks one
         of an output that had none before."""
-        tells_as_it_is = inputs.INSIDE_EVERY_DOMAIN, inputs.ALTERED[0]
+        tells_as_it_is = inputs.INSIDE_EVERY_DOMAIN, inputs.ALTERED
         if not made.finite or made.distribution in tells_as_it_is:
             return False
         lacking = {output.name for output in made.outputs if not _has_finite(output)}
@@ -150,26 +143,23 @@ class PassingCases:
             return False
         return bool(lacking - self._numbered)
 
-    def quick_case(self, number: int) -> Case:
+    def quick_case(self, number: int) -> SubgraphCase:
         """The same without float64, which takes longer than all the rest, once
         it is known what that said: who is near to the framework is right."""
         if number not in self._like:
             return self.case(number)
-        made = self._made(number, partial(self._maker.expect_near, like=self._like[number]))
-        made.is_near = True
-        return made
+        return self._made(number, partial(self._maker.expect_near, like=self._like[number]))
 
     def _made(
-        self, number: int, expect: Callable[[list[torch.Tensor]], list[compare.Expected]]
-    ) -> Case:
+        self, number: int, expect: Callable[[list[torch.Tensor]], SubgraphCase]
+    ) -> SubgraphCase:
         if self.is_large:
             with lap("memory"):
                 self._device.give_back()
-        distribution, finite = self._distributions[number]
         with lap("expectations"):
             with lap("inputs"):
                 storages = self._storages(number)
-            return Case(distribution, finite, storages, expect(storages))
+            return expect(storages)
 
     def _storages(self, number: int) -> list[torch.Tensor]:
         """Each case's inputs, from a random seed of its own: it can be made again."""
@@ -178,12 +168,11 @@ class PassingCases:
         chosen = self._distributions[number]
         if chosen == inputs.ALTERED:
             return self._maker.altered(self._storages(0), generator)
-        return self._maker.storages(chosen[0], generator)
+        return self._maker.storages(chosen, generator)
 
     @property
-    def like(self) -> list[compare.Expected] | None:
-        """What was expected of the first case, less the tensors, once all
-        were made; before, None."""
+    def like(self) -> SubgraphCase | None:
+        """The first case, less the tensors, once all were made; before, None."""
         return self._like[0] if len(self._like) == self.count else None
 
     def rest(self) -> None:
@@ -192,7 +181,7 @@ class PassingCases:
         self._maker.lacks_float64 = False
 
 
-def _is_beyond(case: Case) -> bool:
+def _is_beyond(case: SubgraphCase) -> bool:
     """Of data for which there is a milder kind."""
     return case.distribution in inputs.MILDER and any(map(compare.is_beyond, case.outputs))
 
@@ -209,7 +198,7 @@ def _has_finite(made: compare.Expected) -> bool:
     return bool(all_of_it[where].isfinite().any())
 
 
-def _worst_error(case: Case) -> float:
+def _worst_error(case: SubgraphCase) -> float:
     return max((output.framework_error for output in case.outputs), default=0.0)
 
 
@@ -222,13 +211,13 @@ class Library:
         self._held: OrderedDict[tuple[str, int], Cases] = OrderedDict()
         self._passing: OrderedDict[tuple[str, int], PassingCases] = OrderedDict()
 
-    def like(self, path: str, seed: int) -> list[compare.Expected] | None:
+    def like(self, path: str, seed: int) -> SubgraphCase | None:
         """PassingCases.like of a large subgraph's; None of others."""
-        passing = self._passing.get(_key_of(path, seed))
+        passing = self._passing.get(key_of(path, seed))
         return None if passing is None else passing.like
 
     def cases(self, path: str, seed: int) -> Cases | PassingCases:
-        key = _key_of(path, seed)
+        key = key_of(path, seed)
         if key in self._passing:
             return self._pass(key)
         if key in self._held:
@@ -283,7 +272,7 @@ def _bytes_of_cases(reference: Reference) -> int:
     return (len(inputs.DISTRIBUTIONS) + 1) * (wide + sum(spec.storage_bytes for spec in specs))
 
 
-def _key_of(path: str, seed: int) -> tuple[str, int]:
+def key_of(path: str, seed: int) -> tuple[str, int]:
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest(), seed
 
@@ -294,30 +283,28 @@ def make_cases(reference: Reference, seed: int, device: Device = HOST) -> Cases:
     generator = device.generator(seed)
     cases = []
     with lap("expectations"):
-        for distribution, finite in inputs.DISTRIBUTIONS:
+        for distribution in inputs.DISTRIBUTIONS:
             device.make_way()
-            case = maker.case(distribution, finite, generator)
+            case = maker.case(distribution, generator)
             if _is_beyond(case):
-                case = maker.case(inputs.MILDER[distribution], True, generator)
+                case = maker.case(inputs.MILDER[distribution], generator)
             cases.append(case)
         device.make_way()
-        name, finite = inputs.ALTERED
-        storages = maker.altered(cases[0].storages, generator)
-        cases.append(Case(name, finite, storages, maker.expect(storages)))
+        cases.append(maker.expect(inputs.ALTERED, maker.altered(cases[0].data, generator)))
     controls = Controls()
     with lap("controls"):
         for case in cases:
-            controls.hold(maker.views(case.storages), case.outputs, case.finite)
+            controls.hold(maker.views(case.data), case.outputs, case.finite)
     return Cases(reference, cases, controls.rejected, maker.lacks_float64, maker)
 
 
-class CaseMaker:
+class CaseMaker(ExpectationMaker[SubgraphCase, list[torch.Tensor], list[torch.Tensor]]):
     """Makes inputs for one subgraph and works out what they should give."""
 
     def __init__(self, reference: Reference, device: Device = HOST) -> None:
+        super().__init__(device)
         self.reference = reference
         self.lacks_float64 = False
-        self._device = device
         self._selectors = _selectors(reference)
         self._exact = exact_outputs(reference.graph)
         operands = sorted({s[0] for s in self._selectors.values()})
@@ -326,11 +313,9 @@ class CaseMaker:
         self._wide = reference.function(wide=True, also=operands)
         self._rounding = None  # the same with its own casts, if it has any
         if any(map(is_narrowing, reference.graph["nodes"])):
-            self._rounding = reference.function(wide=ROUNDS)
+            self._rounding = reference.function(wide=ROUNDS, also=operands)
         self._length = reduction_length(reference)
         self.multiplies = tf32.multiplies(node["target"] or "" for node in reference.graph["nodes"])
-        #: Whether the framework's products are TF32; None: not known yet.
-        self.framework_used_tf32 = None if self._may_use_tf32() else False
         self._limits = inputs.integer_limits(reference)
         self._norm_weights = inputs.norm_weights(reference)
         self._integer_limit = inputs.INTEGER_LIMIT
@@ -368,11 +353,11 @@ class CaseMaker:
                 self._integer_limit //= 2
 
     def _try(self, storages: list[torch.Tensor]) -> None:
-        if self._trial_device == self._device.torch:
+        if self._trial_device == self.device.torch:
             self._trial(*self.views(storages))
             return
         storages = [s.to(self._trial_device) for s in storages]
-        with self._device.lock.released():  # the host may take long
+        with self.device.lock.released():  # the host may take long
             self._trial(*self.views(storages))
 
     def _has_integers(self) -> bool:
@@ -381,9 +366,8 @@ class CaseMaker:
             not s.dtype.is_floating_point and s.dtype != torch.bool for s in self.reference.inputs
         )
 
-    def case(self, distribution: str, finite: bool, generator: torch.Generator) -> Case:
-        storages = self.storages(distribution, generator)
-        return Case(distribution, finite, storages, self.expect(storages))
+    def case(self, distribution: str, generator: torch.Generator) -> SubgraphCase:
+        return self.expect(distribution, self.storages(distribution, generator))
 
     def altered(
         self, storages: list[torch.Tensor], generator: torch.Generator
@@ -401,25 +385,43 @@ class CaseMaker:
     def views(self, storages: list[torch.Tensor]) -> list[torch.Tensor]:
         return [s.view(t) for s, t in zip(self.reference.inputs, storages)]
 
-    def expect_near(
-        self, storages: list[torch.Tensor], like: list[compare.Expected]
-    ) -> list[compare.Expected]:
-        """For each output, what compare.near says of it."""
-        narrow = self._eager(*self.views(storages))
-        return list(map(compare.near, narrow, like))
+    def tensors_of(self, results: list[torch.Tensor]) -> list[torch.Tensor]:
+        return results
 
-    def expect(self, storages: list[torch.Tensor]) -> list[compare.Expected]:
-        """The expectation for each output."""
-        narrow = self._eager(*self.views(storages))
-        self._find_out(storages, narrow)
-        wide: list[torch.Tensor | None] = [*(self._expect_wide(storages) or ())]
-        if not wide:
-            wide = [None] * (len(narrow) + len(self._operands))
-            if self.framework_used_tf32:  # nearer to float64's than its own
-                wide[: len(narrow)] = self._in_float32(storages)
+    def run(self, data: list[torch.Tensor]) -> list[torch.Tensor]:
+        self.device.make_way()
+        return self._eager(*self.views(data))
+
+    def expect_near(self, data: list[torch.Tensor], like: SubgraphCase) -> SubgraphCase:
+        made = list(map(compare.near, self._eager(*self.views(data)), like.outputs))
+        return Case(like.distribution, data, made, is_near=True)
+
+    def expect(self, distribution: str, data: list[torch.Tensor]) -> SubgraphCase:
+        narrow = self._eager(*self.views(data))
+        self.find_out_tf32(data, narrow)
+        made = self.explained(data, narrow, self.run_wide(data, narrow))
+        for one in made:
+            if one.name in self._exact:
+                one.wide = None  # it answers another question
+        self.allow_for_tf32(data, made)
+        return Case(distribution, data, made)
+
+    def expect_scaled(self, case: SubgraphCase, factor: float) -> list[compare.Expected]:
+        scaled = perturbed_runs.scaled(case.data, factor)
+        return self.expect(case.distribution, scaled).outputs
+
+    def against(
+        self,
+        data: list[torch.Tensor],
+        narrow: list[torch.Tensor],
+        wide: list[torch.Tensor] | None,
+    ) -> list[compare.Expected]:
+        """`wide`: the operands of selectors follow the outputs."""
         made = []
-        operands = dict(zip(self._operands, wide[len(narrow) :]))
-        for spec, framework, truth in zip(self.reference.outputs, narrow, wide):
+        outputs = len(narrow)
+        operands = dict(zip(self._operands, (wide or [])[outputs:]))
+        truths = [None] * outputs if wide is None else wide
+        for spec, framework, truth in zip(self.reference.outputs, narrow, truths):
             if tuple(framework.shape) != spec.shape:
                 raise BadSubgraph(
                     f"output {spec.name} has shape {tuple(framework.shape)}, "
@@ -428,77 +430,27 @@ class CaseMaker:
             one = compare.expect(spec.name, framework, truth, self._length)
             if spec.name in self._selectors:
                 name, one.operand_dim = self._selectors[spec.name]
-                one.operand = operands[name]
+                one.operand = operands.get(name)
             made.append(one)
-        if self._rounding and any(map(compare.is_lost, made)):
-            made = self._by_casts(made, storages)
-        for one in made:
-            if one.name in self._exact:
-                one.wide = None  # it answers another question
-        if self.framework_used_tf32:
-            for one in made:
-                compare.framework_used_tf32(one)
-        if self.multiplies and tf32.is_asked(self._device.torch):
-            self.allow_tf32(storages, made)
         return made
 
-    def _by_casts(
-        self, made: list[compare.Expected], storages: list[torch.Tensor]
-    ) -> list[compare.Expected]:
-        wide = self._expect_wide(storages, self._rounding)
-        if wide is None:
-            return made
-        kept = [
-            compare.expect(one.name, one.framework, truth, self._length)
-            for one, truth in zip(made, wide)
-        ]
-        for one, other in zip(made, kept):
-            other.operand, other.operand_dim = one.operand, one.operand_dim
-        return list(map(compare.with_casts, made, kept))
+    @property
+    def casts_to_narrow(self) -> bool:
+        return self._rounding is not None
 
-    def expect_scaled(self, storages: list[torch.Tensor], factor: float) -> list[compare.Expected]:
-        """The same of these inputs times that factor."""
-        return self.expect(perturbed_runs.scaled(storages, factor))
-
-    def allow_tf32(self, storages: list[torch.Tensor], made: list[compare.Expected]) -> None:
-        """Widens these expectations by what TF32 costs on that data."""
-        tf32.with_losses(
-            self._device,
-            lambda: self._eager(*self.views(storages)),
-            lambda lossy: list(map(compare.allow, made, lossy)),
-        )
-
-    def _may_use_tf32(self) -> bool:
-        return self.multiplies and tf32.is_allowed(self._device.torch)
-
-    def _find_out(self, storages: list[torch.Tensor], results: list[torch.Tensor]) -> None:
-        """What the library chose to do, it does for all data of a shape."""
-        if self.framework_used_tf32 is None:
-            used = tf32.was_used(results, self._in_float32(storages))
-            if not used:
-                self._device.assert_not_short()
-            self.framework_used_tf32 = used
-
-    def _in_float32(self, storages: list[torch.Tensor]) -> list[torch.Tensor]:
-        self._device.make_way()
-        with tf32.forbidden():
-            return self._eager(*self.views(storages))
-
-    def _expect_wide(
-        self,
-        storages: list[torch.Tensor],
-        function: Callable[..., list[torch.Tensor]] | None = None,
+    def run_wide(
+        self, data: list[torch.Tensor], narrow: list[torch.Tensor], rounds: bool = False
     ) -> list[torch.Tensor] | None:
-        """The float64 results; None where a device has no room for them."""
-        function = function or self._wide
-        self._device.make_way()
+        function = self._rounding if rounds else self._wide
+        assert function is not None
+        self.device.make_way()
         try:
             with wide_default():
-                return function(*self.views([widen(s) for s in storages]))
+                return function(*self.views([widen(s) for s in data]))
         except torch.OutOfMemoryError:
-            if not self._device.is_cuda:
+            if not self.device.is_cuda:
                 raise
-        self._device.give_back()
+        self.device.give_back()
         self.lacks_float64 = True
         return None
 

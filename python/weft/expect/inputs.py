@@ -21,21 +21,21 @@ from weft.problem.widen import FLOATING
 #: (name, whether all values are finite). The second has the buffers of the
 #: first, which unmasks outputs remembered by pointer.
 DISTRIBUTIONS = (
-    ("normal", True),
-    ("edges", True),
-    ("uniform", True),
-    ("wide", True),
-    ("grid", True),
-    ("far", True),
-    ("negative", True),
-    ("special", False),
+    "normal",
+    "edges",
+    "uniform",
+    "wide",
+    "grid",
+    "far",
+    "negative",
+    "special",
 )
 
 #: Of tensors that fill a good part of a device: what finds most.
-FEW_DISTRIBUTIONS = (("edges", True), ("wide", True), ("special", False))
+FEW_DISTRIBUTIONS = ("edges", "wide", "special")
 #: After them: the first case with few elements changed, in the buffers where that
 #: case ran last. A result remembered by a sample of the contents is wrong there.
-ALTERED = ("altered", True)
+ALTERED = "altered"
 #: Instead of those that are finite where they have no finite answer: a sum of
 #: logarithms, say, is nan for any tensor with a negative number.
 INSIDE_EVERY_DOMAIN = "uniform"
@@ -323,7 +323,7 @@ def random_leaf(given: torch.Tensor, distribution: str, generator: torch.Generat
 def is_finite(distribution: str) -> bool:
     """Whether all values of a case of that name are, and of what is made of them
     as many as in any other: where no flag is set all may be masked."""
-    return distribution not in ("nan", *FLAGS) and dict(DISTRIBUTIONS).get(distribution, True)
+    return distribution not in ("nan", "special", *FLAGS)
 
 
 def flagged(tensor: torch.Tensor, which: str) -> torch.Tensor:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from weft.judge.model_case import RunData
 from weft.problem.module_state import HeldState
 from weft.problem.problem import SEED, Problem, build_model, make_inputs
 
@@ -53,14 +54,9 @@ class NearEager:
 class Trial:
     """Inputs and state of one of its trials, and what eager made of them."""
 
-    seed: int
-    leaves: list[torch.Tensor]
-    state: list[torch.Tensor]
+    data: RunData
     described: dict[str, Any]
     outputs: list[torch.Tensor]  #: tensors
-
-    # As cases have them for WholeModel.write().
-    distribution = "kernelbench"
 
 
 @dataclass
@@ -98,16 +94,16 @@ def trials(whole: WholeModel, drawn: Drawn | None = None) -> Iterator[Trial]:
     first's, where that is there."""
     state = _constructed(whole, drawn)
     for number, seed in enumerate(trial_seeds()):
-        leaves = _leaves(whole, seed, drawn)
+        data = RunData(seed, _leaves(whole, seed, drawn), state)
         drawn = None
         if number == 0:
-            _check_cast(whole, leaves, state, seed)
-        made = whole.run_eager(leaves, state, seed)
-        if made["drew"] and number == 0:
-            _check_draws(whole, leaves, state, seed, made)
-        yield Trial(seed, leaves, state, made["described"], made["outputs"])
-        state = made["state_after"]  # its modules live through all trials
-        del made, leaves
+            _check_cast(whole, data)
+        made = whole.run_eager(data)
+        if made.drew and number == 0:
+            _check_draws(whole, data, made.outputs)
+        yield Trial(data, made.described, made.outputs)
+        state = made.state_after  # its modules live through all trials
+        del made, data
 
 
 def _built(problem: Problem) -> dict[str, torch.Tensor]:
@@ -146,26 +142,19 @@ def _leaves(whole: WholeModel, seed: int, drawn: Drawn | None) -> list[torch.Ten
     return leaves
 
 
-def _check_cast(
-    whole: WholeModel, leaves: list[torch.Tensor], state: list[torch.Tensor], seed: int
-) -> None:
+def _check_cast(whole: WholeModel, data: RunData) -> None:
     """Every input is cast to the floating type, and Model must take that."""
-    if all(t.is_floating_point() for t in leaves):
+    if all(t.is_floating_point() for t in data.leaves):
         return
     with _refusing("it casts every input to a floating type, which Model does not take"):
-        whole.run_eager([t.float() for t in leaves], state, seed)
+        whole.run_eager(replace(data, leaves=[t.float() for t in data.leaves]))
 
 
-def _check_draws(
-    whole: WholeModel,
-    leaves: list[torch.Tensor],
-    state: list[torch.Tensor],
-    seed: int,
-    made: dict[str, Any],
-) -> None:
-    """Nothing is seeded between eager's forward() and the candidate's."""
-    again = whole.run_eager(leaves, state, made["drawn"])
-    for one, other in zip(made["outputs"], again["outputs"]):
+def _check_draws(whole: WholeModel, data: RunData, outputs: list[torch.Tensor]) -> None:
+    """Nothing is seeded between eager's forward(), which has just made these outputs,
+    and the candidate's."""
+    again = whole.run_eager(replace(data, seed=whole.generators()))
+    for one, other in zip(outputs, again.outputs):
         if difference(one, other, tolerance_of(whole))[1]:
             raise NotJudged(
                 "Model draws random numbers, and it seeds nothing "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -151,16 +151,14 @@ def _found(
 def _case(whole: WholeModel, number: Number, value: bool | int | float) -> ModelCase | None:
     """None, if Model does not take that value."""
     whole.device.give_back_much()
-    bare = whole.bare_case("given", whole.device.generator(whole.seed))
-    bare = replace(
-        bare, distribution=f"{value!r} for {number.name}, which is {number.value!r} in get_inputs()"
-    )
+    data = whole.data("given", whole.device.generator(whole.seed))
+    distribution = f"{value!r} for {number.name}, which is {number.value!r} in get_inputs()"
     try:
         other = whole.with_number(number.leaf, value)
         trace = CarefulTrace() if whole.device.is_cuda else TermsTrace()
-        if not other.fits(bare, trace):
+        if not other.fits(data, trace):
             return None
-        return other.expect(bare.distribution, bare.seed, bare.leaves, bare.state)
+        return other.expect(distribution, data)
     except torch.OutOfMemoryError:
         raise
     except Exception:  # whatever Model raises for what it does not take

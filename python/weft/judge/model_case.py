@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from weft.expect.case import Case
 from weft.expect.compare import Expected
 
-#: The groups of tensors that a run leaves behind.
-KEYS = ("outputs", "inputs_after", "state_after")
 #: If a model draws and errs by more than this, float64 has drawn other numbers.
 SAME_DRAWS_MAX = 1e-2
 
@@ -19,41 +19,53 @@ SAME_DRAWS_MAX = 1e-2
 Seed = int | list[torch.Tensor]
 
 
-@dataclass
-class ModelCase:
-    """Inputs and state of one run, and what it should leave behind."""
+@dataclass(frozen=True)
+class RunData:
+    """Inputs and state of one run."""
 
-    distribution: str
-    finite: bool
     seed: Seed
-    leaves: list[torch.Tensor]  # tensors only, contiguous, of the values in memory
+    leaves: list[torch.Tensor]  #: tensors only, contiguous, of the values in memory
     state: list[torch.Tensor]
-    described: dict[str, Any]
-    outputs: list[Expected]
-    inputs_after: list[Expected]
-    state_after: list[Expected]
 
     @property
-    def expectations(self) -> list[Expected]:
+    def flat(self) -> list[torch.Tensor]:
+        """The tensors that are written to shared memory."""
+        return [t.reshape(-1) for t in self.leaves + self.state]
+
+
+@dataclass
+class RunResults:
+    """Copies of what one run leaves behind."""
+
+    outputs: list[torch.Tensor]
+    inputs_after: list[torch.Tensor]
+    state_after: list[torch.Tensor]
+    described: dict[str, Any]  #: model_runner.describe
+    drew: bool  #: random numbers
+    memory_bytes: int = 0  #: that the run took on a device
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
         return self.outputs + self.inputs_after + self.state_after
 
-    def without_tensors(self) -> ModelCase:
-        """The fields that `WholeModel.expect_near` reads of another case."""
-        return replace(
-            self,
-            leaves=[],
-            state=[],
-            outputs=_without_tensors(self.outputs),
-            inputs_after=_without_tensors(self.inputs_after),
-            state_after=_without_tensors(self.state_after),
-        )
+    def take_tensors(self) -> deque[torch.Tensor]:
+        """The tensors, which are no longer kept here."""
+        taken = deque(self.tensors)
+        self.outputs, self.inputs_after, self.state_after = [], [], []
+        return taken
 
 
-def _without_tensors(expectations: list[Expected]) -> list[Expected]:
-    return [one.without_tensors() for one in expectations]
+@dataclass
+class ModelCase(Case[RunData]):
+    """A case of a Model. `others` are its inputs, then its state, afterwards."""
+
+    described: dict[str, Any] = field(default_factory=dict)  #: RunResults.described
+
+    @property
+    def state_after(self) -> list[Expected]:
+        return self.others[len(self.data.leaves) :]
 
 
-def are_parted(made: Iterable[list[Expected]]) -> bool:
+def are_parted(expectations: Iterable[Expected]) -> bool:
     """Whether float64 has drawn other numbers than eager."""
-    errors = [one.framework_error for group in made for one in group]
-    return max(errors, default=0.0) > SAME_DRAWS_MAX
+    return max((one.framework_error for one in expectations), default=0.0) > SAME_DRAWS_MAX

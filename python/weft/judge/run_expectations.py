@@ -2,54 +2,43 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from weft.expect import compare
 from weft.expect.summed_terms import UNTOLD
-from weft.judge.model_case import KEYS
+from weft.judge.model_case import RunData, RunResults
 
 
 def against(
-    leaves: list[torch.Tensor],
-    state: list[torch.Tensor],
+    data: RunData,
     state_names: Sequence[str],
-    narrow: dict[str, Any],
-    wide: dict[str, Any] | None,
+    narrow: RunResults,
+    wide: RunResults | None,
     length: int,
-) -> list[list[compare.Expected]]:
-    """For each kind of what a run leaves the expectations of Model's results `narrow`,
-    by float64's, `wide`, which go. `length`: terms of the longest sum behind them."""
+) -> list[compare.Expected]:
+    """The expectation for each tensor of Model's results `narrow`, by float64's, `wide`,
+    which go. `length`: terms of the longest sum behind them."""
+    count = len(narrow.tensors)
+    truths = deque([None] * count) if wide is None else wide.take_tensors()
+    if len(truths) != count:  # values decide how many results there are
+        truths = deque([None] * count)
+    names = _numbered("output", narrow.outputs) + _numbered("input", data.leaves)
+    before = [None] * len(narrow.outputs) + data.leaves + data.state
     made = []
-    for key in KEYS:
-        results = narrow[key]
-        truths = wide.pop(key) if wide else [None] * len(results)
-        before: list[Any] = {"inputs_after": leaves, "state_after": state}.get(
-            key, [None] * len(results)
-        )
-        names = state_names if key == "state_after" else _numbered(key, len(results))
-        made.append(
-            [
-                compare.untouched(name, x)
-                if x is was
-                else compare.expect(name, x, truth, _length_for(x, truth, length))
-                for name, x, was, truth in zip(names, results, before, truths)
-            ]
-        )
+    for name, x, was in zip([*names, *state_names], narrow.tensors, before):
+        truth = truths.popleft()
+        if x is was:
+            made.append(compare.untouched(name, x))
+        else:
+            made.append(compare.expect(name, x, truth, _length_for(x, truth, length)))
     return made
 
 
-def allow(made: list[list[compare.Expected]], lossy: dict[str, Any]) -> None:
-    """Widens the expectations by what these results lost."""
-    for key, group in zip(KEYS, made):
-        for one, result in zip(group, lossy[key]):
-            compare.allow(one, result)
-
-
-def _numbered(key: str, count: int) -> list[str]:
-    return [f"{key.split('_')[0].rstrip('s')}{i}" for i in range(count)]
+def _numbered(name: str, tensors: list[torch.Tensor]) -> list[str]:
+    return [f"{name}{i}" for i in range(len(tensors))]
 
 
 def _length_for(result: torch.Tensor, truth: torch.Tensor | None, length: int) -> int:

@@ -1,4 +1,7 @@
-"""Checks a composed module against the problem's Model (docs/explanation/verification.md)."""
+"""Checks a composed module against the problem's Model (docs/explanation/verification.md).
+
+verify_subgraph.py says what is different for a kernel.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,19 @@ import pickle
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from weft.expect import compare, mismatches, perturbed_runs, scalar_variation
+from weft.expect import compare, scalar_variation
 from weft.expect.controls import Controls
 from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS, FLAGS, TOUCHES
 from weft.device.trace_spans import lap
 from weft.problem.problem import SEED, init_arguments
 from weft.candidate.slot import CandidateFailed, Slot
-from weft.judge.verify_subgraph import (
-    BUILD_ALLOWANCE_MS,
-    TF32_REASON,
-    ArenaKeeper,
-    Limits,
-    Verdict,
-    is_of_tf32,
-)
+from weft.device.arena_keeper import ArenaKeeper
+from weft.judge.limits import BUILD_ALLOWANCE_MS, Limits
+from weft.judge.verdict import Verdict, judging
 
 if TYPE_CHECKING:
     from weft.device.arena import Arena
@@ -86,49 +83,49 @@ def check_model(
     slot: Slot, keeper: ArenaKeeper, whole: WholeModel, job: dict[str, Any], limits: Limits
 ) -> Verdict:
     """Construction, then every case; the verdict."""
-    start = time.perf_counter()
     verdict = Verdict()
     controls = Controls()
+    with judging(verdict, slot):
+        _run_cases(slot, keeper, whole, job, limits, verdict, controls)
+    verdict.conclude(controls.rejected)
+    return verdict
+
+
+def _run_cases(
+    slot: Slot,
+    keeper: ArenaKeeper,
+    whole: WholeModel,
+    job: dict[str, Any],
+    limits: Limits,
+    verdict: Verdict,
+    controls: Controls,
+) -> None:
     first: ModelCase | None = None
     builds = whole.device.is_cuda and builds_when_called(job)
-    try:
-        arena = keeper.of(whole.buffers.end)
-        arena.clear()
-        whole.buffers.bind(arena)
-        begin(slot, whole, job, arena, limits, verdict)
-        for case in _cases(whole):
-            if verdict.reason:
-                break
-            is_second = verdict.cases == 1 and _may_be_held(whole)
-            steps = {"steps": ["hold", *_STEPS]} if is_second else {}
-            _run_case(
-                slot, whole, case, limits, verdict, **steps, builds=builds and verdict.cases == 0
-            )
-            with lap("controls"):
-                controls.hold(case.leaves, case.outputs, case.finite)
-            if first is None and not whole.is_large:
-                first = case
-            del case  # before the next is made: it may fill half a device
-        if not verdict.reason:  # the first again: a race, or hidden state
-            generator = whole.device.generator(whole.seed)
-            first = first or whole.case("given", generator)
-            _run_again(slot, whole, first, limits, verdict)
-        if whole.is_large:
-            first = None  # it takes the room that the next ones need
-        if not verdict.reason:  # last: a candidate's process may end by it
-            begin_anew = partial(begin, slot, whole, job, arena, limits, verdict)
-            _run_numbers(slot, whole, first, limits, verdict, begin_anew)
-    except CandidateFailed as ended:
-        verdict.fail(ended.kind, ended.reason)
-    finally:
-        slot.dismiss()
-    if not verdict.reason:
-        verdict.controls = controls.rejected
-        verdict.correct = True
-        if False in verdict.controls.values():
-            verdict.kind = "not_discriminating"
-    verdict.wall_ms = (time.perf_counter() - start) * 1000
-    return verdict
+    arena = keeper.of(whole.buffers.end)
+    arena.clear()
+    whole.buffers.bind(arena)
+    begin(slot, whole, job, arena, limits, verdict)
+    for case in _cases(whole):
+        if verdict.reason:
+            return
+        is_second = verdict.cases == 1 and _may_be_held(whole)
+        steps = {"steps": ["hold", *_STEPS]} if is_second else {}
+        _run_case(slot, whole, case, limits, verdict, **steps, builds=builds and verdict.cases == 0)
+        with lap("controls"):
+            controls.hold(case.data.leaves, case.outputs, case.finite)
+        if first is None and not whole.is_large:
+            first = case
+        del case  # before the next is made: it may fill half a device
+    if not verdict.reason:  # the first again: a race, or hidden state
+        generator = whole.device.generator(whole.seed)
+        first = first or whole.case("given", generator)
+        _run_again(slot, whole, first, limits, verdict)
+    if whole.is_large:
+        first = None  # it takes the room that the next ones need
+    if not verdict.reason:  # last: a candidate's process may end by it
+        begin_anew = partial(begin, slot, whole, job, arena, limits, verdict)
+        _run_numbers(slot, whole, first, limits, verdict, begin_anew)
 
 
 def _run_again(
@@ -222,7 +219,7 @@ def _cases(whole: WholeModel) -> Iterator[ModelCase]:
         "altered",
         *TOUCHES,
         *(FLAGS if has_flags else ()),
-        *(name for name, _ in DISTRIBUTIONS),
+        *DISTRIBUTIONS,
     ]
     if not whole.tells_ties:
         names.remove("grid")
@@ -231,7 +228,7 @@ def _cases(whole: WholeModel) -> Iterator[ModelCase]:
     if whole.has_alike:  # in any order they are the same
         names.insert(ALWAYS_MIN - 1, "varied")
     if whole.is_large:  # what would need the first case kept is left out
-        names = ["given", *(name for name, _ in FEW_DISTRIBUTIONS)]
+        names = ["given", *FEW_DISTRIBUTIONS]
     if not whole.takes_any_values:
         names = [name for name in names if name in ("given", "uniform")]
     given: ModelCase | None = None
@@ -449,7 +446,7 @@ def _run_case(
     the device meanwhile: what it runs there at last is short."""
     number = verdict.cases
     with lap("write"):
-        whole.write(case)
+        whole.write(case.data)
     within = limits
     apart: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if builds:
@@ -460,7 +457,7 @@ def _run_case(
             within.wall_ms,
             **{
                 "steps": _STEPS,
-                "seed": case.seed,
+                "seed": case.data.seed,
                 "parameters": True,
                 # Every other case lies where the one before did.
                 "reuse": number % 2 == 1,
@@ -473,7 +470,7 @@ def _run_case(
         hold_kernels(answer, where)
     reason = layout_difference(answer, case.described)
     with lap("guards"):
-        wrong = whole.out_of_bounds_write(case)
+        wrong = whole.buffers.out_of_bounds_write(case.data.flat)
     if wrong:
         raise CandidateFailed("cheated", f"{where}: {wrong}")
     if reason:
@@ -484,9 +481,10 @@ def _run_case(
     )
     errors = [m.framework_error for m in case.expectations]
     verdict.framework_error = max([verdict.framework_error, *errors])
-    expect = None if "number" in how else partial(whole.expect_scaled, case)
-    with lap("compare"):
-        _compare(whole, case, verdict, where, expect)
+    reason = verdict.compare(whole.buffers.output_views, case, whole, "number" not in how)
+    if reason:
+        reason += verdict.remark_on_tf32(whole.buffers.output_views, case, whole)
+        verdict.fail("wrong", f"{where}: {reason}")
 
 
 def hold_kernels(answer: dict[str, Any], where: str) -> None:
@@ -495,43 +493,6 @@ def hold_kernels(answer: dict[str, Any], where: str) -> None:
     why = answer.get("passed_on")
     if why:
         raise CandidateFailed("not_used", f"{where}: none of its kernels ran: {why}")
-
-
-def _compare(
-    whole: WholeModel,
-    case: ModelCase,
-    verdict: Verdict,
-    where: str,
-    expect: Callable[[float], list[compare.Expected]] | None,
-) -> None:
-    """`expect`: perturbed_runs.PerturbedRuns', or None."""
-    draws = perturbed_runs.PerturbedRuns(case.expectations, expect)
-    for view, made in zip(whole.buffers.output_views, case.expectations):
-        finding = draws.compare(view, made)
-        verdict.hold(finding.error, made.tolerance)
-        if finding.reason:
-            verdict.mismatches = mismatches.first(view, made)
-            verdict.beyond = finding.beyond
-            reason = finding.reason
-            if _is_of_tf32(whole, case):
-                verdict.precision = "tf32"
-                reason += TF32_REASON
-            verdict.fail("wrong", f"{where}: {reason}")
-            return
-        if any(made is output for output in case.outputs):
-            verdict.show(compare.precision_shown(finding, made))
-
-
-def _is_of_tf32(whole: WholeModel, case: ModelCase) -> bool:
-    groups = [len(case.outputs), len(case.inputs_after), len(case.state_after)]
-
-    def allow(wants: list[compare.Expected]) -> None:
-        left = iter(wants)
-        whole.allow_tf32(
-            case.leaves, case.state, case.seed, [list(islice(left, count)) for count in groups]
-        )
-
-    return is_of_tf32(whole.buffers.output_views, case.expectations, whole, allow)
 
 
 def layout_difference(answer: dict[str, Any], wanted: dict[str, Any]) -> str:

@@ -9,9 +9,9 @@ import contextlib
 import copy
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
@@ -21,9 +21,10 @@ from weft.expect import compare, inputs, perturbed_runs, scalar_variation, tf32
 from weft.device.arena import BufferSet
 from weft.capture.capture import generators, set_generators
 from weft.device.device import HOST, Device
+from weft.expect.expectation_maker import ExpectationMaker
 from weft.expect.rng_recording import Give, Take
 from weft.judge import result_copies, run_expectations
-from weft.judge.model_case import KEYS, ModelCase, Seed, are_parted
+from weft.judge.model_case import ModelCase, RunData, RunResults, Seed, are_parted
 from weft.problem.attribute_state import same_values, written_parameter
 from weft.device.trace_spans import lap
 from weft.problem.module_state import (
@@ -45,11 +46,8 @@ from weft.expect.reference import dense
 from weft.problem.widen import FLOATING, WideCasts, wide_default, widen
 from weft.expect.summed_terms import UNTOLD, TermsTrace
 
-if TYPE_CHECKING:
-    from weft.expect.kernelbench_tolerance import Trial
 
-
-class WholeModel:
+class WholeModel(ExpectationMaker[ModelCase, RunData, RunResults]):
     """Model, its state, and the shape of its inputs and outputs."""
 
     def __init__(
@@ -60,10 +58,10 @@ class WholeModel:
         device: Device = HOST,
         mode: str = "as-is",
     ) -> None:
+        super().__init__(device)
         self.precision = precision
         self.problem = load_problem(path, mode)
         self.seed = seed
-        self.device = device
         with lap("model"):
             consecutive_calls.check_problem(self.problem, device.torch)
             self.model = build_model(self.problem, device=device.torch)
@@ -78,15 +76,13 @@ class WholeModel:
         # As the file has them: kernels are for these, dense or not.
         self._strides = [list(t.stride()) for t in self.tensors]
         # Of the first case only shapes are asked, and what changes.
-        self._uses_float64 = self.multiplies = False
-        #: Whether Model's products are TF32; None: not known yet.
-        self.framework_used_tf32: bool | None = None
+        self._uses_float64 = self._casts_to_narrow = False
         self._changing = set(self.problem.adopted)
-        first = self._traced_case(self.bare_case("given", device.generator(seed)))
+        first = self._traced_case(self.data("given", device.generator(seed)))
         self._uses_float64 = True
         self._changing.update(
             name
-            for (name, _), was, after in zip(self.state, first.state, first.state_after)
+            for (name, _), was, after in zip(self.state, first.data.state, first.state_after)
             if not torch.equal(was, after.framework)
         )
         for name, _ in self.model.named_parameters():
@@ -103,11 +99,11 @@ class WholeModel:
             )
             self._forget_values()
 
-    def _traced_case(self, bare: ModelCase) -> ModelCase:
-        """That case, with all that is expected; which operators forward()
+    def _traced_case(self, data: RunData) -> ModelCase:
+        """The case of that data, with all that is expected; which operators forward()
         calls, and how many terms they sum."""
         trace, self._length = TermsTrace(), UNTOLD
-        expect = partial(self.expect, "given", bare.seed, bare.leaves, bare.state)
+        expect = partial(self.expect, "given", data)
         try:
             made = expect(trace)
             self._length = trace.length
@@ -176,10 +172,9 @@ class WholeModel:
             "precision": self.precision,
         }
 
-    def write(self, case: ModelCase | Trial) -> None:
-        """Inputs and state of that case into shared memory."""
-        kept = case.leaves + case.state
-        self.buffers.write_inputs([t.reshape(-1) for t in kept])
+    def write(self, data: RunData) -> None:
+        """Inputs and state into shared memory."""
+        self.buffers.write_inputs(data.flat)
         self.buffers.fill_outputs()
 
     def hide_inputs(self) -> None:
@@ -189,17 +184,12 @@ class WholeModel:
             storage.zero_()
         self.device.synchronize()
 
-    def out_of_bounds_write(self, case: ModelCase) -> str:
-        kept = case.leaves + case.state
-        return self.buffers.out_of_bounds_write([t.reshape(-1) for t in kept])
-
     def case(self, distribution: str, generator: torch.Generator) -> ModelCase:
         """A case of that distribution; raises what forward() raises."""
-        bare = self.bare_case(distribution, generator)
-        return self.expect(distribution, bare.seed, bare.leaves, bare.state)
+        return self.expect(distribution, self.data(distribution, generator))
 
-    def bare_case(self, distribution: str, generator: torch.Generator) -> ModelCase:
-        """The same, of which nothing is expected yet."""
+    def data(self, distribution: str, generator: torch.Generator) -> RunData:
+        """Inputs and state of that distribution, of which nothing is expected yet."""
         seed = int(torch.randint(1 << 30, (1,), generator=generator, device=generator.device))
         if distribution == "given":
             leaves = [t.clone() for t in self._given(self.seed)]
@@ -217,30 +207,22 @@ class WholeModel:
             generator,
             self._changing,
         )
-        return ModelCase(
-            distribution,
-            inputs.is_finite(distribution),
-            seed,
-            self.as_laid_out(leaves),
-            agreed(self.state, state),
-            {},
-            [],
-            [],
-            [],
-        )
+        return RunData(seed, self.as_laid_out(leaves), agreed(self.state, state))
 
     def altered(self, case: ModelCase, generator: torch.Generator) -> ModelCase:
         """That case with few elements of its inputs changed: what was
         remembered by a sample of them is not noticed to be stale."""
-        leaves = self.as_laid_out([inputs.altered(t, generator) for t in case.leaves])
-        return self.expect("altered", case.seed, leaves, case.state)
+        leaves = self.as_laid_out([inputs.altered(t, generator) for t in case.data.leaves])
+        return self.expect(inputs.ALTERED, replace(case.data, leaves=leaves))
 
     def touched(
         self, case: ModelCase, how: str, generator: torch.Generator, attempt: int = 0
     ) -> ModelCase:
         """That case, but for one element or row of each input."""
-        leaves = self.as_laid_out([inputs.touched(t, how, generator, attempt) for t in case.leaves])
-        return self.expect(how, case.seed, leaves, case.state)
+        leaves = self.as_laid_out(
+            [inputs.touched(t, how, generator, attempt) for t in case.data.leaves]
+        )
+        return self.expect(how, replace(case.data, leaves=leaves))
 
     @property
     def has_alike(self) -> bool:
@@ -282,145 +264,86 @@ class WholeModel:
     def expect(
         self,
         distribution: str,
-        seed: Seed,
-        leaves: list[torch.Tensor],
-        state: list[torch.Tensor],
+        data: RunData,
         within: contextlib.AbstractContextManager[Any] = contextlib.nullcontext(),
     ) -> ModelCase:
         """Runs Model, within that context; the case with all that is expected
         of it."""
         before = self.device.peak_bytes()
         with lap("framework"):
-            narrow = self._run(self.model, leaves, state, seed, within=within)
-        grown = self.device.peak_bytes() - before
-        used_tf32 = self._used_tf32(narrow, leaves, state, seed)
-        with lap("float64"):
-            casts = WideCasts()
-            wide = self._run_wide(leaves, state, seed, grown, narrow["drew"], casts)
-            is_wide = wide is not None
-            if wide is None and used_tf32:  # nearer to it than Model's own
-                wide = self._in_float32(leaves, state, seed)
-        made = run_expectations.against(
-            leaves, state, self._state_names(), narrow, wide, self._length
-        )
-        if is_wide and casts.has_narrow and any(map(compare.is_lost, chain(*made))):
-            with lap("float64"):
-                wide = self._run_wide(
-                    leaves, state, seed, grown, narrow["drew"], WideCasts(rounds=True)
-                )
-            if wide is not None:
-                kept = run_expectations.against(
-                    leaves, state, self._state_names(), narrow, wide, self._length
-                )
-                made = [list(map(compare.with_casts, *both)) for both in zip(made, kept)]
-        if used_tf32:
-            for one in chain(*made):
-                compare.framework_used_tf32(one)
-        if self.multiplies and tf32.is_asked(self.device.torch):
-            self.allow_tf32(leaves, state, seed, made)
-        if is_wide and narrow["drew"] and are_parted(made):
+            narrow = self._run(self.model, data, within=within)
+        narrow.memory_bytes = self.device.peak_bytes() - before
+        self.find_out_tf32(data, narrow)
+        wide = self.run_wide(data, narrow)
+        is_wide = wide is not None
+        made = self.explained(data, narrow, wide)
+        self.allow_for_tf32(data, made)
+        if is_wide and narrow.drew and are_parted(made):
             self._uses_float64 = False
-            return self.expect(distribution, seed, leaves, state)
-        return ModelCase(
-            distribution,
-            inputs.is_finite(distribution),
-            seed,
-            leaves,
-            state,
-            narrow["described"],
-            *made,
-        )
+            return self.expect(distribution, data)
+        return self._case_of(distribution, data, narrow, made)
 
-    def _state_names(self) -> list[str]:
-        return [name for name, _ in self.state]
+    def against(
+        self, data: RunData, narrow: RunResults, wide: RunResults | None
+    ) -> list[compare.Expected]:
+        names = [name for name, _ in self.state]
+        return run_expectations.against(data, names, narrow, wide, self._length)
+
+    def tensors_of(self, results: RunResults) -> list[torch.Tensor]:
+        return results.tensors
+
+    def run(self, data: RunData) -> RunResults:
+        return self._run(self.model, data)
 
     def expect_scaled(self, case: ModelCase, factor: float) -> list[compare.Expected]:
-        """What is expected of the inputs of that case times that factor; of its
+        """The expectations of the inputs of that case times that factor; of its
         state times that, where no input is of a floating type."""
-        leaves, state = case.leaves, case.state
+        leaves, state = case.data.leaves, case.data.state
         if any(leaf.is_floating_point() for leaf in leaves):
             leaves = self.as_laid_out(perturbed_runs.scaled(leaves, factor))
         else:
             state = agreed(self.state, perturbed_runs.scaled(state, factor))
-        return self.expect(case.distribution, case.seed, leaves, state).expectations
+        return self.expect(
+            case.distribution, replace(case.data, leaves=leaves, state=state)
+        ).expectations
 
-    def allow_tf32(
-        self,
-        leaves: list[torch.Tensor],
-        state: list[torch.Tensor],
-        seed: Seed,
-        made: list[list[compare.Expected]],
-    ) -> None:
-        """Widens these expectations (a list for each of what a run leaves) by
-        what TF32 costs on that data."""
-        tf32.with_losses(
-            self.device,
-            lambda: self._run(self.model, leaves, state, seed),
-            partial(run_expectations.allow, made),
-        )
+    def expect_near(self, data: RunData, like: ModelCase) -> ModelCase:
+        narrow = self.run_eager(data)
+        made = list(map(compare.near, narrow.tensors, like.expectations))
+        return replace(self._case_of(like.distribution, data, narrow, made), is_near=True)
 
-    def _used_tf32(
-        self,
-        narrow: dict[str, Any],
-        leaves: list[torch.Tensor],
-        state: list[torch.Tensor],
-        seed: Seed,
-    ) -> bool:
-        """What the library chose to do, it does for all data of a shape."""
-        if not self.multiplies or not tf32.is_allowed(self.device.torch):
-            return False
-        if self.framework_used_tf32 is None:
-            exact = self._in_float32(leaves, state, seed)
-            used = any(tf32.was_used(narrow[key], exact[key]) for key in KEYS)
-            if not used:
-                self.device.assert_not_short()
-            self.framework_used_tf32 = used
-        return self.framework_used_tf32
-
-    def _in_float32(
-        self, leaves: list[torch.Tensor], state: list[torch.Tensor], seed: Seed
-    ) -> dict[str, Any]:
-        return self._run(self.model, leaves, state, seed, within=tf32.forbidden())
-
-    def expect_near(
-        self, leaves: list[torch.Tensor], state: list[torch.Tensor], like: ModelCase
+    @staticmethod
+    def _case_of(
+        distribution: str, data: RunData, narrow: RunResults, made: list[compare.Expected]
     ) -> ModelCase:
-        """The same by Model's answer alone, for other data of the same kind
-        as that case's is of: compare.near says what may be concluded."""
-        narrow = self.run_eager(leaves, state, like.seed)
-        made = [list(map(compare.near, narrow[key], getattr(like, key))) for key in KEYS]
-        return ModelCase(
-            like.distribution, like.finite, like.seed, leaves, state, narrow["described"], *made
-        )
+        count = len(narrow.outputs)
+        return ModelCase(distribution, data, made[:count], made[count:], described=narrow.described)
 
-    def run_eager(
-        self, leaves: list[torch.Tensor], state: list[torch.Tensor], seed: Seed
-    ) -> dict[str, Any]:
-        """What Model leaves of them: outputs, state_after, described; whether
-        it drew random numbers, and the generators' states after that."""
+    def run_eager(self, data: RunData) -> RunResults:
+        """What Model leaves of them."""
         with lap("framework"):
-            made = self._run(self.model, leaves, state, seed)
-        made["drawn"] = generators(self.device.torch)
-        return made
+            return self.run(data)
+
+    def generators(self) -> list[torch.Tensor]:
+        """The states of the generators of random numbers, now."""
+        return generators(self.device.torch)
 
     def _run(
         self,
         model: torch.nn.Module,
-        leaves: list[torch.Tensor],
-        state: list[torch.Tensor],
-        seed: Seed,
+        data: RunData,
         take: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
         within: contextlib.AbstractContextManager[Any] = contextlib.nullcontext(),
-    ) -> dict[str, Any]:
+    ) -> RunResults:
         """One forward() on copies of the leaves, as `take` gives them."""
         from weft.candidate.model_runner import describe, lie, tensor_leaves
 
         self.device.make_way()
         held = self._held if model is self.model else HeldState(model)
-        held.put(state)
-        mine = [laid_out(take(t), stride) for t, stride in zip(leaves, self._strides)]
+        held.put(data.state)
+        mine = [laid_out(take(t), stride) for t, stride in zip(data.leaves, self._strides)]
         args, lain = self.arguments(mine), list(map(lie, mine))
-        self._begin_draws(seed)
+        self._begin_draws(data.seed)
         drawn = rng_state(self.device.torch)
         owners = mine + [t for _, t in held.named]
         try:
@@ -429,17 +352,17 @@ class WholeModel:
             after = held.now()
         finally:
             held.rewind()
-        return {
-            "outputs": result_copies.of_its_own(
+        return RunResults(
+            outputs=result_copies.of_its_own(
                 tensor_leaves(result), [*owners, *after, *result_copies.attributes(model)]
             ),
-            "inputs_after": [
-                result_copies.unless_changed(t, leaf) for t, leaf in zip(mine, leaves)
+            inputs_after=[
+                result_copies.unless_changed(t, leaf) for t, leaf in zip(mine, data.leaves)
             ],
-            "state_after": result_copies.copied_if_changed(after, state),
-            "described": describe(result, mine, lain, held.named, after),
-            "drew": drawn != rng_state(self.device.torch),
-        }
+            state_after=result_copies.copied_if_changed(after, data.state),
+            described=describe(result, mine, lain, held.named, after),
+            drew=drawn != rng_state(self.device.torch),
+        )
 
     def _begin_draws(self, seed: Seed) -> None:
         """`seed`: or the generators' states."""
@@ -457,17 +380,18 @@ class WholeModel:
         what forward() raises."""
         from weft.candidate.model_runner import tensor_leaves
 
-        state = self.bare_case("given", generator).state
+        state = self.data("given", generator).state
         if continues:
             left = [one.framework for one in case.state_after]
             state = continued(self.state, state, left, self._changing)
         leaves = self.drawn(self.seed + 1)
-        if leaves is None or all(map(torch.equal, leaves, case.leaves)):
-            leaves = case.leaves
+        given = case.data
+        if leaves is None or all(map(torch.equal, leaves, given.leaves)):
+            leaves = given.leaves
             if self.takes_any_values:
                 leaves = self.as_laid_out([inputs.altered(t, generator) for t in leaves])
-        mine = [laid_out(*each) for each in zip(case.leaves, self._strides)]
-        results = tensor_leaves(self._called(mine, case.state, case.seed))
+        mine = [laid_out(*each) for each in zip(given.leaves, self._strides)]
+        results = tensor_leaves(self._called(mine, given.state, given.seed))
         before = [t.clone() for t in results]
         drawn = generators(self.device.torch)
         for tensor, value in zip(mine, leaves):
@@ -476,7 +400,7 @@ class WholeModel:
         self._called(mine, state, drawn)
         stay = list(map(same_values, results, before))
         draws = rng_digest(self.device.torch) != digest
-        later = self.expect("next", drawn, leaves, state)
+        later = self.expect("next", RunData(drawn, leaves, state))
         return later, stay, None if draws else digest
 
     def with_number(self, leaf: int, value: bool | int | float) -> WholeModel:
@@ -496,11 +420,12 @@ class WholeModel:
 
         return fits(described, self.described["outputs"])
 
-    def fits(self, bare: ModelCase, trace: TermsTrace) -> bool:
-        """Whether the results of that case fit the memory that is kept for
+    def fits(self, data: RunData, trace: TermsTrace) -> bool:
+        """Whether the results of that data fit the memory that is kept for
         them; its tolerances are by the calls of this run from now on. Raises
         what forward() raises."""
-        run = partial(self._run, self.model, bare.leaves, bare.state, bare.seed)
+        run = partial(self._run, self.model, data)
+        made: RunResults | None
         try:
             made, self._length = run(within=trace), trace.length
         except torch.OutOfMemoryError:
@@ -515,7 +440,7 @@ class WholeModel:
             made, self._length = run(), UNTOLD
         self.multiplies = tf32.multiplies(trace.called)
         self.framework_used_tf32 = None
-        return self.has_room_for(made["described"])
+        return self.has_room_for(made.described)
 
     def _called(self, mine: list[torch.Tensor], state: list[torch.Tensor], seed: Seed) -> Any:
         """Model's result, as it gives it."""
@@ -544,10 +469,10 @@ class WholeModel:
         same = form == [(t.dtype, t.shape) for t in self.tensors]
         return leaves if same else None
 
-    def takes(self, leaves: list[torch.Tensor], state: list[torch.Tensor], seed: Seed) -> bool:
+    def takes(self, data: RunData) -> bool:
         """Whether Model runs on them."""
         try:
-            self._run(self.model, leaves, state, seed)
+            self.run(data)
         except torch.OutOfMemoryError:
             raise
         except Exception:  # whatever Model raises for what it does not take
@@ -560,36 +485,36 @@ class WholeModel:
         filled = [next(left) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves]
         return pytree.tree_unflatten(filled, self.treespec)
 
-    def _draws_of(self, leaves: list[torch.Tensor], state: list[torch.Tensor], seed: Seed) -> Give:
+    def _draws_of(self, data: RunData) -> Give:
         """A context that draws what Model draws in such a run."""
         drawn: list[tuple[str, torch.Tensor]] = []
         with Take(drawn, self.device.torch):
-            self._run(self.model, leaves, state, seed)
+            self.run(data)
         return Give(drawn)
 
-    def _run_wide(
-        self,
-        leaves: list[torch.Tensor],
-        state: list[torch.Tensor],
-        seed: Seed,
-        bytes_narrow: int,
-        draws: bool,
-        casts: WideCasts,
-    ) -> dict[str, Any] | None:
-        """The float64 results, or None where the model has none."""
-        if not self._uses_float64 or 3 * bytes_narrow > self.device.free_bytes():
+    @property
+    def casts_to_narrow(self) -> bool:
+        return self._casts_to_narrow
+
+    def run_wide(
+        self, data: RunData, narrow: RunResults, rounds: bool = False
+    ) -> RunResults | None:
+        if not self._uses_float64 or 3 * narrow.memory_bytes > self.device.free_bytes():
             return None
+        casts = WideCasts(rounds)
         try:
             # Before there is a second model, which takes memory.
-            given = self._draws_of(leaves, state, seed) if draws else contextlib.nullcontext()
+            given = self._draws_of(data) if narrow.drew else contextlib.nullcontext()
             model = widened(self.model)
-            wide = [widen(t) for t in state]
-            with wide_default(), casts, given:
-                return self._run(model, leaves, wide, seed, widen)
+            wide = replace(data, state=[widen(t) for t in data.state])
+            with lap("float64"), wide_default(), casts, given:
+                made = self._run(model, wide, widen)
+            self._casts_to_narrow = casts.has_narrow
+            return made
         except torch.OutOfMemoryError:  # another case may have room
             self.device.give_back()
         except Exception:  # it insists on float32, or draws untold
-            if not casts.rounds:  # else it has an answer without
+            if not rounds:  # else it has an answer without
                 self._uses_float64 = False
         return None
 

@@ -19,7 +19,8 @@ from weft.problem import operator_trace
 from weft.timing.timing import NotTimed
 from weft.problem.problem import ProblemError
 from weft.candidate.slot import CandidateFailed
-from weft.judge.verify_subgraph import Limits, Verdict
+from weft.judge.limits import Limits
+from weft.judge.verdict import Verdict
 
 if TYPE_CHECKING:
     from weft.judge.whole_model import WholeModel
@@ -77,7 +78,7 @@ def evaluate(oracle: Oracle, request: dict[str, Any]) -> dict[str, Any]:
 
 def _changes_anything(whole: WholeModel) -> bool:
     case = whole.case("given", whole.device.generator(whole.seed))
-    return not all(one.is_untouched for one in [*case.inputs_after, *case.state_after])
+    return not all(one.is_untouched for one in case.others)
 
 
 def _read(path: str) -> str:
@@ -138,12 +139,12 @@ def _trace(
         arena.clear()
         whole.buffers.bind(arena)
         verify_model.begin(oracle.slot, whole, job, arena, limits, Verdict())
-        case = whole.bare_case("given", whole.device.generator(whole.seed))
-        whole.write(case)
+        data = whole.data("given", whole.device.generator(whole.seed))
+        whole.write(data)
         answer, _ = oracle.slot.call(
             limits.wall_ms,
             steps=["load", "trace"],
-            seed=case.seed,
+            seed=data.seed,
             parameters=True,
         )
         told = answer.get("operators")
@@ -178,7 +179,7 @@ def _time(
     verdict: Verdict,
 ) -> None:
     try:
-        found["timing"] = oracle.timer.time_model(
+        found["timing"] = oracle.timer.time(
             *oracle.model_bench(whole, request), job, request, limits
         )
     except NotTimed as busy:

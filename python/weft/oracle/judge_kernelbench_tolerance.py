@@ -17,7 +17,8 @@ from weft.device.trace_spans import lap
 from weft.judge import verify_model
 from weft.problem.problem import is_out_of_memory, short
 from weft.candidate.slot import CandidateFailed
-from weft.judge.verify_subgraph import Limits, Verdict
+from weft.judge.limits import Limits
+from weft.judge.verdict import Verdict
 from weft.timing.timing import Lent, TimingFailed
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class _Party:
     def hold(self, trial: Trial, number: int) -> None:
         if not self.is_open:
             return
-        self.whole.write(trial)
+        self.whole.write(trial.data)
         try:
             answer = self.call(trial)
         except CandidateFailed as ended:
@@ -170,7 +171,7 @@ class _Candidate(_Party):
 
     def call(self, trial: Trial) -> dict[str, Any]:
         return self.oracle.slot.call(
-            self.limits.wall_ms, steps=_STEPS, seed=trial.seed, parameters=True, reuse=False
+            self.limits.wall_ms, steps=_STEPS, seed=trial.data.seed, parameters=True, reuse=False
         )[0]
 
     def measured(self) -> NearEager:
@@ -210,7 +211,7 @@ class _Compiled(_Party):
 
     def call(self, trial: Trial) -> dict[str, Any]:
         assert self.lender is not None
-        return self.lender.call(trial.seed, _STEPS)
+        return self.lender.call(trial.data.seed, _STEPS)
 
     def rest(self) -> None:
         if self.whole.is_large and self.is_open and self.lender is not None:

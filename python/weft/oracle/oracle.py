@@ -40,13 +40,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import os
 import platform
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:512")
 
 from weft.candidate.zygote_process import Starter, start_zygote  # noqa: E402
 from weft.device import process, shared_memory  # noqa: E402
-from weft.judge.job_folders import JobFolders, NotStaged  # noqa: E402
+from weft.judge.job_folders import JobFolders  # noqa: E402
 from weft.problem import precision  # noqa: E402
 from weft.oracle import command_line, warden_client  # noqa: E402
 from weft.oracle.worker_pool import Places  # noqa: E402
@@ -101,23 +101,18 @@ import torch  # noqa: E402
 from weft.capture import capture  # noqa: E402
 from weft.device import gpu_facts, gpu_lock, trace_spans  # noqa: E402
 from weft.expect import expected, kernelbench_tolerance  # noqa: E402
-from weft.judge import verify_model, verify_subgraph, whole_model  # noqa: E402
-from weft.oracle import eval_verdict, judge_kernelbench_tolerance, reply_errors  # noqa: E402
+from weft.judge import verify_model, whole_model  # noqa: E402
+from weft.oracle import candidate_verbs, eval_verdict, reply_errors  # noqa: E402
 from weft.oracle.host_rates import copy_gbps, processor_rates  # noqa: E402
 from weft.timing import time_model, timing  # noqa: E402
-from weft.timing.rounds import rejection  # noqa: E402
 from weft.device.arena import BufferSet  # noqa: E402
+from weft.device.arena_keeper import ArenaKeeper  # noqa: E402
 from weft.device.device import HOST, LARGE_BYTES, Device  # noqa: E402
 from weft.device.cuda_driver import NoDriver  # noqa: E402
-from weft.problem.problem import (  # noqa: E402
-    is_out_of_memory,
-    load_problem,
-)
+from weft.problem.problem import is_out_of_memory, load_problem  # noqa: E402
 from weft.expect.reference import Reference, load_graph  # noqa: E402
 
 
-#: A check_model's, by name.
-WEFT_RULE, NEAR_EAGER_RULE = "weft", "kernelbench"
 #: Its own results and temporaries of up to so much take memory that was freed: to get
 #: their pages anew was 22 of the 106 seconds that processors worked for the demo.
 MAPPED_BYTES = 256 << 20, 32 << 20
@@ -178,7 +173,7 @@ class Oracle:
         self.later: dict[str, Any] | None = None
         self.busy_at = 0.0  # when it was done with the last request
         self.threads = threads
-        self.keeper = verify_subgraph.ArenaKeeper(self.device)
+        self.keeper = ArenaKeeper(self.device)
         self.known = expected.Library(self.device.expected_bytes_max(), self.device)
         self.timer = timing.Timer(self.slot, self.places.baseline, self.device)
         self.model_timer = self.timer
@@ -189,13 +184,13 @@ class Oracle:
         #: After some errors a process cannot use its device any more: it ends,
         #: and whoever needs an oracle starts another.
         self.is_lost = False
-        self.verbs = {
-            "check": self.check,
-            "time": self.time,
-            "check_model": self.check_model,
-            "time_model": self.time_model,
+        self.verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "check": partial(candidate_verbs.check, self),
+            "time": partial(candidate_verbs.time, self),
+            "check_model": partial(candidate_verbs.check_model, self),
+            "time_model": partial(candidate_verbs.time_model, self),
             "prepare_model": self.prepare_model,
-            "eval": lambda request: eval_verdict.evaluate(self, request),
+            "eval": partial(eval_verdict.evaluate, self),
             "probe": self.probe,
         }
 
@@ -268,7 +263,7 @@ class Oracle:
     def draw_ahead(self, request: dict[str, Any]) -> None:
         """What takes the processor seconds, and the device no time, where room
         is waited for anyway."""
-        if NEAR_EAGER_RULE not in request.get("rules", ()):
+        if candidate_verbs.NEAR_EAGER_RULE not in request.get("rules", ()):
             return
         size = self.bytes.get(request["problem"], 0)
         if size > HOST.free_bytes() * DRAWN_SHARE:
@@ -401,20 +396,6 @@ class Oracle:
             self.whole_key, self._whole = None, None
         self.device.give_back_much()
 
-    def check(self, request: dict[str, Any]) -> dict[str, Any]:
-        cases = self.known.cases(request["subgraph"], request.get("random_seed", 0))
-        content = verify_subgraph.read_candidate(request["candidate"])
-        limits = verify_subgraph.Limits.from_request(request)
-        try:
-            self.ready_to_stage()
-            job = verify_subgraph.stage(request["candidate"], content, self.folders)
-        except NotStaged as why:
-            verdict = verify_subgraph.Verdict(kind="crashed", reason=str(why))
-            return {"verdict": dataclasses.asdict(verdict)}
-        verdict = verify_subgraph.check(self.slot, self.keeper, cases, job, limits)
-        self.keep_build(verdict.correct)
-        return {"verdict": dataclasses.asdict(verdict)}
-
     def ready_to_stage(self) -> None:
         """Has every process of the last candidate gone, and its files with it. A
         sandbox that must start does so before there are files: it gets a folder
@@ -429,39 +410,6 @@ class Oracle:
             self.slot.settle()  # a process of it that lives could change the build
             self.folders.keep_build()
 
-    def time(self, request: dict[str, Any]) -> dict[str, Any]:
-        content = verify_subgraph.read_candidate(request["candidate"])
-        limits = verify_subgraph.Limits.from_request(request)
-        path = os.path.abspath(request["subgraph"])
-        like = self.known.like(path, request.get("random_seed", 0))
-        try:
-            self.ready_to_stage()
-            job = verify_subgraph.stage(request["candidate"], content, self.folders)
-        except NotStaged as why:
-            return {"timing": rejection("crashed", str(why))}
-        timing_of = self.timer.time_subgraph(path, job, request, limits, like)
-        self.keep_build(not timing_of["rejected"])
-        return {"timing": timing_of}
-
-    def check_model(self, request: dict[str, Any]) -> dict[str, Any]:
-        whole = self.whole(request)
-        limits = verify_subgraph.Limits.from_request(request)
-        try:
-            job = self.stage_model(request["composed"], whole)
-        except NotStaged as why:
-            verdict = verify_subgraph.Verdict(kind="crashed", reason=str(why))
-            return {"verdict": dataclasses.asdict(verdict)}
-        rules = request.get("rules", [WEFT_RULE])
-        verdict = verify_subgraph.Verdict(correct=True)
-        if WEFT_RULE in rules:
-            verdict = verify_model.check_model(self.slot, self.keeper, whole, job, limits)
-        if NEAR_EAGER_RULE in rules and verdict.correct:
-            verdict.kernelbench = judge_kernelbench_tolerance.judge(
-                self, whole, job, limits, request
-            )
-        self.keep_build(verdict.correct)
-        return {"verdict": dataclasses.asdict(verdict)}
-
     def stage_model(
         self, path: str, whole: whole_model.WholeModel, function_of: bytes | None = None
     ) -> dict[str, Any]:
@@ -470,19 +418,6 @@ class Oracle:
             content = file.read()
         self.ready_to_stage()
         return verify_model.stage_model(content, whole, self.folders, function_of)
-
-    def time_model(self, request: dict[str, Any]) -> dict[str, Any]:
-        whole = self.whole(request)
-        limits = verify_subgraph.Limits.from_request(request)
-        try:
-            job = self.stage_model(request["composed"], whole)
-        except NotStaged as why:
-            return {"timing": rejection("crashed", str(why))}
-        timing_of = self.model_timer.time_model(
-            *self.model_bench(whole, request), job, request, limits
-        )
-        self.keep_build(not timing_of["rejected"])
-        return {"timing": timing_of}
 
     def model_bench(
         self, whole: whole_model.WholeModel, request: dict[str, Any]

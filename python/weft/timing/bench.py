@@ -1,10 +1,17 @@
-"""The interface of a bench, which Rounds (rounds.py) and Timer (timing.py) use."""
+"""The interface of a bench, which Rounds (rounds.py) and Timer (timing.py) use, and how
+it compares the results of a timed call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from weft.expect import compare
+from weft.expect.case import Case, without_tensors
+from weft.expect.perturbed_runs import PerturbedRuns
+from weft.timing.baseline_calls import ask_baseline
 
 if TYPE_CHECKING:
     import random
@@ -14,7 +21,9 @@ if TYPE_CHECKING:
     from weft.candidate.slot import Slot
     from weft.device.arena import Arena
     from weft.device.device_arena import DeviceArena
-    from weft.judge.verify_subgraph import ArenaKeeper, Limits
+    from weft.device.arena_keeper import ArenaKeeper
+    from weft.expect.expectation_maker import ExpectationMaker
+    from weft.judge.limits import Limits
     from weft.timing.untimed_work import Message, UntimedWork
 
 
@@ -43,10 +52,55 @@ class Bench:
     compile_errors: dict[str, str]
     compiling: str
 
+    #: Makes what is expected of calls, and what it expected of the first that was
+    #: compared, less the tensors.
+    maker: ExpectationMaker[Any, Any, Any]
+    like: Case[Any] | None = None
+    #: The call that has the baseline give up its spare memory.
+    rest_call: Mapping[str, Any]
+    _baseline: Slot
+
     @property
     def lacks_float64(self) -> bool:
         """Whether there was no room for it."""
         raise NotImplementedError
+
+    def why_wrong(
+        self,
+        distribution: str,
+        data: Any,
+        views: Sequence[torch.Tensor],
+        form: Callable[[Any], str] = lambda case: "",
+    ) -> str:
+        """Why these results of that data are wrong, or "". Eager's answer alone is mostly
+        enough: float64 takes longer than all the rest, and more memory. `form(case)`: how
+        the results look other than the case's."""
+        if self._is_near(data, views, form):
+            return ""
+        if self.is_large:
+            ask_baseline(self._baseline, **self.rest_call)
+            self.baseline_rested = True
+        case = self.maker.expect(distribution, data)
+        self.like = without_tensors(case)
+        draws = PerturbedRuns(case.expectations, partial(self.maker.expect_scaled, case))
+        reason = form(case) or draws.first_reason(views)
+        if self.is_large:
+            del case, draws
+            self.maker.device.give_back()  # the baseline needs it again
+        return reason
+
+    def _is_near(
+        self, data: Any, views: Sequence[torch.Tensor], form: Callable[[Any], str]
+    ) -> bool:
+        if self.like is None:
+            return False
+        try:
+            case = self.maker.expect_near(data, self.like)
+            return not (form(case) or compare.first_reason(views, case.expectations))
+        except RuntimeError:
+            # Out of memory, or what a library makes of that: there is more
+            # once the baseline rests. Any other error will come again.
+            return False
 
     @property
     def reads_rows(self) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from weft.candidate.slot import Slot
     from weft.device.device import Device
-    from weft.judge.verify_subgraph import Limits
+    from weft.judge.limits import Limits
     from weft.oracle.replies import TimingReply
     from weft.timing.bench import Bench
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weft.device.trace_spans import lap
 from weft.candidate.slot import CandidateFailed, Slot
 from weft.timing import back_to_back
+from weft.timing.baseline_calls import BaselineLost
 from weft.timing.untimed_work import QUIET_SHARE, Message, TooBusy, UntimedWork
 from weft.timing.quantiles import median_bounds, quantile
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import random
     import torch
 
-    from weft.judge.verify_subgraph import Limits
+    from weft.judge.limits import Limits
     from weft.oracle.replies import Speedup, Times, TimingReply
     from weft.timing.bench import Bench
 
@@ -57,9 +58,6 @@ LEADS_MIN = (1.02, 1.1)
 CHECKED_SHARE = 0.25
 #: … while comparing has taken less than this share of the time so far.
 CHECKED_TIME_SHARE = 0.5
-BASELINE_WALL_MS = 300_000
-#: To start and to compile, which may have to wait for the device.
-BASELINE_START_MS = 900_000
 #: A candidate whose own clock misses so much of the oracle's in *every* round,
 #: beyond what nine of ten empty calls took, has tampered with it. (One quiet
 #: round is enough to be believed: a busy machine delays anybody.)
@@ -80,10 +78,6 @@ OFF_CLOCK_EAGER_SHARE = 1 / 3
 OTHERS_SHARE = 0.5
 
 
-class BaselineLost(Exception):
-    """The trusted side of the comparison died, or has no inputs."""
-
-
 def _why_hidden(found: UntimedWork) -> str:
     """The reason for not_timed: the candidate's other threads, or other programs,
     hide whether the candidate works outside of its timed calls."""
@@ -100,14 +94,6 @@ def _why_hidden(found: UntimedWork) -> str:
         "outside the measured time, and weft cannot tell whether that is noise; "
         "try again when less runs here"
     )
-
-
-def ask_baseline(baseline: Slot, **fields: Any) -> tuple[dict[str, Any], float]:
-    """A call of the baseline's that is not timed."""
-    try:
-        return baseline.call(BASELINE_WALL_MS, **fields)
-    except CandidateFailed as ended:
-        raise BaselineLost(ended.reason) from None
 
 
 class Rounds:

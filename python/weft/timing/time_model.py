@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from weft.expect import inputs, perturbed_runs
+from weft.expect import inputs
 from weft.device.trace_spans import lap
 from weft.timing.bench import Bench
-from weft.timing.rounds import BASELINE_START_MS, BASELINE_WALL_MS, BaselineLost, ask_baseline
+from weft.timing.baseline_calls import (
+    BASELINE_START_MS,
+    BASELINE_WALL_MS,
+    BaselineLost,
+    ask_baseline,
+)
 from weft.timing.untimed_work import Message, UntimedWork, untimed_work, untimed_work_by
 from weft.candidate.slot import CandidateFailed, Slot
-from weft.judge.verify_subgraph import ArenaKeeper, Limits, Verdict
+from weft.judge.limits import Limits
+from weft.judge.model_case import RunData
+from weft.judge.verdict import Verdict
 from weft.judge.verify_model import begin, hold_kernels, layout_difference
 
 if TYPE_CHECKING:
@@ -24,8 +30,7 @@ if TYPE_CHECKING:
 
     from weft.device.arena import Arena
     from weft.device.device_arena import DeviceArena
-    from weft.expect.compare import Expected
-    from weft.judge.model_case import ModelCase
+    from weft.device.arena_keeper import ArenaKeeper
     from weft.judge.whole_model import WholeModel
 
 
@@ -39,13 +44,14 @@ class ModelBench(Bench):
     baseline_rested = False
     trusts_events = False
     lacks_float64 = False  # of a case it is not told
+    rest_call = {"steps": ["rest"]}
 
     def __init__(self, whole: WholeModel, path: str) -> None:
-        self._whole, self._path = whole, path
+        self.maker = self._whole = whole
+        self._path = path
         generator = whole.device.generator(whole.seed)
         # What it should give is worked out for each round's own inputs.
-        self._base = whole.bare_case("given", generator)
-        self._seed = self._base.seed
+        self._data = self._base = whole.data("given", generator)
         self.is_large = whole.is_large
         self.has_rows = not whole.is_large
         self._draws = self._must_draw(generator)
@@ -55,8 +61,6 @@ class ModelBench(Bench):
         #: What the call took that woke the baseline. On a device it is the warm
         #: one, with no inputs in sight, and no empty one is made.
         self._woken = Message()
-        #: What was expected of the first compared call, less the tensors.
-        self._like: ModelCase | None = None
         self.bytes_written = sum(place.spec.touched_bytes for place in whole.places["outputs"])
         self.bytes_floor = whole.bytes_floor
 
@@ -66,7 +70,7 @@ class ModelBench(Bench):
         at zero, a matrix that must stay positive definite)."""
         whole, base = self._whole, self._base
         if whole.takes_any_values and (
-            whole.is_large or whole.takes(self._freshened(generator), base.state, base.seed)
+            whole.is_large or whole.takes(replace(base, leaves=self._freshened(generator)))
         ):
             return False
         drawn = self._fresh(generator, True)
@@ -155,7 +159,7 @@ class ModelBench(Bench):
         return slot.call(
             wall_ms,
             steps=[*before, "load"],
-            seed=self._seed,
+            seed=self._data.seed,
             parameters=parameters,
             reuse=reuse,
         )
@@ -168,20 +172,17 @@ class ModelBench(Bench):
         # Now the same addresses with new contents, now other addresses.
         self._reuse = dice.random() < 0.5
         self._late_write = ""
-        self._case: tuple[list[torch.Tensor], list[torch.Tensor]] | None = None
-        self._kept: list[torch.Tensor] = []
-        base = self._base
+        self._data, self._kept = self._base, []  # the last round's inputs go first
         # What forward() draws is new, too: a mask could be remembered.
-        self._seed = int(torch.randint(1 << 30, (1,), generator=generator, device=generator.device))
+        seed = int(torch.randint(1 << 30, (1,), generator=generator, device=generator.device))
         leaves = self._fresh(generator, self._draws)
         if leaves is None:
             raise BaselineLost(
                 "get_inputs() gives tensors of another form after another "
                 "seed: timing needs one form for all calls"
             )
-        self._case = (leaves, base.state)
-        kept = leaves + base.state
-        self._kept = [t.reshape(-1) for t in kept]
+        self._data = RunData(seed, leaves, self._base.state)
+        self._kept = self._data.flat
         self._whole.buffers.write_inputs(self._kept)
         self._whole.buffers.fill_outputs()
 
@@ -278,41 +279,6 @@ class ModelBench(Bench):
             return untimed_work_by("seconds", *messages)
         return untimed_work(*messages)
 
-    def _is_near(self, answer: dict[str, Any]) -> bool:
-        """Whether what the last call left is right by Model's answer alone,
-        which is mostly enough: float64 takes longer, and more memory."""
-        if self._like is None or self._case is None:
-            return False
-        try:
-            like = replace(self._like, seed=self._seed)
-            near = self._whole.expect_near(*self._case, like)
-            return not self._difference(answer, near)
-        except RuntimeError:
-            # Out of memory, or what a library makes of that: there is more
-            # once the baseline rests. What else it is, it will be again.
-            return False
-
-    def _reason(self, answer: dict[str, Any]) -> str:
-        """Why it is wrong, or ""."""
-        if self.is_large:
-            ask_baseline(self._baseline, steps=["rest"])
-            self.baseline_rested = True
-        assert self._case is not None
-        case = self._whole.expect("given", self._seed, *self._case)
-        self._like = case.without_tensors()
-        return self._difference(answer, case, functools.partial(self._whole.expect_scaled, case))
-
-    def _difference(
-        self,
-        answer: dict[str, Any],
-        case: ModelCase,
-        expect: Callable[[float], list[Expected]] | None = None,
-    ) -> str:
-        draws = perturbed_runs.PerturbedRuns(case.expectations, expect)
-        return layout_difference(answer, case.described) or draws.first_reason(
-            self._whole.buffers.output_views
-        )
-
     def examine(self, slot: Slot, limits: Limits, dice: random.Random) -> tuple[int, str]:
         """(1, why the last call was wrong)."""
         answer, seconds = slot.call(limits.wall_ms, steps=["export"])
@@ -320,7 +286,12 @@ class ModelBench(Bench):
         wrong = self._late_write or self._whole.buffers.out_of_bounds_write(self._kept)
         if wrong:
             raise CandidateFailed("cheated", wrong)
-        reason = "" if self._is_near(answer) else self._reason(answer)
+        reason = self.why_wrong(
+            "given",
+            self._data,
+            self._whole.buffers.output_views,
+            lambda case: layout_difference(answer, case.described),
+        )
         if reason:
             return 1, reason
         if self.is_large:  # the baseline's result may have made room for ours
