@@ -9,6 +9,7 @@ import contextlib
 import pickle
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -86,59 +87,16 @@ def check_model(
     verdict = Verdict()
     controls = Controls()
     with judging(verdict, slot):
-        _run_cases(slot, keeper, whole, job, limits, verdict, controls)
+        arena = keeper.of(whole.buffers.end)
+        arena.clear()
+        whole.buffers.bind(arena)
+        begin_anew = partial(begin, slot, whole, job, arena, limits)
+        begin_anew()
+        check = _ModuleCheck(slot, whole, limits, verdict)
+        check.run_cases(controls, builds=whole.device.is_cuda and builds_when_called(job))
+        check.run_numbers(begin_anew)  # last: a candidate's process may end by it
     verdict.conclude(controls.rejected)
     return verdict
-
-
-def _run_cases(
-    slot: Slot,
-    keeper: ArenaKeeper,
-    whole: WholeModel,
-    job: dict[str, Any],
-    limits: Limits,
-    verdict: Verdict,
-    controls: Controls,
-) -> None:
-    first: ModelCase | None = None
-    builds = whole.device.is_cuda and builds_when_called(job)
-    arena = keeper.of(whole.buffers.end)
-    arena.clear()
-    whole.buffers.bind(arena)
-    begin(slot, whole, job, arena, limits, verdict)
-    for case in _cases(whole):
-        if verdict.reason:
-            return
-        is_second = verdict.cases == 1 and _may_be_held(whole)
-        steps = {"steps": ["hold", *_STEPS]} if is_second else {}
-        _run_case(slot, whole, case, limits, verdict, **steps, builds=builds and verdict.cases == 0)
-        with lap("controls"):
-            controls.hold(case.data.leaves, case.outputs, case.finite)
-        if first is None and not whole.is_large:
-            first = case
-        del case  # before the next is made: it may fill half a device
-    if not verdict.reason:  # the first again: a race, or hidden state
-        generator = whole.device.generator(whole.seed)
-        first = first or whole.case("given", generator)
-        _run_again(slot, whole, first, limits, verdict)
-    if whole.is_large:
-        first = None  # it takes the room that the next ones need
-    if not verdict.reason:  # last: a candidate's process may end by it
-        begin_anew = partial(begin, slot, whole, job, arena, limits, verdict)
-        _run_numbers(slot, whole, first, limits, verdict, begin_anew)
-
-
-def _run_again(
-    slot: Slot, whole: WholeModel, first: ModelCase, limits: Limits, verdict: Verdict
-) -> None:
-    """Runs the first case once more, and a call after it."""
-    following = None if whole.is_large else _following(whole, first)
-    if following is not None and _may_be_held(whole):
-        _hold_first(slot, whole, first, limits, verdict, following[1])
-    if not verdict.reason:
-        _run_case(slot, whole, first, limits, verdict)
-    if not verdict.reason and following is not None:
-        _run_next(slot, whole, first, limits, verdict, following)
 
 
 def builds_when_called(job: dict[str, Any]) -> bool:
@@ -155,27 +113,24 @@ def begin(
     job: dict[str, Any],
     arena: Arena | DeviceArena,
     limits: Limits,
-    verdict: Verdict,
 ) -> None:
-    """Builds ModelNew in a child and compares it, as built, with Model."""
+    """Builds ModelNew in a child and compares it, as built, with Model. CandidateFailed:
+    they differ."""
     whole.buffers.fill_outputs()
     loading = limits.for_loading(whole.device, BUILD_ALLOWANCE_MS)
     answer = slot.begin(job, arena, loading)
     wanted, got = job["state"], answer.get("state")
     if got != wanted:
-        verdict.fail("wrong", _state_difference(got, wanted))
-        return
+        raise CandidateFailed("wrong", _state_difference(got, wanted))
     for place, value in zip(whole.places["state_after"], whole.initial):
         held = place.view(arena)
         if not _same_values(held, value):
             name = place.spec.name
-            verdict.fail("wrong", f"constructor gives {name} other values")
-            return
+            raise CandidateFailed("wrong", f"constructor gives {name} other values")
     if answer.get("rng") != whole.rng:
-        text = "constructor draws other random numbers than Model's"
-        verdict.fail("wrong", text)
-    elif answer.get("training") is None:
-        verdict.fail("cheated", "no answer about its modules")
+        raise CandidateFailed("wrong", "constructor draws other random numbers than Model's")
+    if answer.get("training") is None:
+        raise CandidateFailed("cheated", "no answer about its modules")
 
 
 def _state_difference(got: object, wanted: list[Any]) -> str:
@@ -293,12 +248,6 @@ def _touched(
     return found
 
 
-def _may_be_held(whole: WholeModel) -> bool:
-    """Whether a candidate has room for one more result all the time."""
-    size = sum(place.spec.storage_bytes for place in whole.places["outputs"])
-    return not whole.is_large and size <= HELD_BYTES_MAX
-
-
 def _following(
     whole: WholeModel, case: ModelCase
 ) -> tuple[ModelCase, list[bool], str | None] | None:
@@ -314,177 +263,160 @@ def _following(
     return None
 
 
-def _hold_first(
-    slot: Slot,
-    whole: WholeModel,
-    first: ModelCase,
-    limits: Limits,
-    verdict: Verdict,
-    stay: list[bool],
-) -> None:
-    """Before the first case runs again: tensors in turn, as many as there were
-    calls or a part of that, would hold its results anew."""
-    if verdict.cases < 2:  # nothing is held
-        return
-    changed = _changed(slot, whole, first, limits, stay, 0)
-    if changed is not None:
-        verdict.fail(
-            "wrong",
-            f"a later call changes output {changed} of the first, which Model leaves as it is",
+@dataclass
+class _ModuleCheck:
+    """A module in its process, whose calls are compared with Model's. Each method raises
+    CandidateFailed where the module differs."""
+
+    slot: Slot
+    whole: WholeModel
+    limits: Limits
+    verdict: Verdict
+    #: The first case; none of a large model's, as it takes the room that others need.
+    first: ModelCase | None = None
+
+    def run_cases(self, controls: Controls, builds: bool) -> None:
+        """Every case, and the first one again. `builds`: _run_case's, of the first call."""
+        whole = self.whole
+        for case in _cases(whole):
+            is_second = self.verdict.cases == 1 and self._holds_results()
+            steps = {"steps": ["hold", *_STEPS]} if is_second else {}
+            self._run_case(case, **steps, builds=builds and self.verdict.cases == 0)
+            with lap("controls"):
+                controls.hold(case.data.leaves, case.outputs, case.finite)
+            if self.first is None and not whole.is_large:
+                self.first = case
+            del case  # before the next is made: it may fill half a device
+        # The first again: a race, or hidden state.
+        self._run_again(self.first or whole.case("given", whole.device.generator(whole.seed)))
+
+    def _holds_results(self) -> bool:
+        """Whether a candidate has room for one more result all the time."""
+        size = sum(place.spec.storage_bytes for place in self.whole.places["outputs"])
+        return not self.whole.is_large and size <= HELD_BYTES_MAX
+
+    def _run_again(self, case: ModelCase) -> None:
+        """Runs that case once more, and a call after it. Tensors used in turn, as many as
+        there were calls or a part of that, would hold the first call's results anew."""
+        following = None if self.whole.is_large else _following(self.whole, case)
+        if following is not None and self._holds_results() and self.verdict.cases >= 2:
+            self._assert_first_stays(case, following[1])
+        self._run_case(case)
+        if following is not None:
+            self._run_next(case, *following)
+
+    def _run_next(
+        self, case: ModelCase, later: ModelCase, stay: list[bool], undrawn: str | None
+    ) -> None:
+        """The call after that case's goes on to draw where it ended, and leaves its
+        results as they are, where Model's does; and those of its first run, many
+        calls ago (three tensors in turn outlast the next call)."""
+        self._run_case(later, steps=["hold", *_STEPS], seed=None, reuse=True)
+        answer, _ = self.slot.call(self.limits.wall_ms, steps=["drawn"])
+        if undrawn is not None and answer.get("drawn") != undrawn:
+            raise CandidateFailed(
+                "wrong",
+                "a call draws random numbers, which Model's does not: "
+                "what is drawn after it is other than after Model's",
+            )
+        changed = self._changed(case, stay, -1)
+        if changed is not None:
+            raise CandidateFailed(
+                "wrong",
+                f"the next call changes output {changed} of the "
+                "call before, which Model leaves as it is",
+            )
+        self._assert_first_stays(case, stay)
+
+    def _assert_first_stays(self, case: ModelCase, stay: list[bool]) -> None:
+        """Compares the results of the first call, as they are by now."""
+        changed = self._changed(case, stay, 0)
+        if changed is not None:
+            raise CandidateFailed(
+                "wrong",
+                f"a later call changes output {changed} of the first, which Model leaves as it is",
+            )
+
+    def _changed(self, case: ModelCase, stay: list[bool], held: int) -> int | None:
+        """The first of the `held`th results (0: of its first run, -1: of its last)
+        that should have stayed and did not."""
+        self.whole.buffers.fill_outputs()
+        self.slot.call(self.limits.wall_ms, steps=["recall"], held=held)
+        pairs = zip(self.whole.buffers.output_views, case.outputs)
+        return next(
+            (
+                number
+                for number, (view, made) in enumerate(pairs)
+                if stay[number] and compare.compare(view, made).reason
+            ),
+            None,
         )
 
+    def run_numbers(self, begin_anew: Callable[[], object]) -> None:
+        """Other numbers among the arguments. A candidate may refuse one, by an
+        exception; it may not give the answer to another."""
+        has_refused = False
+        for number, value, case in scalar_variation.cases(self.whole, self.first):
+            if has_refused:  # that was its process' end, and says nothing of this
+                begin_anew()
+            has_refused = self._refuses(case, {"leaf": number.leaf, "value": value})
+            del case  # before the next is made: it may fill half a device
 
-def _run_next(
-    slot: Slot,
-    whole: WholeModel,
-    case: ModelCase,
-    limits: Limits,
-    verdict: Verdict,
-    following: tuple[ModelCase, list[bool], str | None],
-) -> None:
-    """The call after that case's goes on to draw where it ended, and leaves its
-    results as they are, where Model's does; and those of its first run, many
-    calls ago (three tensors in turn outlast the next call)."""
-    later, stay, undrawn = following
-    _run_case(slot, whole, later, limits, verdict, steps=["hold", *_STEPS], seed=None, reuse=True)
-    if verdict.reason:
-        return
-    answer, _ = slot.call(limits.wall_ms, steps=["drawn"])
-    if undrawn is not None and answer.get("drawn") != undrawn:
-        verdict.fail(
-            "wrong",
-            "a call draws random numbers, which Model's does not: "
-            "what is drawn after it is other than after Model's",
+    def _refuses(self, case: ModelCase, number: dict[str, Any]) -> bool:
+        """Whether the candidate raises an exception in that case."""
+        try:
+            self._run_case(case, reuse=False, number=number)
+        except CandidateFailed as ended:
+            if ended.raised:
+                return True
+            if case.distribution not in ended.reason:
+                ended.reason = f"{case.distribution}: {ended.reason}"
+            raise
+        return False
+
+    def _run_case(self, case: ModelCase, builds: bool = False, **how: Any) -> None:
+        """`builds`: the call compiles kernels, for a minute or more, and others have
+        the device meanwhile: what it runs there at last is short."""
+        whole, verdict = self.whole, self.verdict
+        number = verdict.cases
+        with lap("write"):
+            whole.write(case.data)
+        within = self.limits
+        apart: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if builds:
+            within = within.for_loading(whole.device, FIRST_CALL_ALLOWANCE_MS)
+            apart = whole.device.lock.released()
+        asked = {
+            "steps": _STEPS,
+            "seed": case.data.seed,
+            "parameters": True,
+            # Every other case lies where the one before did.
+            "reuse": number % 2 == 1,
+            **how,
+        }
+        with lap("calls"), apart:
+            answer, _ = self.slot.call(within.wall_ms, **asked)
+        verdict.cases += 1
+        where = f"case {number} ({case.distribution})"
+        if "number" not in how:
+            hold_kernels(answer, where)
+        reason = layout_difference(answer, case.described)
+        with lap("guards"):
+            wrong = whole.buffers.out_of_bounds_write(case.data.flat)
+        if wrong:
+            raise CandidateFailed("cheated", f"{where}: {wrong}")
+        if reason:
+            raise CandidateFailed("wrong", f"{where}: {reason}")
+        verdict.show_framework(
+            [output.framework.dtype for output in case.outputs], whole.framework_used_tf32
         )
-        return
-    changed = _changed(slot, whole, case, limits, stay, -1)
-    if changed is not None:
-        verdict.fail(
-            "wrong",
-            f"the next call changes output {changed} of the "
-            "call before, which Model leaves as it is",
-        )
-        return
-    changed = _changed(slot, whole, case, limits, stay, 0)
-    if changed is not None:
-        verdict.fail(
-            "wrong",
-            f"a later call changes output {changed} of the first, which Model leaves as it is",
-        )
-
-
-def _changed(
-    slot: Slot, whole: WholeModel, case: ModelCase, limits: Limits, stay: list[bool], held: int
-) -> int | None:
-    """The first of the `held`th results (0: of its first run, -1: of its last)
-    that should have stayed and did not."""
-    whole.buffers.fill_outputs()
-    slot.call(limits.wall_ms, steps=["recall"], held=held)
-    pairs = zip(whole.buffers.output_views, case.outputs)
-    return next(
-        (
-            number
-            for number, (view, made) in enumerate(pairs)
-            if stay[number] and compare.compare(view, made).reason
-        ),
-        None,
-    )
-
-
-def _run_numbers(
-    slot: Slot,
-    whole: WholeModel,
-    first: ModelCase | None,
-    limits: Limits,
-    verdict: Verdict,
-    begin_anew: Callable[[], object],
-) -> None:
-    """Other numbers among the arguments. A candidate may refuse one, by an
-    exception; it may not give the answer to another."""
-    has_refused = False
-    for number, value, case in scalar_variation.cases(whole, first):
-        if has_refused:  # that was its process' end, and says nothing of this
-            begin_anew()
-        if not verdict.reason:
-            other = {"leaf": number.leaf, "value": value}
-            has_refused = _refuses(slot, whole, case, limits, verdict, other)
-        if verdict.reason:
-            return
-        del case  # before the next is made: it may fill half a device
-
-
-def _refuses(
-    slot: Slot,
-    whole: WholeModel,
-    case: ModelCase,
-    limits: Limits,
-    verdict: Verdict,
-    number: dict[str, Any],
-) -> bool:
-    """Whether the candidate raises an exception in that case."""
-    try:
-        _run_case(slot, whole, case, limits, verdict, reuse=False, number=number)
-    except CandidateFailed as ended:
-        if ended.raised:
-            return True
-        if case.distribution not in ended.reason:
-            ended.reason = f"{case.distribution}: {ended.reason}"
-        raise
-    return False
-
-
-def _run_case(
-    slot: Slot,
-    whole: WholeModel,
-    case: ModelCase,
-    limits: Limits,
-    verdict: Verdict,
-    builds: bool = False,
-    **how: Any,
-) -> None:
-    """`builds`: the call compiles kernels, for a minute or more, and others have
-    the device meanwhile: what it runs there at last is short."""
-    number = verdict.cases
-    with lap("write"):
-        whole.write(case.data)
-    within = limits
-    apart: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-    if builds:
-        within = limits.for_loading(whole.device, FIRST_CALL_ALLOWANCE_MS)
-        apart = whole.device.lock.released()
-    with lap("calls"), apart:
-        answer, _ = slot.call(
-            within.wall_ms,
-            **{
-                "steps": _STEPS,
-                "seed": case.data.seed,
-                "parameters": True,
-                # Every other case lies where the one before did.
-                "reuse": number % 2 == 1,
-                **how,
-            },
-        )
-    verdict.cases += 1
-    where = f"case {number} ({case.distribution})"
-    if "number" not in how:
-        hold_kernels(answer, where)
-    reason = layout_difference(answer, case.described)
-    with lap("guards"):
-        wrong = whole.buffers.out_of_bounds_write(case.data.flat)
-    if wrong:
-        raise CandidateFailed("cheated", f"{where}: {wrong}")
-    if reason:
-        verdict.fail("wrong", f"{where}: {reason}")
-        return
-    verdict.show_framework(
-        [output.framework.dtype for output in case.outputs], whole.framework_used_tf32
-    )
-    errors = [m.framework_error for m in case.expectations]
-    verdict.framework_error = max([verdict.framework_error, *errors])
-    reason = verdict.compare(whole.buffers.output_views, case, whole, "number" not in how)
-    if reason:
-        reason += verdict.remark_on_tf32(whole.buffers.output_views, case, whole)
-        verdict.fail("wrong", f"{where}: {reason}")
+        errors = [m.framework_error for m in case.expectations]
+        verdict.framework_error = max([verdict.framework_error, *errors])
+        views = whole.buffers.output_views
+        reason = verdict.compare(views, case, whole, redraws="number" not in how)
+        if reason:
+            reason += verdict.remark_on_tf32(views, case, whole)
+            raise CandidateFailed("wrong", f"{where}: {reason}")
 
 
 def hold_kernels(answer: dict[str, Any], where: str) -> None:

@@ -123,8 +123,7 @@ def _run_cases(
         if reason:
             if again is None:
                 reason += verdict.remark_on_tf32(got, case, cases.maker)
-            what = f"case {number} ({case.distribution}): {reason}"
-            return verdict.fail("wrong", what)
+            raise CandidateFailed("wrong", f"case {number} ({case.distribution}): {reason}")
         if number == 0:
             earlier = [x.clone() for x in got]
         del case

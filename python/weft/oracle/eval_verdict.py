@@ -138,7 +138,7 @@ def _trace(
     try:
         arena.clear()
         whole.buffers.bind(arena)
-        verify_model.begin(oracle.slot, whole, job, arena, limits, Verdict())
+        verify_model.begin(oracle.slot, whole, job, arena, limits)
         data = whole.data("given", whole.device.generator(whole.seed))
         whole.write(data)
         answer, _ = oracle.slot.call(

@@ -18,7 +18,6 @@ from weft.judge import verify_model
 from weft.problem.problem import is_out_of_memory, short
 from weft.candidate.slot import CandidateFailed
 from weft.judge.limits import Limits
-from weft.judge.verdict import Verdict
 from weft.timing.timing import Lent, TimingFailed
 
 if TYPE_CHECKING:
@@ -161,13 +160,10 @@ class _Candidate(_Party):
         )
         arena.clear()
         self.whole.buffers.bind(arena)
-        verdict = Verdict()
         try:
-            verify_model.begin(self.oracle.slot, self.whole, self.job, arena, self.limits, verdict)
+            verify_model.begin(self.oracle.slot, self.whole, self.job, arena, self.limits)
         except CandidateFailed as ended:
-            verdict.fail(ended.kind, ended.reason)
-        if verdict.reason:
-            self.end(FAR, verdict.reason)
+            self.end(FAR, ended.reason)
 
     def call(self, trial: Trial) -> dict[str, Any]:
         return self.oracle.slot.call(

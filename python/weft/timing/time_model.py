@@ -21,7 +21,6 @@ from weft.timing.untimed_work import Message, UntimedWork, untimed_work, untimed
 from weft.candidate.slot import CandidateFailed, Slot
 from weft.judge.limits import Limits
 from weft.judge.model_case import RunData
-from weft.judge.verdict import Verdict
 from weft.judge.verify_model import begin, hold_kernels, layout_difference
 
 if TYPE_CHECKING:
@@ -140,10 +139,7 @@ class ModelBench(Bench):
         self._usual_loads: list[Message] = []
         self._usual_exports: list[Message] = []
         self._bind()
-        verdict = Verdict()
-        begin(slot, self._whole, job, self._arena, limits, verdict)
-        if verdict.reason:
-            raise CandidateFailed(verdict.kind, verdict.reason)
+        begin(slot, self._whole, job, self._arena, limits)
         self._whole.write(self._base)
         self._load(slot, limits.wall_ms, True)
 
