@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 from weft.shown_text import terminal_paragraph
@@ -15,12 +16,36 @@ from weft.shown_text import terminal_paragraph
 EXIT_FAILED, EXIT_WRONG, EXIT_BUDGET, EXIT_INTERRUPTED = 1, 2, 4, 130
 
 
+@dataclass(frozen=True)
+class DriverSettings:
+    """Settings of a driver, as tools/weft/run_python_driver.cpp writes them."""
+
+    weft: str  #: the program
+    problem: str
+    out: str
+    mode: str
+    target: str
+    device: str  #: a GPU's number; then the model's torch.device
+    budget_s: float
+    with_compile: bool
+    run_flags: list[str]
+    resume_flags: list[str]
+    judge_flags: list[str]
+    json: bool
+    quiet: bool
+
+    @staticmethod
+    def from_json(text: str) -> DriverSettings:
+        given = json.loads(text)
+        return DriverSettings(**{**given, "device": str(given["device"])})
+
+
 class NotJudged(Exception):
     """`weft eval` gave no verdict; what it said."""
 
 
-def say(settings: dict[str, Any], text: str) -> None:
-    if not settings["quiet"]:
+def say(settings: DriverSettings, text: str) -> None:
+    if not settings.quiet:
         warn(text)
 
 
@@ -29,17 +54,17 @@ def warn(text: str) -> None:
     print(f"weft: {terminal_paragraph(text)}", file=sys.stderr, flush=True)
 
 
-def run(settings: dict[str, Any], words: list[str]) -> int:
+def run(settings: DriverSettings, words: list[str]) -> int:
     """The exit code of weft with these words; what it prints is no answer of
     the driver's."""
-    done = subprocess.run([settings["weft"], *words], check=False, stdout=sys.stderr)
+    done = subprocess.run([settings.weft, *words], check=False, stdout=sys.stderr)
     if done.returncode in (-signal.SIGINT, EXIT_INTERRUPTED):
         raise KeyboardInterrupt
     return done.returncode
 
 
 def judge(
-    settings: dict[str, Any], reference: str, candidate: str, mode: str, is_timed: bool
+    settings: DriverSettings, reference: str, candidate: str, mode: str, is_timed: bool
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """(verdict, timing or None) of `weft eval` on that module in that mode: the
     candidate runs in the sandbox, and nowhere else. NotJudged: there is none."""
@@ -51,14 +76,12 @@ def judge(
         mode,
         "--json",
         "--target",
-        settings["target"],
-        *settings["judge_flags"],
+        settings.target,
+        *settings.judge_flags,
     ]
     if not is_timed and "--no-timing" not in words:
         words.append("--no-timing")
-    done = subprocess.run(
-        [settings["weft"], *words], check=False, stdout=subprocess.PIPE, text=True
-    )
+    done = subprocess.run([settings.weft, *words], check=False, stdout=subprocess.PIPE, text=True)
     if done.returncode in (-signal.SIGINT, EXIT_INTERRUPTED):
         raise KeyboardInterrupt
     try:

@@ -1,18 +1,29 @@
 """Rows of `weft bench` for tests, made from results that no run computed."""
 
 from weft.bench import problems, records, results
+from weft.bench.bench_settings import BenchSettings
 
-SETTINGS = {
-    "folder": "/somewhere/KernelBench",
-    "beside": "",
-    "out": "",
-    "target": "triton",
-    "gpu": "NVIDIA H200",
-    "timed": True,
-    "version": "0.1.0",
-    "jobs": 4,
-    "run_flags": ["--precision", "framework"],
-}
+SETTINGS = BenchSettings(
+    weft="weft",
+    version="0.1.0",
+    python="python3",
+    folder="/somewhere/KernelBench",
+    levels=[],
+    only=[],
+    out="",
+    limit_s=0,
+    problem_s=60,
+    jobs=4,
+    rerun=False,
+    rerun_failed=False,
+    target="triton",
+    gpu="NVIDIA H200",
+    devices=[],
+    timed=True,
+    run_flags=["--precision", "framework"],
+    json=False,
+    quiet=False,
+)
 
 
 def times(median_us):

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import time
 import unittest
+from dataclasses import replace
 from unittest import mock
 
+from bench_rows import SETTINGS
 import nodes_case
 import weft_case
 from nodes_case import NodesCase
@@ -124,7 +126,7 @@ class SlotsTest(unittest.TestCase):
     def bench(self, judges, slots):
         bench = bench_loop.Bench.__new__(bench_loop.Bench)
         bench._fleet = mock.Mock(judges=judges)
-        bench._settings = {"fleet": {"jobs": 0}, "devices": [], "problem_s": 10.0}
+        bench._settings = replace(SETTINGS, fleet=mock.Mock(jobs=0), problem_s=10.0)
         bench._running = {f"p{slot}": (None, slot) for slot in slots}
         bench._late, bench._waited, bench._unreachable = set(), {}, {}
         bench._records = mock.Mock()

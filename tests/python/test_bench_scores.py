@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 import unittest
+from dataclasses import replace
 
 from bench_rows import SETTINGS, judged, result_of, row_of, wrong
 
@@ -60,7 +61,7 @@ class ScoreTest(unittest.TestCase):
         beside = {**hub, "group": "beside"}
         self.assertIn(
             "In /other: Scores\n\n* No problem was run\n",
-            bench_report.markdown({**SETTINGS, "beside": "/other"}, [hub, beside], {}, [(0, 1)]),
+            bench_report.markdown(replace(SETTINGS, beside="/other"), [hub, beside], {}, [(0, 1)]),
         )
         self.assertEqual(plots.all_plots([hub]), {})
 
@@ -224,7 +225,7 @@ class NearEagerTest(unittest.TestCase):
                     os.path.join(inner, place, "model_new.py"), "w", encoding="utf-8"
                 ) as file:
                     file.write(text)
-            results.write({**SETTINGS, "out": out}, self.rows, kept, [(0, 1)])
+            results.write(replace(SETTINGS, out=out), self.rows, kept, [(0, 1)])
             path = os.path.join(out, "kernelbench", kernelbench.kernel_path(self.rows[1]))
             with open(path, encoding="utf-8") as file:
                 self.assertEqual(file.read(), "near")
@@ -245,7 +246,7 @@ class BesideTest(unittest.TestCase):
         )
 
     def test_both_means_are_told_beside_each_other(self):
-        text = bench_report.markdown({**SETTINGS, "beside": "/other"}, self.rows(), {}, [(0, 1)])
+        text = bench_report.markdown(replace(SETTINGS, beside="/other"), self.rows(), {}, [(0, 1)])
         self.assertIn("| level 1, over torch.compile | 2.000× (1 of 1) | 1.250× (1 of 1) |", text)
         self.assertIn("## Scores", text)
         self.assertIn("## In /other: Scores", text)
@@ -253,7 +254,7 @@ class BesideTest(unittest.TestCase):
     def test_so_are_those_over_all_levels(self):
         more = row_of(1, result_of(eager=1.0, compiled=None), level=2)
         text = bench_report.markdown(
-            {**SETTINGS, "beside": "/other"}, [*self.rows(), more], {}, [(0, 1)]
+            replace(SETTINGS, beside="/other"), [*self.rows(), more], {}, [(0, 1)]
         )
         _, told = text.split("## Beside each other")
         for line in (

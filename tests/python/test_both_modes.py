@@ -10,6 +10,7 @@ import tempfile
 import unittest
 from unittest import mock
 
+from driver_settings import settings_with
 from test_modes import DROPS, USES
 from weft_case import WEFT, WeftCase, environment, problem_with
 
@@ -326,7 +327,7 @@ class Both(WeftCase):
         )
         right = kernel.format("torch.relu(x) + torch.relu(x)")
         wrong = kernel.format("torch.relu(x) * 2.01")
-        settings = {"weft": WEFT, "target": "cpu", "judge_flags": []}
+        settings = settings_with(weft=WEFT)
         problem = self.write("problem.py", problem_with())
         for texts, accepted in (
             ({"eval": right, "train": wrong}, ["eval"]),

@@ -110,9 +110,7 @@ class HostileNames(WeftCase):
         told = io.StringIO()
         rows = self.rows()
         with contextlib.redirect_stdout(told):
-            shown = progress.Progress(
-                SETTINGS | {"json": False, "quiet": False}, len(rows), len(rows)
-            )
+            shown = progress.Progress(SETTINGS, len(rows), len(rows))
             for row in rows:
                 row["reason"] = "x\n[9/9] y: verified\x1b[2J"
                 shown.add(row)

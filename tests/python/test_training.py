@@ -1,6 +1,7 @@
 """weft run --train: both passes as graphs, ModelNew of them, and its verdict."""
 
 import contextlib
+import dataclasses
 import importlib.util
 import io
 import json
@@ -11,6 +12,7 @@ import unittest
 from unittest import mock
 
 import torch
+from driver_settings import settings_with
 from weft_case import WEFT, WeftCase, environment, problem_with
 
 from weft import runs
@@ -254,7 +256,7 @@ class Gradcheck(TrainingCase):
             None if one is None else change(one) for one in backward(*kept)
         ]
         checked = gradients.check(model, step)
-        return checked["outcome"], checked["how"], checked["reason"]
+        return checked.outcome, checked.how, checked.reason
 
     def test_elements_are_varied_alone_or_in_directions(self):
         for elements, how in ((1000, "every element"), (0, "random directions")):
@@ -299,7 +301,7 @@ class Reasons(TrainingCase):
     def test_outputs_have_their_names_and_other_numbers_stay(self):
         _, step, _ = self.captured(SMALL)
         reference = self.write("step.py", step_text.write(SMALL, "Model", step))
-        settings = {"mode": "as-is", "device": "cpu"}
+        settings = settings_with()
         for told, shown in (
             ("output 0 is off", "result 0 is off"),
             ("output 1 is off", "gradient of linear.weight is off"),
@@ -316,7 +318,7 @@ class Reasons(TrainingCase):
     def test_nothing_that_a_candidate_says_steers_a_terminal(self):
         shown = io.StringIO()
         with contextlib.redirect_stderr(shown):
-            runs.say({"quiet": False}, "refused: \x1b[2J\u009b2J, 1.2× off")
+            runs.say(settings_with(quiet=False), "refused: \x1b[2J\u009b2J, 1.2× off")
         self.assertEqual(shown.getvalue(), "weft: refused: \\x1b[2J\\u009b2J, 1.2× off\n")
 
 
@@ -324,19 +326,15 @@ class Verdicts(TrainingCase):
     """By weft eval, in the sandbox."""
 
     def settings(self, **more):
-        return {
-            "weft": WEFT,
-            "problem": self.write("normed.py", NORMED),
-            "out": self.path("run"),
-            "mode": "as-is",
-            "target": "cpu",
-            "device": "cpu",
-            "budget_s": 0,
-            "with_compile": False,
-            "judge_flags": ["--no-compile-baseline", "--timing-ms", "10"],
-            "quiet": True,
-            **more,
-        }
+        return settings_with(
+            **{
+                "weft": WEFT,
+                "problem": self.write("normed.py", NORMED),
+                "out": self.path("run"),
+                "judge_flags": ["--no-compile-baseline", "--timing-ms", "10"],
+                **more,
+            }
+        )
 
     def refusal(self, change):
         """Of ModelNew, where change(text) is the module of its backward pass."""
@@ -389,7 +387,7 @@ class Verdicts(TrainingCase):
                 os.environ, environment(WEFT_BIN=WEFT, FAKE_WEFT_RUNS=self.path("runs"))
             ),
         ):
-            code = training_run.main(json.dumps(settings))
+            code = training_run.main(json.dumps(dataclasses.asdict(settings)))
         self.assertEqual(code, 0, told.getvalue())
         result = json.loads(told.getvalue())
         self.assertTrue(result["verified"])

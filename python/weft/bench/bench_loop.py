@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from weft.bench import problems, records, results
+from weft.bench.bench_settings import BenchSettings, FleetSettings
 from weft.bench.child import Child
 from weft.bench.fleet import Fleet, FleetEnded, run_words, settle
 from weft.bench.progress import Progress
@@ -40,18 +41,16 @@ class Refused(Exception):
 
 
 class Bench:
-    def __init__(self, settings: dict[str, Any], fleet: Fleet | None = None) -> None:
+    def __init__(self, settings: BenchSettings, fleet: Fleet | None = None) -> None:
         """`fleet`: the nodes that do the work of all runs; none: this machine."""
-        settings.setdefault("beside", "")
-        settings.setdefault("class", "")
         self._settings = settings
         self._fleet = fleet
         self._begin = time.monotonic()
-        folders = settings["folder"], settings["beside"]
+        folders = settings.folder, settings.beside
         found = problems.find_beside(*folders)
-        self.chosen = problems.find_beside(*folders, settings["levels"], settings["only"])
-        self._records = records.Records(settings["out"])
-        self._lock = _lock(settings["out"])
+        self.chosen = problems.find_beside(*folders, settings.levels, settings.only)
+        self._records = records.Records(settings.out)
+        self._lock = _lock(settings.out)
         self._sessions = _open_sessions(settings)
         self._settle()
         chosen = set(self.chosen)
@@ -111,8 +110,8 @@ class Bench:
         for problem in self.chosen:
             record = self._of(problem)
             changed = record.digest and record.digest != problem.digest()
-            again = self._settings["rerun"] or (
-                self._settings["rerun_failed"] and not self._row(problem)["verified"]
+            again = self._settings.rerun or (
+                self._settings.rerun_failed and not self._row(problem)["verified"]
             )
             is_over = self._is_due(problem) and self._is_spent(record)
             if changed or again or is_over:
@@ -128,26 +127,31 @@ class Bench:
         if record.alone == "due":
             return True
         if record.state == TIMED_OUT:
-            return record.wall_s < self._settings["problem_s"]
+            return record.wall_s < self._settings.problem_s
         return record.state not in (FINISHED, REFUSED)
 
     def _check_limit(self) -> None:
-        limit = self._settings["limit_s"]
+        limit = self._settings.limit_s
         if limit and time.monotonic() - self._begin > limit:
             self._stopping = self._stopping or "limit"
 
+    @property
+    def _fleet_settings(self) -> FleetSettings:
+        assert self._settings.fleet is not None, "a bench on nodes"
+        return self._settings.fleet
+
     def _how_many(self) -> str:
         if self._fleet is None:
-            return f"{self._settings['jobs']} at a time"
-        most = self._settings["fleet"]["jobs"]
+            return f"{self._settings.jobs} at a time"
+        most = self._fleet_settings.jobs
         return "as many at a time as nodes check" + (f", at most {most}" if most else "")
 
     def _jobs(self) -> int:
         """How many runs there may be now. In a fleet, each has a node that checks
         and times, to itself."""
         if self._fleet is None:
-            return self._settings["jobs"]
-        return min(self._settings["fleet"]["jobs"] or self._fleet.judges, self._fleet.judges)
+            return self._settings.jobs
+        return min(self._fleet_settings.jobs or self._fleet.judges, self._fleet.judges)
 
     def _reserve_nodes(self) -> None:
         """Nodes for problems that begin now help no other run before."""
@@ -185,7 +189,7 @@ class Bench:
     def _device(self, problem: problems.Problem, slot: int) -> int:
         """The slot's; of a run that goes on, the one where it began: its
         kernels' times are that device's, and another one is refused."""
-        devices = self._settings["devices"] or [0]
+        devices = self._settings.devices or [0]
         record = self._of(problem)
         goes_on = record.alone != "due" and self._records.can_resume(problem)
         if goes_on and record.device in devices:
@@ -204,45 +208,45 @@ class Bench:
         self._records.save(problem, record)
         words = self._words(problem)
         if self._fleet:
-            seconds = str(self._settings["fleet"]["node_seconds"])
+            seconds = str(self._fleet_settings.node_seconds)
             words += ["--listen", self._fleet.begin(problem.key), "--node-seconds", seconds]
         self._waited.pop(problem, None)
         child = Child(
             words,
             self._records.log(problem, "out"),
             self._records.log(problem, "err"),
-            () if self._fleet else cores_of(slot, self._settings["jobs"]),
+            () if self._fleet else cores_of(slot, self._settings.jobs),
             self._surroundings(record.device),
         )
         self._running[problem] = child, slot
 
     def _words(self, problem: problems.Problem) -> list[str]:
         folder = self._records.run_folder(problem)
-        python = ["--json", "--python", self._settings["python"]]
+        python = ["--json", "--python", self._settings.python]
         if self._records.can_resume(problem):
             self._resumed.add(problem)
-            return [self._settings["weft"], "resume", folder, *python]
+            return [self._settings.weft, "resume", folder, *python]
         shutil.rmtree(folder, ignore_errors=True)  # of a run that can't go on
         return [
-            self._settings["weft"],
+            self._settings.weft,
             "run",
             problem.path,
             "--out",
             folder,
             *python,
-            *(run_words(self._settings) if self._fleet else self._settings["run_flags"]),
+            *(run_words(self._settings) if self._fleet else self._settings.run_flags),
             *self._budget(),
         ]
 
     def _budget(self) -> list[str]:
         """So that a run ends with what it has, verified, before its time is up;
         unless the user has said another one."""
-        if self._settings.get("has_budget"):
+        if self._settings.has_budget:
             return []
         return ["--budget-s", str(max(1, round(self._budget_s())))]
 
     def _budget_s(self) -> float:
-        return self._settings["problem_s"] * _SHARE_OF_TIME
+        return self._settings.problem_s * _SHARE_OF_TIME
 
     def _is_spent(self, record: records.Record) -> bool:
         """Whether the budget of a run that was stopped is over: time goes on
@@ -255,7 +259,7 @@ class Bench:
 
     def _surroundings(self, device: int) -> Mapping[str, str]:
         """Of several devices, a run sees one: the driver opens all it sees."""
-        if len(self._settings["devices"]) < 2:
+        if len(self._settings.devices) < 2:
             return os.environ
         name = visible_device(os.environ.get("CUDA_VISIBLE_DEVICES"), device)
         return {**os.environ, "CUDA_VISIBLE_DEVICES": name}
@@ -294,7 +298,7 @@ class Bench:
         spent = time.time() - record.tries[-1][0] - self._waited.get(problem, 0.0)
         if not record.alone:
             spent += record.wall_s
-        if spent > self._settings["problem_s"]:
+        if spent > self._settings.problem_s:
             self._late.add(problem)
         return problem in self._late
 
@@ -317,7 +321,7 @@ class Bench:
             return
         if (
             self._fleet is None
-            and self._settings["jobs"] > 1
+            and self._settings.jobs > 1
             and not record.alone
             and (results.lacked_memory(self._row(problem)))
         ):
@@ -347,7 +351,7 @@ class Bench:
                 "same command tries it again"
             )
         if problem in self._late:
-            return TIMED_OUT, (f"not done after {self._settings['problem_s']:g} s")
+            return TIMED_OUT, (f"not done after {self._settings.problem_s:g} s")
         if self._stopping:
             return STOPPED, ""
         self._deaths[problem] = self._deaths.get(problem, 0) + 1
@@ -424,22 +428,22 @@ def _lock(out: str) -> int:
     return descriptor
 
 
-def _open_sessions(settings: dict[str, Any]) -> list[list[float]]:
+def _open_sessions(settings: BenchSettings) -> list[list[float]]:
     """[begin, end] of each call on this folder. Refused, when the results
     that lie there were had under other conditions."""
-    told = records.read_json(os.path.join(settings["out"], "bench.json"))
-    if told and not settings["rerun"]:
+    told = records.read_json(os.path.join(settings.out, "bench.json"))
+    if told and not settings.rerun:
         if told.get("format") != _FORMAT:
             raise Refused(
-                f"{settings['out']} holds a bench of another weft: choose "
+                f"{settings.out} holds a bench of another weft: choose "
                 "another --out, or begin again with --rerun"
             )
         told.setdefault("class", "")
-        for name in ("folder", "beside", "target", "gpu", "class", "run_flags"):
-            if told.get(name) != settings[name]:
+        for name, value in settings.conditions.items():
+            if told.get(name) != value:
                 raise Refused(
-                    f"{settings['out']} holds a bench with other {name} "
-                    f"({told.get(name)!r}, not {settings[name]!r}): choose "
+                    f"{settings.out} holds a bench with other {name} "
+                    f"({told.get(name)!r}, not {value!r}): choose "
                     "another --out, or begin again with --rerun"
                 )
     sessions = told.get("sessions", []) if told else []
@@ -448,11 +452,19 @@ def _open_sessions(settings: dict[str, Any]) -> list[list[float]]:
     return sessions
 
 
-def _save_sessions(settings: dict[str, Any], sessions: list[list[float]]) -> None:
-    names = ("version", "folder", "beside", "target", "gpu", "class", "timed", "run_flags")
-    told = {"format": _FORMAT, **{name: settings[name] for name in names}, "sessions": sessions}
+def _save_sessions(settings: BenchSettings, sessions: list[list[float]]) -> None:
+    conditions = settings.conditions
+    flags = conditions.pop("run_flags")
+    told = {
+        "format": _FORMAT,
+        "version": settings.version,
+        **conditions,
+        "timed": settings.timed,
+        "run_flags": flags,
+        "sessions": sessions,
+    }
     records.write_atomically(
-        os.path.join(settings["out"], "bench.json"), json.dumps(told, indent=1) + "\n"
+        os.path.join(settings.out, "bench.json"), json.dumps(told, indent=1) + "\n"
     )
 
 
@@ -478,15 +490,13 @@ class _Interrupts:
 
 def main(text: str) -> int:
     """`text`: the settings as JSON, from the command. The exit code."""
-    settings = json.loads(text)
+    settings = BenchSettings.from_json(text)
     interrupts = _Interrupts()
-    if not settings.get("fleet"):
+    if not settings.fleet:
         return _run(settings, interrupts, None)
     try:
         # Before nodes are waited for.
-        problems.find_beside(
-            settings["folder"], settings.get("beside", ""), settings["levels"], settings["only"]
-        )
+        problems.find_beside(settings.folder, settings.beside, settings.levels, settings.only)
         fleet = Fleet(settings)
     except problems.NoProblems as error:
         return _fail(settings, 2, str(error))
@@ -505,7 +515,7 @@ def main(text: str) -> int:
         fleet.close()
 
 
-def _run(settings: dict[str, Any], interrupts: _Interrupts, fleet: Fleet | None) -> int:
+def _run(settings: BenchSettings, interrupts: _Interrupts, fleet: Fleet | None) -> int:
     try:
         bench = Bench(settings, fleet)
     except (Refused, problems.NoProblems) as error:
@@ -519,8 +529,8 @@ def _run(settings: dict[str, Any], interrupts: _Interrupts, fleet: Fleet | None)
         return _fail(settings, 3, f"the bench cannot go on: {error}; the same command resumes it")
 
 
-def _fail(settings: dict[str, Any], code: int, message: str) -> int:
-    if settings["json"]:
+def _fail(settings: BenchSettings, code: int, message: str) -> int:
+    if settings.json:
         print(json.dumps({"error": message, "exit_code": code}))
     print(f"weft: {terminal_paragraph(message)}", file=sys.stderr)
     return code

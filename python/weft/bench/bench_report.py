@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from weft.bench import score
+from weft.bench.bench_settings import BenchSettings
 from weft.bench.progress import are_left, duration
 from weft.bench.records import NO_NETWORK
 from weft.shown_text import table_cell
@@ -18,7 +19,7 @@ _BASES = (
 
 
 def markdown(
-    settings: dict[str, Any],
+    settings: BenchSettings,
     rows: list[dict[str, Any]],
     rates: dict[str, float],
     sessions: list[list[float]],
@@ -29,7 +30,7 @@ def markdown(
     parts += _sections(own)
     if other:
         parts.append(_beside(settings, own, other))
-        parts += _sections(other, f"In {settings['beside']}: ")
+        parts += _sections(other, f"In {settings.beside}: ")
     parts += [_apart(rows), _failures(rows), _compile_failures(rows), _every(rows)]
     return "\n".join(part for part in parts if part)
 
@@ -46,14 +47,12 @@ def _sections(rows: list[dict[str, Any]], before: str = "") -> list[str]:
     return [*parts, _section(before + whole, rows)]
 
 
-def _beside(
-    settings: dict[str, Any], own: list[dict[str, Any]], other: list[dict[str, Any]]
-) -> str:
+def _beside(settings: BenchSettings, own: list[dict[str, Any]], other: list[dict[str, Any]]) -> str:
     """The scores of both folders: a claim is the lower one."""
     lines = [
         "## Beside each other",
         "",
-        f"| geometric mean of verified problems | {settings['folder']} | {settings['beside']} |",
+        f"| geometric mean of verified problems | {settings.folder} | {settings.beside} |",
         "|---|---|---|",
     ]
     levels = sorted({row["level"] for row in own + other})
@@ -117,7 +116,7 @@ def _tf32(rows: list[dict[str, Any]]) -> str | None:
 
 
 def _head(
-    settings: dict[str, Any],
+    settings: BenchSettings,
     rows: list[dict[str, Any]],
     rates: dict[str, float],
     sessions: list[list[float]],
@@ -139,20 +138,20 @@ def _head(
             f"**Not all is done: {are_left(left)}.** The same "
             "command goes on. Below what is left counts as not verified.",
         ]
-    if not settings["timed"]:
+    if not settings.timed:
         lines += ["", "Nothing was timed: there is no GPU here, and the kernels were interpreted."]
     machine = next((r["machine"] for r in rows if r.get("machine")), None)
-    beside = f" and {settings['beside']}" if settings["beside"] else ""
-    lines += ["", f"* Problems: {settings['folder']}{beside}"]
+    beside = f" and {settings.beside}" if settings.beside else ""
+    lines += ["", f"* Problems: {settings.folder}{beside}"]
     if machine:
         gpu = f"{machine['gpu']}, " if machine["gpu"] else ""
         torch = f", PyTorch {machine['torch']}" if machine["torch"] else ""
         lines.append(f"* Machine: {gpu}{machine['processor']}{torch}")
     precision = next((r["precision"] for r in rows if r.get("precision")), "")
     lines.append(
-        f"* weft {settings['version']}, target {settings['target']}, "
+        f"* weft {settings.version}, target {settings.target}, "
         f"precision {precision or 'framework'}"
-        + (f", flags {' '.join(settings['run_flags'])}" if settings["run_flags"] else "")
+        + (f", flags {' '.join(settings.run_flags)}" if settings.run_flags else "")
     )
     if rates:
         lines.append(
@@ -168,7 +167,7 @@ def _head(
 
 
 def _time_spent(
-    settings: dict[str, Any], rows: list[dict[str, Any]], sessions: list[list[float]]
+    settings: BenchSettings, rows: list[dict[str, Any]], sessions: list[list[float]]
 ) -> str:
     walls = [row["wall_s"] for row in rows if row["wall_s"]]
     whole = sum(end - begin for begin, end in sessions)
@@ -176,7 +175,7 @@ def _time_spent(
     text += "s" if len(sessions) > 1 else ""
     if walls:
         text += (
-            f", {settings['jobs']} problems at a time; a problem took "
+            f", {settings.jobs} problems at a time; a problem took "
             f"{duration(score.median(walls) or 0.0)} (median), "
             f"{duration(max(walls))} at most, "
             f"{duration(sum(walls))} in all"

@@ -15,9 +15,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from weft.bench.bench_settings import BenchSettings
 from weft.device import locked_folders
 from weft.shown_text import terminal_line
 
@@ -63,10 +64,11 @@ class Fleet:
     are connected by it again, and nothing of a run is lost.
     """
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._weft: str = settings["weft"]
-        self._how: dict[str, Any] = settings["fleet"]
-        self._is_quiet = settings["quiet"] or settings["json"]
+    def __init__(self, settings: BenchSettings) -> None:
+        self._weft: str = settings.weft
+        assert settings.fleet is not None, "a bench on nodes"
+        self._how = settings.fleet
+        self._is_quiet = settings.quiet or settings.json
         self._reserved = 0
         self._count = 0
         self._runs: dict[str, str] = {}  # under way: their addresses
@@ -142,12 +144,12 @@ class Fleet:
         self._starts += 1
         self._started_at = time.monotonic()
         self._read = b""
-        words = [self._weft, "fleet", "--listen", self._endpoint or self._how["endpoint"]]
-        words += ["--node-seconds", str(self._how["node_seconds"]), "--target"]
-        words += [self._chosen.target if self._chosen else self._how["target"]]
-        if self._how["keys"]:
-            words += ["--keys", self._how["keys"]]
-        classes = self._chosen.name if self._chosen else self._how["classes"]
+        words = [self._weft, "fleet", "--listen", self._endpoint or self._how.endpoint]
+        words += ["--node-seconds", str(self._how.node_seconds), "--target"]
+        words += [self._chosen.target if self._chosen else self._how.target]
+        if self._how.keys:
+            words += ["--keys", self._how.keys]
+        classes = self._chosen.name if self._chosen else self._how.classes
         if classes:
             words += ["--classes", classes]
         # If this process is killed, the other one removes the folder and ends, because
@@ -242,25 +244,24 @@ def _socket_folder() -> tuple[str, int]:
     return locked_folders.make(parent, _PREFIX)
 
 
-def settle(settings: dict[str, Any], chosen: TimingClass) -> dict[str, Any]:
+def settle(settings: BenchSettings, chosen: TimingClass) -> BenchSettings:
     """The settings of a bench whose nodes are of that class."""
-    how = settings["fleet"]
-    settled = {
-        **settings,
-        "target": chosen.target,
-        "gpu": chosen.gpu,
-        "class": chosen.name,
-        "run_flags": how["gpu_run_flags"] if chosen.gpu else settings["run_flags"],
-    }
-    if how["default_out"]:
-        settled["out"] = f"{how['default_out']}-{chosen.target}"
-    return settled
+    how = settings.fleet
+    assert how is not None, "there are nodes"
+    return replace(
+        settings,
+        target=chosen.target,
+        gpu=chosen.gpu,
+        timing_class=chosen.name,
+        run_flags=how.gpu_run_flags if chosen.gpu else settings.run_flags,
+        out=f"{how.default_out}-{chosen.target}" if how.default_out else settings.out,
+    )
 
 
-def run_words(settings: dict[str, Any]) -> list[str]:
+def run_words(settings: BenchSettings) -> list[str]:
     """The flags of a new run: the bench's, for the class of its nodes."""
-    words = list(settings["run_flags"])
+    words = list(settings.run_flags)
     if "--target" in words:
         place = words.index("--target")
         del words[place : place + 2]
-    return [*words, "--target", settings["target"], "--fleet", "--classes", settings["class"]]
+    return [*words, "--target", settings.target, "--fleet", "--classes", settings.timing_class]

@@ -13,6 +13,7 @@ import re
 from typing import Any
 
 from weft.bench import score
+from weft.bench.bench_settings import BenchSettings
 from weft.bench.records import NO_NETWORK, STOPPED
 
 #: States of problems of which nothing is known.
@@ -35,7 +36,7 @@ def kernel_path(row: dict[str, Any]) -> str:
     )
 
 
-def files(settings: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, str]:
+def files(settings: BenchSettings, rows: list[dict[str, Any]]) -> dict[str, str]:
     """{path below kernelbench/: text}"""
     made = {}
     rows = [row for row in rows if not row["group"]]
@@ -56,7 +57,7 @@ def files(settings: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, str
     return made
 
 
-def evaluation(settings: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+def evaluation(settings: BenchSettings, row: dict[str, Any]) -> dict[str, Any]:
     """One sample of eval_results.json."""
     result = row.get("result")
     metadata: dict[str, Any] = {
@@ -92,7 +93,7 @@ def evaluation(settings: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def baseline(settings: dict[str, Any], rows: list[dict[str, Any]], side: str) -> dict[str, Any]:
+def baseline(settings: BenchSettings, rows: list[dict[str, Any]], side: str) -> dict[str, Any]:
     """{level: {file: statistics}}; {} when nothing was timed.
 
     Some versions of KernelBench's analysis pair the entries of both files by
@@ -112,7 +113,7 @@ def baseline(settings: dict[str, Any], rows: list[dict[str, Any]], side: str) ->
 
 
 def statistics_of(
-    times: dict[str, Any] | None, settings: dict[str, Any], row: dict[str, Any]
+    times: dict[str, Any] | None, settings: BenchSettings, row: dict[str, Any]
 ) -> dict[str, Any]:
     """{} when nothing was timed."""
     if not times:
@@ -128,19 +129,19 @@ def statistics_of(
     }
 
 
-def hardware_of(settings: dict[str, Any], rows: list[dict[str, Any]]) -> str:
-    if settings["gpu"]:
-        return settings["gpu"]
+def hardware_of(settings: BenchSettings, rows: list[dict[str, Any]]) -> str:
+    if settings.gpu:
+        return settings.gpu
     for row in rows:
         if row.get("machine"):
             return row["machine"]["processor"]
     return "unknown"
 
 
-def device_of(settings: dict[str, Any]) -> str:
-    if not settings["gpu"]:
+def device_of(settings: BenchSettings) -> str:
+    if not settings.gpu:
         return "cpu"
-    flags = settings["run_flags"]
+    flags = settings.run_flags
     number = flags[flags.index("--device") + 1] if "--device" in flags else 0
     return f"cuda:{number}"
 

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from weft.bench import score
+from weft.bench.bench_settings import BenchSettings
 from weft.problem import sentences
 from weft.shown_text import terminal_line
 
@@ -17,7 +18,7 @@ _REDRAW_EVERY_S = 1.0
 
 
 class Progress:
-    def __init__(self, settings: dict[str, Any], total: int, due: int) -> None:
+    def __init__(self, settings: BenchSettings, total: int, due: int) -> None:
         self._settings = settings
         self._total, self._due = total, due
         self._rows: list[dict[str, Any]] = []
@@ -25,7 +26,7 @@ class Progress:
         self._places: dict[str, list[str]] = {}  # nodes of a problem, by its label
         self._done = 0  # by this call
         self._drawn_at = 0.0
-        self._live = sys.stdout.isatty() and not settings["json"] and not settings["quiet"]
+        self._live = sys.stdout.isatty() and not settings.json and not settings.quiet
 
     def begin(self, how_many: str) -> None:
         kept = self._total - self._due
@@ -33,7 +34,7 @@ class Progress:
         if kept:
             text += f"; {kept} are done already"
         self._say(text)
-        self._say(f"results: {self._settings['out']}")
+        self._say(f"results: {self._settings.out}")
 
     def add(self, row: dict[str, Any]) -> None:
         """Counts it."""
@@ -42,7 +43,7 @@ class Progress:
     def tell(self, row: dict[str, Any]) -> None:
         """Says that it is done now."""
         self._done += 1
-        if self._settings["json"]:
+        if self._settings.json:
             print(
                 json.dumps(
                     {
@@ -79,7 +80,7 @@ class Progress:
     def end(self, rows: list[dict[str, Any]], stopping: str) -> None:
         left = sum(1 for row in rows if row["state"] in ("stopped", "died", "missing"))
         verified = sum(1 for row in rows if row["verified"])
-        if self._settings["json"]:
+        if self._settings.json:
             print(
                 json.dumps(
                     {
@@ -88,7 +89,7 @@ class Progress:
                         "kernelbench": near_count(rows),
                         "left": left,
                         "stopped_by": stopping,
-                        "out": self._settings["out"],
+                        "out": self._settings.out,
                     }
                 ),
                 flush=True,
@@ -106,7 +107,7 @@ class Progress:
                 f"weft: {why.get(stopping, '')}{are_left(left)}; the same command goes on",
                 file=sys.stderr,
             )
-        self._say(f"report: {self._settings['out']}/report.md")
+        self._say(f"report: {self._settings.out}/report.md")
 
     def _state(self) -> str:
         verified = sum(1 for row in self._rows if row["verified"])
@@ -127,7 +128,7 @@ class Progress:
             print("\r\033[2K", end="")
 
     def _say(self, text: str) -> None:
-        if not self._settings["json"] and not self._settings["quiet"]:
+        if not self._settings.json and not self._settings.quiet:
             print(text, flush=True)
 
 

@@ -24,6 +24,7 @@ from weft.bench.records import (
 from weft.shown_text import csv_cell
 
 if TYPE_CHECKING:
+    from weft.bench.bench_settings import BenchSettings
     from weft.bench.problems import Problem
 
 #: The columns of results.csv, in order. Times in microseconds.
@@ -333,13 +334,13 @@ def _cell(value: object) -> object:
 
 
 def write(
-    settings: dict[str, Any],
+    settings: BenchSettings,
     rows: list[dict[str, Any]],
     records: Records,
     sessions: list[list[float]],
 ) -> None:
     """All files of --out that are worked out from the runs."""
-    out = settings["out"]
+    out = settings.out
     rates = add_floors(rows)
     write_atomically(os.path.join(out, "results.csv"), results_csv(rows))
     write_atomically(
@@ -355,13 +356,13 @@ def write(
         _copy_kernel(settings, made, records)
 
 
-def _copy_kernel(settings: dict[str, Any], made: dict[str, Any], records: Records) -> None:
+def _copy_kernel(settings: BenchSettings, made: dict[str, Any], records: Records) -> None:
     if not made["verified"] or made["group"]:
         return
     inner = ["kernelbench"] if made["kernelbench_module"] == score.NEAR_MODULE else []
-    source = os.path.join(settings["out"], "runs", made["key"], "composed", *inner, "model_new.py")
+    source = os.path.join(settings.out, "runs", made["key"], "composed", *inner, "model_new.py")
     if not os.path.exists(source):
         return
-    target = os.path.join(settings["out"], "kernelbench", kernelbench.kernel_path(made))
+    target = os.path.join(settings.out, "kernelbench", kernelbench.kernel_path(made))
     os.makedirs(os.path.dirname(target), exist_ok=True)
     shutil.copyfile(source, target)

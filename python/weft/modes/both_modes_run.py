@@ -26,6 +26,7 @@ from weft.runs import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_WRONG,
+    DriverSettings,
     NotJudged,
     judge,
     read_json,
@@ -49,9 +50,9 @@ class Ended(Exception):
     """With this exit code; what there is to say was said."""
 
 
-def begin(settings: dict[str, Any]) -> None:
+def begin(settings: DriverSettings) -> None:
     """Makes the folder, or finds that it is this command's."""
-    out, asked = settings["out"], {name: settings[name] for name in ("problem", "run_flags")}
+    out, asked = settings.out, {"problem": settings.problem, "run_flags": settings.run_flags}
     found = read_json(out, "modes.json")
     if found is None and os.path.isdir(out) and os.listdir(out):
         raise Ended(EXIT_WRONG, f"{out} is not empty: name another --out")
@@ -61,27 +62,27 @@ def begin(settings: dict[str, Any]) -> None:
     write_text(json.dumps(asked), out, "modes.json")
 
 
-def search(settings: dict[str, Any], mode: str) -> dict[str, Any]:
+def search(settings: DriverSettings, mode: str) -> dict[str, Any]:
     """The result.json of that mode's run."""
-    folder = os.path.join(settings["out"], mode)
+    folder = os.path.join(settings.out, mode)
     result = read_json(folder, "result.json")
     if result is not None:
         return result
     say(settings, f"{mode} mode")
     if os.path.exists(os.path.join(folder, "journal.db")):
-        words = ["resume", folder, *settings["resume_flags"]]
+        words = ["resume", folder, *settings.resume_flags]
     else:
         words = [
             "run",
-            settings["problem"],
+            settings.problem,
             "--out",
             folder,
             "--mode",
             mode,
-            *settings["run_flags"],
+            *settings.run_flags,
         ]
-        if settings["budget_s"]:
-            words += ["--budget-s", str(max(1, settings["budget_s"] * RUN_SHARE))]
+        if settings.budget_s:
+            words += ["--budget-s", str(max(1, settings.budget_s * RUN_SHARE))]
     code = run(settings, words)
     result = read_json(folder, "result.json")
     if code not in (0, EXIT_FAILED, EXIT_BUDGET) or result is None:
@@ -89,34 +90,34 @@ def search(settings: dict[str, Any], mode: str) -> dict[str, Any]:
     return result
 
 
-def compose(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
+def compose(settings: DriverSettings, results: dict[str, dict[str, Any]]) -> None:
     """Writes the module, with the kernels that hold in it as a whole; its
     verdict and timing are each result's from then on. So with the module near to
     eager, where a mode's kernels are not."""
     compose_own(settings, results)
     compose_near(settings, results)
     for mode in results:
-        folder = os.path.join(settings["out"], mode)
+        folder = os.path.join(settings.out, mode)
         for path in ("model_new.py", os.path.join("kernelbench", "model_new.py")):
             # Where they cannot be copied, the module makes them again.
             with contextlib.suppress(OSError):
                 packages.hand_on(
                     folder,
                     read_text(folder, "composed", path),
-                    os.path.join(settings["out"], "build"),
+                    os.path.join(settings.out, "build"),
                 )
 
 
-def compose_own(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
+def compose_own(settings: DriverSettings, results: dict[str, dict[str, Any]]) -> None:
     texts = {
-        mode: read_text(settings["out"], mode, "composed", "model_new.py")
+        mode: read_text(settings.out, mode, "composed", "model_new.py")
         for mode, result in results.items()
         if result["verdict"]["correct"]
     }
     for mode in results.keys() - texts.keys():
         drop_kernels(results[mode], results[mode]["verdict"]["reason"])
     ours = {mode: texts[mode] if has_kernels(result) else None for mode, result in results.items()}
-    path = os.path.join(settings["out"], "composed", "model_new.py")
+    path = os.path.join(settings.out, "composed", "model_new.py")
     if len(results) == 1 or not any(ours.values()):
         for text in list(texts.values())[:1]:
             write_text(text, path)
@@ -131,11 +132,11 @@ def compose_own(settings: dict[str, Any], results: dict[str, dict[str, Any]]) ->
         raise Ended(
             EXIT_FAILED,
             "not verified: no mode's kernels hold in a "
-            f"module for both: see {settings['out']}/eval and train",
+            f"module for both: see {settings.out}/eval and train",
         )
 
 
-def compose_near(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
+def compose_near(settings: DriverSettings, results: dict[str, dict[str, Any]]) -> None:
     """One more module, where kernels of the first are far from eager: of each
     mode those that are near, its run's second module where the first is far.
     `kernelbench_module` of each result is what holds of it there; None: there is none."""
@@ -147,7 +148,7 @@ def compose_near(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -
         result["kernelbench_module"] = None
     if not is_wanted:
         return
-    path = os.path.join(settings["out"], NEAR_PATH)
+    path = os.path.join(settings.out, NEAR_PATH)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     texts = {mode: text for mode, (text, _) in found.items()}
     if len(results) == 1:
@@ -175,11 +176,11 @@ def compose_near(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -
 
 
 def near_in(
-    settings: dict[str, Any], mode: str, result: dict[str, Any]
+    settings: DriverSettings, mode: str, result: dict[str, Any]
 ) -> tuple[str | None, dict[str, Any]]:
     """(text, kernelbench_module) of what that mode's run found near to eager: its first
     module, its second, or no text: the framework's own."""
-    folder = (settings["out"], mode, "composed")
+    folder = (settings.out, mode, "composed")
     if result["kernelbench_module"] and is_far(result["verdict"]):
         return (read_text(*folder, "kernelbench", "model_new.py"), result["kernelbench_module"])
     if is_far(result["verdict"]) or not has_kernels(result):
@@ -194,7 +195,7 @@ def near_in(
 
 
 def hold(
-    settings: dict[str, Any],
+    settings: DriverSettings,
     results: dict[str, dict[str, Any]],
     texts: dict[str, str | None],
     path: str,
@@ -213,7 +214,7 @@ def hold(
             say(settings, f"checking ModelNew in {mode} mode")
             try:
                 judged[mode] = judge(
-                    settings, settings["problem"], path, mode, bool(result["timed"] and texts[mode])
+                    settings, settings.problem, path, mode, bool(result["timed"] and texts[mode])
                 )
             except NotJudged as error:
                 raise Ended(
@@ -292,7 +293,7 @@ def near_words(results: dict[str, dict[str, Any]]) -> str:
     return f"{said}, {NEAR_PATH} is within{': ' if ratios else ''}{', '.join(ratios)}"
 
 
-def conclude(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> int:
+def conclude(settings: DriverSettings, results: dict[str, dict[str, Any]]) -> int:
     """Writes what was found; the exit code. Who asks for one number is told
     the mode that gains least."""
     is_right = all(result["verdict"]["correct"] for result in results.values())
@@ -317,11 +318,11 @@ def conclude(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> in
         told["verdict"] = next(
             result["verdict"] for result in results.values() if not result["verdict"]["correct"]
         )
-    out = settings["out"]
+    out = settings.out
     write_text(report(settings, results, said), out, "report.md")
     write_text(json.dumps(told, indent=1) + "\n", out, "result.json")
     code = 0 if is_right else EXIT_FAILED
-    if settings["json"]:
+    if settings.json:
         print(
             json.dumps({"type": "RunFinished", "body": {"exit_code": code, "summary": said}}),
             flush=True,
@@ -334,9 +335,9 @@ def conclude(settings: dict[str, Any], results: dict[str, dict[str, Any]]) -> in
     return code
 
 
-def report(settings: dict[str, Any], results: dict[str, dict[str, Any]], said: str) -> str:
+def report(settings: DriverSettings, results: dict[str, dict[str, Any]], said: str) -> str:
     lines = [
-        f"# {os.path.basename(settings['problem'])}, in both modes",
+        f"# {os.path.basename(settings.problem)}, in both modes",
         "",
         said,
         "",
@@ -374,7 +375,7 @@ def report(settings: dict[str, Any], results: dict[str, dict[str, Any]], said: s
     return "\n".join(lines) + "\n"
 
 
-def work(settings: dict[str, Any]) -> int:
+def work(settings: DriverSettings) -> int:
     begin(settings)
     results = {}
     for mode in MODES:
@@ -387,7 +388,7 @@ def work(settings: dict[str, Any]) -> int:
 
 def main(text: str) -> int:
     """The exit code of `weft run --mode both` with these settings, as JSON."""
-    settings = json.loads(text)
+    settings = DriverSettings.from_json(text)
     try:
         return work(settings)
     except KeyboardInterrupt:
@@ -395,7 +396,7 @@ def main(text: str) -> int:
         return EXIT_INTERRUPTED
     except Ended as ended:
         code, message = ended.args
-        if settings["json"]:
+        if settings.json:
             print(json.dumps({"error": message, "exit_code": code}), flush=True)
         warn(message)
         return code

@@ -31,8 +31,24 @@ _IMPORTS_TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.MULTILINE)
 _DEFINES = "(?:class|def)\\s+{0}\\b|^\\s*{0}\\s*[:=]|import\\b.*\\b{0}\\b"
 
 
-def evaluate(oracle: Oracle, request: dict[str, Any]) -> dict[str, Any]:
+@dataclasses.dataclass
+class Evaluation:
     """docs/reference/worker-protocol.md's `evaluation`."""
+
+    contract: str  #: "ModelNew" or "kernel_function"
+    device: str
+    precision: str
+    random_seed: int
+    timing: TimingReply | None = None
+    untimed: str = ""  #: why there is no timing
+    operators: dict[str, int] | None = None
+    remark: str = ""
+    accepted: bool = False
+    verdict: Verdict = dataclasses.field(default_factory=Verdict)
+
+
+def evaluate(oracle: Oracle, request: dict[str, Any]) -> dict[str, Any]:
+    """The Evaluation of the request's candidate."""
     text = _read(request["candidate"])
     contract = contract_of(text, request["candidate"])
     whole = oracle.whole(request)
@@ -54,26 +70,16 @@ def evaluate(oracle: Oracle, request: dict[str, Any]) -> dict[str, Any]:
         verdict.reason += (
             f"; it may import what this Python has: {sys.executable} (--python chooses another)"
         )
-    found = {
-        "contract": contract,
-        "device": oracle.device.name,
-        "precision": whole.precision,
-        "random_seed": whole.seed,
-        "timing": None,
-        "untimed": "",
-        "operators": None,
-        "remark": "",
-    }
+    found = Evaluation(contract, oracle.device.name, whole.precision, whole.seed, verdict=verdict)
     if verdict.correct:
-        _trace(oracle, whole, job, limits, found, verdict)
+        _trace(oracle, whole, job, limits, found)
     if verdict.correct:
-        found["untimed"] = why_untimed(request, text)
+        found.untimed = why_untimed(request, text)
         verdict.kernelbench = judge_kernelbench_tolerance.judge(oracle, whole, job, limits, request)
-        if not found["untimed"]:
-            _time(oracle, whole, job, request, limits, found, verdict)
-    found["accepted"] = verdict.correct
-    found["verdict"] = dataclasses.asdict(verdict)
-    return {"evaluation": found}
+        if not found.untimed:
+            _time(oracle, whole, job, request, limits, found)
+    found.accepted = verdict.correct
+    return {"evaluation": dataclasses.asdict(found)}
 
 
 def _changes_anything(whole: WholeModel) -> bool:
@@ -129,8 +135,7 @@ def _trace(
     whole: WholeModel,
     job: dict[str, Any],
     limits: Limits,
-    found: dict[str, Any],
-    verdict: Verdict,
+    found: Evaluation,
 ) -> None:
     """What the framework did for it, by the candidate's own account. Who hangs
     here would hang in each process that is still to come."""
@@ -151,20 +156,20 @@ def _trace(
     except CandidateFailed as ended:
         told = None
         if ended.kind == "timed_out":
-            verdict.fail(ended.kind, ended.reason)
+            found.verdict.fail(ended.kind, ended.reason)
     finally:
         oracle.slot.dismiss()
     if not isinstance(told, dict):
-        found["remark"] = "it did not run where its operators are listed"
+        found.remark = "it did not run where its operators are listed"
         return
     called = {
         str(name)[:100]: count
         for name, count in list(told.items())[: operator_trace.NAMES_MAX]
         if type(count) is int
     }
-    found["operators"] = called
+    found.operators = called
     if whole.operators and set(whole.operators) <= set(called):
-        found["remark"] = (
+        found.remark = (
             "it calls every operator that the reference calls: no kernel of its own replaces one"
         )
 
@@ -175,18 +180,15 @@ def _time(
     job: dict[str, Any],
     request: dict[str, Any],
     limits: Limits,
-    found: dict[str, Any],
-    verdict: Verdict,
+    found: Evaluation,
 ) -> None:
     try:
-        found["timing"] = oracle.timer.time(
-            *oracle.model_bench(whole, request), job, request, limits
-        )
+        found.timing = oracle.timer.time(*oracle.model_bench(whole, request), job, request, limits)
     except NotTimed as busy:
-        found["untimed"] = f"not timed: {busy}"
-        verdict.fail("not_timed", found["untimed"])
+        found.untimed = f"not timed: {busy}"
+        found.verdict.fail("not_timed", found.untimed)
         return
-    _hold_timing(found["timing"], verdict)
+    _hold_timing(found.timing, found.verdict)
 
 
 def _hold_timing(timing: TimingReply, verdict: Verdict) -> None:

@@ -9,6 +9,7 @@ ModelNew's gradients with float64's.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,43 +60,48 @@ class _Pair(torch.autograd.Function):
         return (None, *(next(found) if i in wanted else None for i in range(ctx.count)))
 
 
-def check(model: torch.nn.Module, step: Step) -> dict[str, Any]:
-    """{"outcome", "how", "reason"}: of the step's graphs (joint.Step). They may
-    differ where Model's own derivatives do, which leave a term out (detach);
-    Unsupported, where only theirs do."""
-    told = {"outcome": NOT_RUN, "how": "", "reason": ""}
+@dataclasses.dataclass(frozen=True)
+class GradCheck:
+    """The result of gradcheck for both graphs of a step."""
+
+    outcome: str = NOT_RUN
+    how: str = ""  #: which elements were varied
+    reason: str = ""
+    lost_in_rounding: list[str] = dataclasses.field(default_factory=list)  #: Step.lost
+
+
+def check(model: torch.nn.Module, step: Step) -> GradCheck:
+    """The GradCheck of the step's graphs (joint.Step). They may differ where Model's own
+    derivatives do, which leave a term out (detach). Unsupported: only the graphs differ."""
     if step.draws:
-        return {**told, "reason": "it draws random numbers"}
+        return GradCheck(reason="it draws random numbers")
     values = [widen(argument.detach()).contiguous().clone() for argument in step.arguments]
     varied = [values[i].requires_grad_() for i in step.wanted]
     if not all(one.dtype is torch.float64 for one in varied):
-        return {**told, "reason": "it trains tensors that are not real"}
+        return GradCheck(reason="it trains tensors that are not real")
     elements = sum(one.numel() for one in varied) + sum(
         math.prod(shape) for shape, _ in step.tangents
     )
     is_small = elements <= ELEMENTS_MAX
-    told["how"] = "every element" if is_small else "random directions"
+    how = "every element" if is_small else "random directions"
     calls = 2 * elements if is_small else 2 * len(varied) + 10
     try:
         with _threads(1 if is_small else torch.get_num_threads()):
             seconds = calls * _seconds(step, values, varied)
             if seconds > SECONDS_MAX:
-                return {**told, "reason": f"it would take {seconds:.0f} s"}
+                return GradCheck(NOT_RUN, how, f"it would take {seconds:.0f} s")
             theirs = _differs(_of_graphs(step, values), varied, is_small)
             own = theirs and _differs(_of_model(model, step, values), varied, is_small)
     except Exception as error:  # an operator that has no float64
-        return {**told, "reason": f"it does not run in float64: {sentences.of_error(error)}"}
+        why = f"it does not run in float64: {sentences.of_error(error)}"
+        return GradCheck(NOT_RUN, how, why)
     if theirs and not own:
         raise Unsupported(
             f"the gradients that were captured are not the derivatives of its results: {theirs}"
         )
     if theirs:
-        return {
-            **told,
-            "outcome": DIFFERS,
-            "reason": f"and so do Model's own derivatives: {theirs}",
-        }
-    return {**told, "outcome": AGREES}
+        return GradCheck(DIFFERS, how, f"and so do Model's own derivatives: {theirs}")
+    return GradCheck(AGREES, how)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ import json
 import os
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.build import packages
 from weft.runs import (
@@ -25,6 +25,7 @@ from weft.runs import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_WRONG,
+    DriverSettings,
     read_json,
     read_text,
     run,
@@ -35,6 +36,7 @@ from weft.runs import (
 
 if TYPE_CHECKING:
     from weft.backend.graphs.problem_source import Source
+    from weft.training.gradients import GradCheck
     from weft.training.joint import Step
     from weft.training.training_verdict import Trial
 
@@ -57,14 +59,14 @@ class Graph:
     composed: str | None = None
 
 
-def captured(settings: dict[str, Any]) -> tuple[str, Step, list[Graph], dict[str, Any]]:
-    """(the problem's text, the Step, the two Graphs, what gradcheck told)"""
+def captured(settings: DriverSettings) -> tuple[str, Step, list[Graph], GradCheck]:
+    """The problem's text, the Step, the two Graphs, and the GradCheck."""
     from weft.backend.graphs.problem_source import Unsupported
     from weft.problem import problem as problems
     from weft.training import gradients, joint
 
-    problem = problems.load_problem(settings["problem"], settings["mode"])
-    device = settings["device"] = _device(settings)
+    problem = problems.load_problem(settings.problem, settings.mode)
+    device = settings.device
     model = problems.build_model(problem, device=device, adopts=False)
     inputs = problems.make_inputs(problem, device=device)
     problems.check_inputs_fit(problem, model, inputs)
@@ -72,20 +74,20 @@ def captured(settings: dict[str, Any]) -> tuple[str, Step, list[Graph], dict[str
         step = joint.capture(model, inputs)
         checked = gradients.check(model, step)
         step.lost, step.anchor = gradients.lost(step)
-        checked["lost_in_rounding"] = step.lost
+        checked = dataclasses.replace(checked, lost_in_rounding=step.lost)
         graphs = sources_of(step)
     except Unsupported as error:
         raise Refused(f"{problem.name} cannot be trained by kernels: {error}") from None
     return problems.read_source(problem.path).decode(), step, graphs, checked
 
 
-def _device(settings: dict[str, Any]) -> str:
-    """Where the model is: kernels for a GPU are interpreted without one."""
+def _on_its_device(settings: DriverSettings) -> DriverSettings:
+    """With the device of the model: kernels for a GPU are interpreted without one."""
     import torch
 
-    if settings["target"] == "cpu" or not torch.cuda.is_available():
-        return "cpu"
-    return f"cuda:{settings['device']}"
+    if settings.target == "cpu" or not torch.cuda.is_available():
+        return dataclasses.replace(settings, device="cpu")
+    return dataclasses.replace(settings, device=f"cuda:{settings.device}")
 
 
 def sources_of(step: Step) -> list[Graph]:
@@ -112,14 +114,14 @@ def sources_of(step: Step) -> list[Graph]:
     ]
 
 
-def search(settings: dict[str, Any], graph: Graph) -> None:
+def search(settings: DriverSettings, graph: Graph) -> None:
     """Runs weft on that graph's problem file; what it composed is kept."""
-    folder = os.path.join(settings["out"], graph.name)
-    problem = os.path.join(settings["out"], f"{graph.name}.py")
+    folder = os.path.join(settings.out, graph.name)
+    problem = os.path.join(settings.out, f"{graph.name}.py")
     write_text(graph.source.text, problem)
-    words = ["run", problem, "--out", folder, *settings["run_flags"]]
-    if settings["budget_s"]:
-        words += ["--budget-s", str(max(1, settings["budget_s"] * RUN_SHARE))]
+    words = ["run", problem, "--out", folder, *settings.run_flags]
+    if settings.budget_s:
+        words += ["--budget-s", str(max(1, settings.budget_s * RUN_SHARE))]
     say(settings, f"the {graph.name} pass: {graph.source.count} operators")
     code = run(settings, words)
     result = read_json(folder, "result.json")
@@ -143,7 +145,7 @@ def ways(graphs: list[Graph]) -> list[list[str]]:
 
 
 def compose(
-    settings: dict[str, Any], problem_text: str, step: Step, graphs: list[Graph]
+    settings: DriverSettings, problem_text: str, step: Step, graphs: list[Graph]
 ) -> tuple[Trial | None, list[Trial]]:
     """(the Trial that is fastest of those that are right and faster than eager,
     or None; all of them)"""
@@ -155,9 +157,9 @@ def compose(
     )
 
     trials = []
-    one_step = os.path.join(settings["out"], "step.py")
-    steps = os.path.join(settings["out"], "descent.py")
-    write_text(step_text.write(problem_text, "Model", step, settings["with_compile"]), one_step)
+    one_step = os.path.join(settings.out, "step.py")
+    steps = os.path.join(settings.out, "descent.py")
+    write_text(step_text.write(problem_text, "Model", step, settings.with_compile), one_step)
     write_text(step_text.write_descent(problem_text, "Model", step), steps)
     for names in ways(graphs):
         say(settings, f"checking ModelNew with kernels for {training_report.joined(names)}")
@@ -185,7 +187,7 @@ def compose(
     return None, trials
 
 
-def _say_refused(settings: dict[str, Any], made: Trial) -> None:
+def _say_refused(settings: DriverSettings, made: Trial) -> None:
     if made.reason:
         say(settings, f"refused: {made.reason}")
 
@@ -198,10 +200,10 @@ def _why_none(graphs: list[Graph], trials: list[Trial]) -> str:
 
 
 def conclude(
-    settings: dict[str, Any],
+    settings: DriverSettings,
     problem_text: str,
     graphs: list[Graph],
-    checked: dict[str, Any],
+    checked: GradCheck,
     best: Trial | None,
     trials: list[Trial],
 ) -> int:
@@ -227,7 +229,7 @@ def conclude(
             if is_right
             else f"not verified: {reasons[0]}"
         )
-    out = settings["out"]
+    out = settings.out
     write_text(text, out, "composed", "model_new.py")
     for graph in graphs:
         if best is not None and graph.name in best.names and graph.composed is not None:
@@ -236,29 +238,26 @@ def conclude(
                 packages.hand_on(
                     os.path.join(out, graph.name), graph.composed, os.path.join(out, "build")
                 )
-    result = {
-        "summary": summary,
-        "verified": is_right,
-        "kernels": best.names if best else [],
-        "timing": best.timing if best else None,
-        "gradcheck": checked,
-        "passes": [
-            {
-                "name": graph.name,
-                "summary": graph.summary,
-                "reason": graph.reason,
-                "operators": graph.source.count,
-            }
+    result = training_report.Result(
+        summary,
+        is_right,
+        best.names if best else [],
+        best.timing if best else None,
+        checked,
+        [
+            training_report.Pass(graph.name, graph.summary, graph.reason, graph.source.count)
             for graph in graphs
         ],
-        "tried": [trial.to_json() for trial in trials],
-    }
-    write_text(json.dumps(result, indent=1), out, "result.json")
-    write_text(
-        training_report.text(os.path.basename(settings["problem"]), result), out, "report.md"
+        [
+            training_report.Tried(trial.names, trial.verdict, trial.timing, trial.descent)
+            for trial in trials
+        ],
     )
-    if settings["json"]:
-        print(json.dumps(result), flush=True)
+    as_json = dataclasses.asdict(result)
+    write_text(json.dumps(as_json, indent=1), out, "result.json")
+    write_text(training_report.text(os.path.basename(settings.problem), result), out, "report.md")
+    if settings.json:
+        print(json.dumps(as_json), flush=True)
     elif is_right:
         say(settings, summary)
     else:
@@ -267,19 +266,20 @@ def conclude(
     return 0 if is_right else EXIT_FAILED
 
 
-def work(settings: dict[str, Any]) -> int:
+def work(settings: DriverSettings) -> int:
     from weft.problem.problem import ProblemError, import_torch
 
     try:
         import_torch()
+        settings = _on_its_device(settings)
         problem_text, step, graphs, checked = captured(settings)
-        os.makedirs(os.path.join(settings["out"], "composed"), exist_ok=False)
+        os.makedirs(os.path.join(settings.out, "composed"), exist_ok=False)
         for graph in graphs:
             search(settings, graph)
         best, trials = compose(settings, problem_text, step, graphs)
         return conclude(settings, problem_text, graphs, checked, best, trials)
     except FileExistsError:
-        warn(f"{settings['out']} is there already: name another --out")
+        warn(f"{settings.out} is there already: name another --out")
         return EXIT_WRONG
     except ProblemError as error:
         warn(error.message)
@@ -292,7 +292,7 @@ def work(settings: dict[str, Any]) -> int:
 def main(text: str) -> int:
     """The exit code of `weft run --train` with these settings, as JSON."""
     try:
-        return work(json.loads(text))
+        return work(DriverSettings.from_json(text))
     except KeyboardInterrupt:
         print("weft: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED

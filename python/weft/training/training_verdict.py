@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from weft.problem import problem as problems
-from weft.runs import NotJudged, judge, write_text
+from weft.runs import DriverSettings, NotJudged, judge, write_text
 from weft.training import step_text
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Trial:
     def gain(self) -> float:
         return self.timing["over_eager"]["ratio"] if self.timing else 1.0
 
-    def check_step(self, settings: dict[str, Any], reference: str, step: Step) -> None:
+    def check_step(self, settings: DriverSettings, reference: str, step: Step) -> None:
         """Results and gradients, and the time of both passes."""
         candidate = self._written(settings, "step", step_text.write(self.text, "ModelNew", step))
         for _ in range(TIMED_MAX):
@@ -52,39 +52,31 @@ class Trial:
             if self.verdict["kind"] != "not_timed":
                 break
 
-    def check_descent(self, settings: dict[str, Any], reference: str, step: Step) -> None:
+    def check_descent(self, settings: DriverSettings, reference: str, step: Step) -> None:
         """That its losses follow eager's."""
         candidate = self._written(
             settings, "descent", step_text.write_descent(self.text, "ModelNew", step)
         )
         self.descent, _ = _judged(settings, reference, candidate, is_timed=False)
 
-    def _written(self, settings: dict[str, Any], what: str, text: str) -> str:
-        path = os.path.join(settings["out"], "composed", "_".join([*self.names, what]) + ".py")
+    def _written(self, settings: DriverSettings, what: str, text: str) -> str:
+        path = os.path.join(settings.out, "composed", "_".join([*self.names, what]) + ".py")
         write_text(text, path)
         return path
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "kernels": self.names,
-            "verdict": self.verdict,
-            "timing": self.timing,
-            "descent": self.descent,
-        }
-
 
 def _judged(
-    settings: dict[str, Any], reference: str, candidate: str, is_timed: bool
+    settings: DriverSettings, reference: str, candidate: str, is_timed: bool
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     try:
-        verdict, timing = judge(settings, reference, candidate, settings["mode"], is_timed)
+        verdict, timing = judge(settings, reference, candidate, settings.mode, is_timed)
     except NotJudged as error:
         return {"correct": False, "kind": "not_judged", "reason": str(error)}, None
     verdict["reason"] = _named(verdict["reason"], settings, reference)
     return verdict, timing
 
 
-def _named(reason: str, settings: dict[str, Any], reference: str) -> str:
+def _named(reason: str, settings: DriverSettings, reference: str) -> str:
     """With what its outputs are, in the place of their numbers. A candidate
     may have written the reason, with any number in it."""
     pattern = re.compile(r"\b(?:output )?output ?(\d{1,9})\b")
@@ -99,11 +91,11 @@ def _named(reason: str, settings: dict[str, Any], reference: str) -> str:
     return pattern.sub(lambda found: dict(enumerate(names)).get(int(found[1]), found[0]), reason)
 
 
-def _names(settings: dict[str, Any], reference: str) -> list[str] | None:
+def _names(settings: DriverSettings, reference: str) -> list[str] | None:
     """Those of a step's outputs; None: it has one, without a name."""
-    problem = problems.load_problem(reference, settings["mode"])
-    model = problems.build_model(problem, device=settings["device"])
-    made = model(*problems.make_inputs(problem, device=settings["device"]))
+    problem = problems.load_problem(reference, settings.mode)
+    model = problems.build_model(problem, device=settings.device)
+    made = model(*problems.make_inputs(problem, device=settings.device))
     if not isinstance(made, dict):
         return None
     return [name for name, one in made.items() if one is not None]
