@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import unittest
+from dataclasses import replace
 import xml.dom.minidom
 
 from bench_rows import SETTINGS, result_of, row_of, wrong
@@ -34,9 +35,9 @@ class FloorTest(unittest.TestCase):
 
     def test_bytes_over_the_copy_bandwidth(self):
         row = self.floor()
-        self.assertAlmostEqual(row["floor_us"], 50.0)  # 200 MB at 4 TB/s
-        self.assertAlmostEqual(row["floor_share"], 0.5)
-        self.assertEqual(row["floor_by"], "bytes")
+        self.assertAlmostEqual(row.floor_us, 50.0)  # 200 MB at 4 TB/s
+        self.assertAlmostEqual(row.floor_share, 0.5)
+        self.assertEqual(row.floor_by, "bytes")
 
     def test_products_are_held_against_the_peak_of_their_precision(self):
         for precision, product_us, convolution_us in (
@@ -46,43 +47,43 @@ class FloorTest(unittest.TestCase):
         ):
             with self.subTest(precision):
                 row = self.floor(precision=precision, matrix_operations=50_000_000_000)
-                self.assertAlmostEqual(row["floor_us"], product_us)
-                self.assertEqual(row["floor_by"], "operations")
+                self.assertAlmostEqual(row.floor_us, product_us)
+                self.assertEqual(row.floor_by, "operations")
                 row = self.floor(precision=precision, convolution_operations=50_000_000_000)
-                self.assertAlmostEqual(row["floor_us"], convolution_us)
+                self.assertAlmostEqual(row.floor_us, convolution_us)
 
     def test_halves_have_a_peak_of_their_own(self):
         row = self.floor(half_operations=800_000_000_000)
-        self.assertAlmostEqual(row["floor_us"], 1000)
-        self.assertEqual(row["operations"], 800_000_000_000)
+        self.assertAlmostEqual(row.floor_us, 1000)
+        self.assertEqual(row.operations, 800_000_000_000)
 
     def test_without_matrix_units_float32_has_its_own_peak(self):
         told = result_of(matrix_operations=50_000_000_000)
         told["machine"]["gpu_measured"]["tf32_tflops"] = 50.0
         rows = [row_of(1, told)]
         results.add_floors(rows)
-        self.assertAlmostEqual(rows[0]["floor_us"], 1000)
+        self.assertAlmostEqual(rows[0].floor_us, 1000)
 
     def test_the_best_rate_that_any_run_measured_counts(self):
         slow = result_of()
         slow["machine"]["gpu_measured"]["copy_gbps"] = 2000.0
         rows = [row_of(1, slow), row_of(2, result_of())]
         self.assertEqual(results.add_floors(rows)["copy_gbps"], 4000.0)
-        self.assertAlmostEqual(rows[0]["floor_us"], 50.0)
+        self.assertAlmostEqual(rows[0].floor_us, 50.0)
 
     def test_a_rate_that_was_not_measured_gives_no_floor(self):
         told = result_of()
         told["machine"]["gpu_measured"] = {"copy_gbps": 0.0}
         rows = [row_of(1, told)]
         self.assertEqual(results.add_floors(rows), {})
-        self.assertIsNone(rows[0]["floor_us"])
+        self.assertIsNone(rows[0].floor_us)
 
     def test_without_a_gpu_the_processor_s_own_copy_counts(self):
         told = result_of()
         told["machine"].update(gpu=None, gpu_measured={})
         rows = [row_of(1, told)]
         results.add_floors(rows)
-        self.assertAlmostEqual(rows[0]["floor_us"], 2000.0)
+        self.assertAlmostEqual(rows[0].floor_us, 2000.0)
 
 
 class RowTest(unittest.TestCase):
@@ -111,12 +112,12 @@ class RowTest(unittest.TestCase):
 
     def test_kernels_are_counted_as_often_as_they_stand_in_the_model(self):
         row = row_of(1, result_of())
-        self.assertEqual((row["kernels_ours"], row["kernels_extern"]), (2, 4))
+        self.assertEqual((row.kernels_ours, row.kernels_extern), (2, 4))
 
     def test_a_run_that_did_not_end_counts_for_nothing_that_it_left(self):
         row = row_of(1, result_of(), state=records.STOPPED)
-        self.assertFalse(row["verified"])
-        self.assertIsNone(row["over_eager"])
+        self.assertFalse(row.verified)
+        self.assertIsNone(row.over_eager)
 
 
 class ReportTest(unittest.TestCase):
@@ -125,11 +126,11 @@ class ReportTest(unittest.TestCase):
         return bench_report.markdown(SETTINGS, rows, rates, [[0.0, 100.0]])
 
     def test_who_lacked_memory_is_known_by_what_libraries_say(self):
-        made = {"result": None, "reason": "", "compile_error": None, "kernelbench_reason": None}
+        made = row_of(1)
         self.assertFalse(results.lacked_memory(made))
         told = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling …"
         for key in ("reason", "compile_error", "kernelbench_reason"):
-            self.assertTrue(results.lacked_memory({**made, key: told}))
+            self.assertTrue(results.lacked_memory(replace(made, **{key: told})))
 
     def test_scores_come_for_each_level_and_for_all(self):
         text = self.text([row_of(1, result_of(), level=1), row_of(1, result_of(), level=2)])

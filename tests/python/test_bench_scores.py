@@ -58,7 +58,7 @@ class ScoreTest(unittest.TestCase):
                 text = bench_report.markdown(SETTINGS, rows, {}, [(0, 1)])
                 self.assertIn(f"## {title}\n\n* No problem was run\n", text)
                 self.assertIn("| 4/1_Some_Name | no network | hub |", text)
-        beside = {**hub, "group": "beside"}
+        beside = replace(hub, group="beside")
         self.assertIn(
             "In /other: Scores\n\n* No problem was run\n",
             bench_report.markdown(replace(SETTINGS, beside="/other"), [hub, beside], {}, [(0, 1)]),
@@ -110,7 +110,7 @@ class ScoreTest(unittest.TestCase):
             "1 problems, lowered (by power, heat) in 1",
             told,
         )
-        self.assertEqual(rows[1]["throttled"], "power cap")
+        self.assertEqual(rows[1].throttled, "power cap")
 
 
 class TwoColumns(unittest.TestCase):
@@ -156,12 +156,12 @@ class TwoColumns(unittest.TestCase):
         self.assertIn(
             "| [1/2_Some_Name](runs/l1-002_Some_Name/report.md) | "
             "verified, slower than eager: no result |",
-            text.replace(self.rows()[1]["key"], "l1-002_Some_Name"),
+            text.replace(self.rows()[1].key, "l1-002_Some_Name"),
         )
 
     def test_the_table_has_them_too(self):
         self.assertEqual(
-            [row["best"] for row in self.rows()],
+            [row.best for row in self.rows()],
             ["weft", "eager", "weft", "torch.compile", "eager", "eager", "torch.compile", None],
         )
 
@@ -180,10 +180,10 @@ class NearEagerTest(unittest.TestCase):
         self.near = score.by_near_rule(self.rows)
 
     def test_of_a_far_module_the_one_beside_it_counts(self):
-        self.assertEqual([row["verified"] for row in self.near], [True, True, False, False])
+        self.assertEqual([row.verified for row in self.near], [True, True, False, False])
         self.assertEqual(score.ratios(self.near, "over_eager"), [4.0, 1.0])
         self.assertEqual(
-            [row["kernelbench_module"] for row in self.rows], ["own", "other", None, None, None]
+            [row.kernelbench_module for row in self.rows], ["own", "other", None, None, None]
         )
 
     def test_both_rules_are_told(self):
@@ -218,7 +218,7 @@ class NearEagerTest(unittest.TestCase):
     def test_the_module_beside_is_what_is_copied(self):
         with tempfile.TemporaryDirectory() as out:
             kept = records.Records(out)
-            inner = os.path.join(out, "runs", self.rows[1]["key"], "composed")
+            inner = os.path.join(out, "runs", self.rows[1].key, "composed")
             os.makedirs(os.path.join(inner, "kernelbench"))
             for place, text in (("", "own"), ("kernelbench", "near")):
                 with open(
@@ -242,7 +242,7 @@ class BesideTest(unittest.TestCase):
 
     def test_runs_have_folders_of_their_own(self):
         self.assertEqual(
-            [row["key"] for row in self.rows()], ["level_1_problem_1", "beside_level_1_problem_1"]
+            [row.key for row in self.rows()], ["level_1_problem_1", "beside_level_1_problem_1"]
         )
 
     def test_both_means_are_told_beside_each_other(self):

@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import xml.dom.minidom
+from dataclasses import replace
 
 from bench_rows import SETTINGS, result_of, row_of, wrong
 from made_journal import forged
@@ -95,7 +96,7 @@ class HostileNames(WeftCase):
         for number, name in enumerate(NAMES):
             for told in (result_of(), wrong()):
                 row = row_of(number, told)
-                rows.append(row | {"label": name, "key": name, "name": name + ".py"})
+                rows.append(replace(row, label=name, key=name, name=name + ".py"))
         results.add_floors(rows)
         return rows
 
@@ -112,7 +113,7 @@ class HostileNames(WeftCase):
         with contextlib.redirect_stdout(told):
             shown = progress.Progress(SETTINGS, len(rows), len(rows))
             for row in rows:
-                row["reason"] = "x\n[9/9] y: verified\x1b[2J"
+                row.reason = "x\n[9/9] y: verified\x1b[2J"
                 shown.add(row)
                 shown.tell(row)
         self.assertEqual(told.getvalue().count("\n"), len(rows))

@@ -13,9 +13,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from weft.bench import problems, records, results
+from weft.bench.bench_row import Row
 from weft.bench.bench_settings import BenchSettings, FleetSettings
 from weft.bench.child import Child
 from weft.bench.fleet import Fleet, FleetEnded, run_words, settle
@@ -111,7 +111,7 @@ class Bench:
             record = self._of(problem)
             changed = record.digest and record.digest != problem.digest()
             again = self._settings.rerun or (
-                self._settings.rerun_failed and not self._row(problem)["verified"]
+                self._settings.rerun_failed and not self._row(problem).verified
             )
             is_over = self._is_due(problem) and self._is_spent(record)
             if changed or again or is_over:
@@ -369,7 +369,7 @@ class Bench:
     def _of(self, problem: problems.Problem) -> records.Record:
         return self._records.load(problem)
 
-    def _row(self, problem: problems.Problem) -> dict[str, Any]:
+    def _row(self, problem: problems.Problem) -> Row:
         return results.row(problem, self._of(problem), self._records.result(problem))
 
     def _exit_code(self) -> int:
@@ -377,9 +377,9 @@ class Bench:
         self.progress.end(rows, self._stopping)
         if self._stopping == "interrupted":
             return 130
-        if any(row["state"] in (MISSING, NO_NETWORK) for row in rows):
+        if any(row.state in (MISSING, NO_NETWORK) for row in rows):
             return 3
-        return 0 if all(row["verified"] for row in rows) else 1
+        return 0 if all(row.verified for row in rows) else 1
 
 
 def _refusal(code: int, reason: str) -> str:

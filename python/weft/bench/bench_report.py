@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import quote
 
 from weft.bench import score
+from weft.bench.bench_row import Row
 from weft.bench.bench_settings import BenchSettings
 from weft.bench.progress import are_left, duration
 from weft.bench.records import NO_NETWORK
@@ -20,13 +20,13 @@ _BASES = (
 
 def markdown(
     settings: BenchSettings,
-    rows: list[dict[str, Any]],
+    rows: list[Row],
     rates: dict[str, float],
     sessions: list[list[float]],
 ) -> str:
     parts = [_head(settings, rows, rates, sessions)]
-    own = [row for row in rows if not row["group"]]
-    other = [row for row in rows if row["group"]]
+    own = [row for row in rows if not row.group]
+    other = [row for row in rows if row.group]
     parts += _sections(own)
     if other:
         parts.append(_beside(settings, own, other))
@@ -35,19 +35,19 @@ def markdown(
     return "\n".join(part for part in parts if part)
 
 
-def _sections(rows: list[dict[str, Any]], before: str = "") -> list[str]:
-    levels = sorted({row["level"] for row in rows})
+def _sections(rows: list[Row], before: str = "") -> list[str]:
+    levels = sorted({row.level for row in rows})
     parts = []
     if len(levels) > 1:
         parts += [
-            _section(f"{before}Level {level}", [r for r in rows if r["level"] == level])
+            _section(f"{before}Level {level}", [r for r in rows if r.level == level])
             for level in levels
         ]
     whole = "All problems" if len(levels) > 1 else "Scores"
     return [*parts, _section(before + whole, rows)]
 
 
-def _beside(settings: BenchSettings, own: list[dict[str, Any]], other: list[dict[str, Any]]) -> str:
+def _beside(settings: BenchSettings, own: list[Row], other: list[Row]) -> str:
     """The scores of both folders: a claim is the lower one."""
     lines = [
         "## Beside each other",
@@ -55,8 +55,8 @@ def _beside(settings: BenchSettings, own: list[dict[str, Any]], other: list[dict
         f"| geometric mean of verified problems | {settings.folder} | {settings.beside} |",
         "|---|---|---|",
     ]
-    levels = sorted({row["level"] for row in own + other})
-    chosen = [(f"level {level}", level) for level in levels]
+    levels = sorted({row.level for row in own + other})
+    chosen: list[tuple[str, int | None]] = [(f"level {level}", level) for level in levels]
     if len(levels) != 1:
         chosen.append(("all", None))
     for words, level in chosen:
@@ -67,23 +67,23 @@ def _beside(settings: BenchSettings, own: list[dict[str, Any]], other: list[dict
     return "\n".join([*lines, ""])
 
 
-def _mean_of(rows: list[dict[str, Any]], level: int | None, name: str) -> str:
-    told = [r for r in score.run_ones(rows) if level is None or r["level"] == level]
+def _mean_of(rows: list[Row], level: int | None, name: str) -> str:
+    told = [r for r in score.run_ones(rows) if level is None or r.level == level]
     ratios = score.ratios(told, name)
     if not ratios:
         return "–"
     return f"{score.geometric_mean(ratios):.3f}× ({len(ratios)} of {len(told)})"
 
 
-def _near(rows: list[dict[str, Any]]) -> str | None:
+def _near(rows: list[Row]) -> str | None:
     """The scores by KernelBench's own rule."""
     near = score.by_near_rule(rows)
     if not near:
         return None
-    accepted = [row for row in near if row["verified"]]
-    beside = sum(1 for row in accepted if row["kernelbench_module"] == score.NEAR_MODULE)
-    compiled = [row for row in near if row["compile_kernelbench"] == "within"]
-    both = sum(1 for row in compiled if row["verified"])
+    accepted = [row for row in near if row.verified]
+    beside = sum(1 for row in accepted if row.kernelbench_module == score.NEAR_MODULE)
+    compiled = [row for row in near if row.compile_kernelbench == "within"]
+    both = sum(1 for row in compiled if row.verified)
     lines = [
         f"* KernelBench's tolerance: {len(accepted)} of "
         f"{len(near)} modules within it, {beside} of them another module than "
@@ -102,13 +102,13 @@ def _near(rows: list[dict[str, Any]]) -> str | None:
     return "\n".join(lines)
 
 
-def _tf32(rows: list[dict[str, Any]]) -> str | None:
+def _tf32(rows: list[Row]) -> str | None:
     """Whose results are less exact than the framework's: none, by the rule."""
-    told = [row for row in rows if row["verified"] and row["shown_precision"]]
+    told = [row for row in rows if row.verified and row.shown_precision]
     if not told:
         return None
-    ours = sum(1 for row in told if row["shown_precision"] == "tf32")
-    theirs = sum(1 for row in told if row["framework_precision"] == "tf32")
+    ours = sum(1 for row in told if row.shown_precision == "tf32")
+    theirs = sum(1 for row in told if row.framework_precision == "tf32")
     return (
         f"* Precision: TF32 shows in {ours} of weft's modules, and in {theirs} "
         f"of PyTorch's, of {len(told)}"
@@ -117,12 +117,12 @@ def _tf32(rows: list[dict[str, Any]]) -> str | None:
 
 def _head(
     settings: BenchSettings,
-    rows: list[dict[str, Any]],
+    rows: list[Row],
     rates: dict[str, float],
     sessions: list[list[float]],
 ) -> str:
-    verified = sum(1 for row in rows if row["verified"])
-    left = sum(1 for row in rows if row["state"] == "stopped")
+    verified = sum(1 for row in rows if row.verified)
+    left = sum(1 for row in rows if row.state == "stopped")
     run = len(score.run_ones(rows))
     lines = ["# weft bench", "", f"{verified} of {run} problems verified."]
     if run < len(rows):
@@ -140,14 +140,14 @@ def _head(
         ]
     if not settings.timed:
         lines += ["", "Nothing was timed: there is no GPU here, and the kernels were interpreted."]
-    machine = next((r["machine"] for r in rows if r.get("machine")), None)
+    machine = next((r.machine for r in rows if r.machine), None)
     beside = f" and {settings.beside}" if settings.beside else ""
     lines += ["", f"* Problems: {settings.folder}{beside}"]
     if machine:
         gpu = f"{machine['gpu']}, " if machine["gpu"] else ""
         torch = f", PyTorch {machine['torch']}" if machine["torch"] else ""
         lines.append(f"* Machine: {gpu}{machine['processor']}{torch}")
-    precision = next((r["precision"] for r in rows if r.get("precision")), "")
+    precision = next((r.precision for r in rows if r.precision), "")
     lines.append(
         f"* weft {settings.version}, target {settings.target}, "
         f"precision {precision or 'framework'}"
@@ -159,17 +159,15 @@ def _head(
             + ", ".join(f"{name} {value:.5g}" for name, value in sorted(rates.items()))
         )
     lines.append(_time_spent(settings, rows, sessions))
-    if any(row["floor_share"] for row in rows):
+    if any(row.floor_share for row in rows):
         lines += ["", "![speedups, sorted](speedups.svg)", "![time against floor](floor.svg)"]
-    elif any(row["over_eager"] for row in rows):
+    elif any(row.over_eager for row in rows):
         lines += ["", "![speedups, sorted](speedups.svg)"]
     return "\n".join(lines) + "\n"
 
 
-def _time_spent(
-    settings: BenchSettings, rows: list[dict[str, Any]], sessions: list[list[float]]
-) -> str:
-    walls = [row["wall_s"] for row in rows if row["wall_s"]]
+def _time_spent(settings: BenchSettings, rows: list[Row], sessions: list[list[float]]) -> str:
+    walls = [row.wall_s for row in rows if row.wall_s]
     whole = sum(end - begin for begin, end in sessions)
     text = f"* Time: {duration(whole)} in {len(sessions)} call"
     text += "s" if len(sessions) > 1 else ""
@@ -183,7 +181,7 @@ def _time_spent(
     return text
 
 
-def _section(title: str, rows: list[dict[str, Any]]) -> str:
+def _section(title: str, rows: list[Row]) -> str:
     rows = score.run_ones(rows)
     if not rows:
         return f"## {title}\n\n* No problem was run\n"
@@ -228,7 +226,7 @@ def _section(title: str, rows: list[dict[str, Any]]) -> str:
         + " | ".join(" / ".join(map(str, score.beyond_spread(rows, name))) for name, _ in bases)
         + " |"
     )
-    told = [row for row in rows if row["discriminating"] is not False]
+    told = [row for row in rows if row.discriminating is not False]
     if len(told) < len(rows):
         lines.append(
             "| geometric mean of those that discriminate | "
@@ -255,7 +253,7 @@ def _section(title: str, rows: list[dict[str, Any]]) -> str:
     return "\n".join(line for line in lines if line is not None) + "\n"
 
 
-def _both_columns(rows: list[dict[str, Any]]) -> list[str]:
+def _both_columns(rows: list[Row]) -> list[str]:
     """Generated kernels only, and the best of all implementations."""
     columns = [
         [found for row in rows if (found := function(row))]
@@ -293,13 +291,17 @@ def _both_columns(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _floors(rows: list[dict[str, Any]]) -> str | None:
+def _floors(rows: list[Row]) -> str | None:
     lines = []
     for kind, words in (
         ("bytes", "bound by memory: bytes that must move over the measured copy bandwidth"),
         ("operations", "bound by arithmetic: operations over the measured peak"),
     ):
-        shares = [row["floor_share"] for row in rows if row["verified"] and row["floor_by"] == kind]
+        shares = [
+            row.floor_share
+            for row in rows
+            if row.verified and row.floor_share is not None and row.floor_by == kind
+        ]
         if shares:
             near = sum(1 for share in shares if share >= 0.9)
             lines.append(
@@ -310,14 +312,14 @@ def _floors(rows: list[dict[str, Any]]) -> str | None:
     return "\n".join(lines) or None
 
 
-def _kernels(rows: list[dict[str, Any]]) -> str:
-    ours = sum(row["kernels_ours"] or 0 for row in rows)
-    extern = sum(row["kernels_extern"] or 0 for row in rows)
-    with_ours = sum(1 for row in rows if row["kernels_ours"])
+def _kernels(rows: list[Row]) -> str:
+    ours = sum(row.kernels_ours or 0 for row in rows)
+    extern = sum(row.kernels_extern or 0 for row in rows)
+    with_ours = sum(1 for row in rows if row.kernels_ours)
     return f"* Kernels: {ours} generated, in {with_ours} problems; {extern} calls left to PyTorch"
 
 
-def _against_itself(rows: list[dict[str, Any]]) -> str | None:
+def _against_itself(rows: list[Row]) -> str | None:
     """How far the same code in two processes lies apart here."""
     same = sorted(score.ratios(filter(score.is_eager, rows), "over_eager"))
     if not same:
@@ -331,15 +333,13 @@ def _against_itself(rows: list[dict[str, Any]]) -> str | None:
     )
 
 
-def _clocks(rows: list[dict[str, Any]]) -> str | None:
+def _clocks(rows: list[Row]) -> str | None:
     """What the device ran at while both sides were timed."""
-    both = [
-        (row["ours_mhz"], row["eager_mhz"]) for row in rows if row["ours_mhz"] and row["eager_mhz"]
-    ]
+    both = [(row.ours_mhz, row.eager_mhz) for row in rows if row.ours_mhz and row.eager_mhz]
     if not both:
         return None
     apart = sum(1 for ours, eager in both if abs(ours - eager) > 0.02 * eager)
-    lowered = sum(1 for row in rows if row["throttled"])
+    lowered = sum(1 for row in rows if row.throttled)
     return (
         "* Clocks after calls, medians: weft's module "
         f"{score.median([ours for ours, _ in both]):.0f} MHz, eager "
@@ -349,8 +349,8 @@ def _clocks(rows: list[dict[str, Any]]) -> str | None:
     )
 
 
-def _apart(rows: list[dict[str, Any]]) -> str:
-    apart = [row for row in rows if row["discriminating"] is False]
+def _apart(rows: list[Row]) -> str:
+    apart = [row for row in rows if row.discriminating is False]
     if not apart:
         return ""
     return (
@@ -362,34 +362,33 @@ def _apart(rows: list[dict[str, Any]]) -> str:
                 "of theirs says little.",
                 "",
             ]
-            + [f"* {table_cell(row['label'])}: passes with {_passed(row)}" for row in apart]
+            + [f"* {table_cell(row.label)}: passes with {_passed(row)}" for row in apart]
         )
         + "\n"
     )
 
 
-def _passed(row: dict[str, Any]) -> str:
-    controls = row["result"]["verdict"]["controls"]
+def _passed(row: Row) -> str:
+    assert row.result is not None  # its verdict was read
+    controls = row.result["verdict"]["controls"]
     passed = [name for name, rejected in sorted(controls.items()) if not rejected]
     return ", ".join(passed) or "a wrong output"
 
 
-def _failures(rows: list[dict[str, Any]]) -> str:
-    failed = [
-        row for row in score.run_ones(rows) if not row["verified"] and row["state"] != "stopped"
-    ]
-    rest = [row for row in rows if row["state"] == NO_NETWORK]
+def _failures(rows: list[Row]) -> str:
+    failed = [row for row in score.run_ones(rows) if not row.verified and row.state != "stopped"]
+    rest = [row for row in rows if row.state == NO_NETWORK]
     return "\n".join(filter(None, (_reasons("Not verified", failed), _reasons("Not run", rest))))
 
 
-def _reasons(title: str, failed: list[dict[str, Any]]) -> str:
+def _reasons(title: str, failed: list[Row]) -> str:
     if not failed:
         return ""
     return (
         "\n".join(
             [f"## {title}", "", "| problem | verdict | why |", "|---|---|---|"]
             + [
-                f"| {table_cell(row['label'])} | {row['verdict']} | {table_cell(row['reason'])} |"
+                f"| {table_cell(row.label)} | {row.verdict} | {table_cell(row.reason)} |"
                 for row in failed
             ]
         )
@@ -397,23 +396,20 @@ def _reasons(title: str, failed: list[dict[str, Any]]) -> str:
     )
 
 
-def _compile_failures(rows: list[dict[str, Any]]) -> str:
-    failed = [row for row in rows if row["compile_error"]]
+def _compile_failures(rows: list[Row]) -> str:
+    failed = [row for row in rows if row.compile_error]
     if not failed:
         return ""
     return (
         "\n".join(
             ["## Where torch.compile failed", ""]
-            + [
-                f"* {table_cell(row['label'])}: {table_cell(row['compile_error'])}"
-                for row in failed
-            ]
+            + [f"* {table_cell(row.label)}: {table_cell(row.compile_error)}" for row in failed]
         )
         + "\n"
     )
 
 
-def _every(rows: list[dict[str, Any]]) -> str:
+def _every(rows: list[Row]) -> str:
     lines = [
         "## Every problem",
         "",
@@ -423,23 +419,17 @@ def _every(rows: list[dict[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        verdict = row["verdict"]
-        if row["discriminating"] is False:
+        verdict = row.verdict
+        if row.discriminating is False:
             verdict += ", not discriminating"
-        if row["verified"] and score.slower_than_eager(row):
+        if row.verified and score.slower_than_eager(row):
             verdict += ", slower than eager: no result"
-        error = (
-            "–" if row["max_error"] is None else f"{row['max_error']:.1e} ({row['tolerance']:.1e})"
-        )
-        kernels = (
-            "–"
-            if row["kernels_ours"] is None
-            else f"{row['kernels_ours']} + {row['kernels_extern']}"
-        )
+        error = "–" if row.max_error is None else f"{row.max_error:.1e} ({row.tolerance:.1e})"
+        kernels = "–" if row.kernels_ours is None else f"{row.kernels_ours} + {row.kernels_extern}"
         lines.append(
             " | ".join(
                 [
-                    f"| [{table_cell(row['label'])}](runs/{quote(row['key'])}/report.md)",
+                    f"| [{table_cell(row.label)}](runs/{quote(row.key)}/report.md)",
                     verdict,
                     error,
                     _ms(row, "ours"),
@@ -448,9 +438,9 @@ def _every(rows: list[dict[str, Any]]) -> str:
                     _over(row, "over_eager"),
                     _over(row, "over_compile"),
                     _nearness(row),
-                    _number(row["floor_share"], "{:.0%}"),
+                    _number(row.floor_share, "{:.0%}"),
                     kernels,
-                    f"{row['wall_s']:.0f} |",
+                    f"{row.wall_s:.0f} |",
                 ]
             )
         )
@@ -463,29 +453,29 @@ def _every(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _nearness(row: dict[str, Any]) -> str:
+def _nearness(row: Row) -> str:
     """ "yes", or what the module that is gains over torch.compile."""
-    if not row["kernelbench"]:
+    if not row.kernelbench:
         return "–"
-    if row["kernelbench_module"] != score.NEAR_MODULE:
-        return {"within": "yes", "outside": "no"}.get(row["kernelbench"], row["kernelbench"])
+    if row.kernelbench_module != score.NEAR_MODULE:
+        return {"within": "yes", "outside": "no"}.get(row.kernelbench, row.kernelbench)
     return f"another: {_over(row, 'kernelbench_over_compile')}"
 
 
-def _ms(row: dict[str, Any], side: str) -> str:
-    if row[side + "_us"] is None:
+def _ms(row: Row, side: str) -> str:
+    if getattr(row, side + "_us") is None:
         return "–"
     return (
-        f"{row[side + '_us'] / 1e3:.3f} "
-        f"({row[side + '_p10_us'] / 1e3:.3f}–"
-        f"{row[side + '_p90_us'] / 1e3:.3f})"
+        f"{getattr(row, side + '_us') / 1e3:.3f} "
+        f"({getattr(row, side + '_p10_us') / 1e3:.3f}–"
+        f"{getattr(row, side + '_p90_us') / 1e3:.3f})"
     )
 
 
-def _over(row: dict[str, Any], name: str) -> str:
-    if row[name] is None:
+def _over(row: Row, name: str) -> str:
+    if getattr(row, name) is None:
         return "–"
-    return f"{row[name]:.2f} ({row[name + '_low']:.2f}–{row[name + '_high']:.2f})"
+    return f"{getattr(row, name):.2f} ({getattr(row, name + '_low'):.2f}–{getattr(row, name + '_high'):.2f})"
 
 
 def _number(value: float | None, form: str) -> str:

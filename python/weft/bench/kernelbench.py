@@ -13,6 +13,7 @@ import re
 from typing import Any
 
 from weft.bench import score
+from weft.bench.bench_row import Row
 from weft.bench.bench_settings import BenchSettings
 from weft.bench.records import NO_NETWORK, STOPPED
 
@@ -29,24 +30,21 @@ def run_folder(level: int) -> str:
     return f"runs/weft_level{level}"
 
 
-def kernel_path(row: dict[str, Any]) -> str:
-    return (
-        f"{run_folder(row['level'])}/level_{row['level']}_problem_"
-        f"{row['number']}_sample_0_kernel.py"
-    )
+def kernel_path(row: Row) -> str:
+    return f"{run_folder(row.level)}/level_{row.level}_problem_{row.number}_sample_0_kernel.py"
 
 
-def files(settings: BenchSettings, rows: list[dict[str, Any]]) -> dict[str, str]:
+def files(settings: BenchSettings, rows: list[Row]) -> dict[str, str]:
     """{path below kernelbench/: text}"""
     made = {}
-    rows = [row for row in rows if not row["group"]]
-    for level in sorted({row["level"] for row in rows}):
-        own = [row for row in rows if row["level"] == level]
+    rows = [row for row in rows if not row.group]
+    for level in sorted({row.level for row in rows}):
+        own = [row for row in rows if row.level == level]
         made[f"{run_folder(level)}/eval_results.json"] = _json(
             {
-                str(row["number"]): [evaluation(settings, row)]
+                str(row.number): [evaluation(settings, row)]
                 for row in own
-                if row["state"] not in _NOT_RUN
+                if row.state not in _NOT_RUN
             }
         )
     hardware = re.sub(r"[^A-Za-z0-9]+", "_", hardware_of(settings, rows))
@@ -57,28 +55,28 @@ def files(settings: BenchSettings, rows: list[dict[str, Any]]) -> dict[str, str]
     return made
 
 
-def evaluation(settings: BenchSettings, row: dict[str, Any]) -> dict[str, Any]:
+def evaluation(settings: BenchSettings, row: Row) -> dict[str, Any]:
     """One sample of eval_results.json."""
-    result = row.get("result")
+    result = row.result
     metadata: dict[str, Any] = {
         "hardware": hardware_of(settings, [row]),
         "device": device_of(settings),
     }
-    is_correct = row["verified"] and (not row["kernelbench"] or bool(row["kernelbench_module"]))
+    is_correct = row.verified and (not row.kernelbench or bool(row.kernelbench_module))
     if is_correct:
-        metadata["correctness_trials"] = f"({row['cases']} / {row['cases']})"
+        metadata["correctness_trials"] = f"({row.cases} / {row.cases})"
     else:
         issue = "correctness_issue" if result else "other_error"
-        metadata[issue] = row["reason"] or row["kernelbench_reason"] or row["verdict"]
-    if row["kernelbench"]:
-        metadata["weft_kernelbench"] = row["kernelbench"]
-    if row["max_error"] is not None:
+        metadata[issue] = row.reason or row.kernelbench_reason or row.verdict
+    if row.kernelbench:
+        metadata["weft_kernelbench"] = row.kernelbench
+    if row.max_error is not None:
         # Normalised, against float64: not KernelBench's absolute difference.
-        metadata["weft_max_error"] = row["max_error"]
-        metadata["weft_tolerance"] = row["tolerance"]
-    if row["discriminating"] is False:
+        metadata["weft_max_error"] = row.max_error
+        metadata["weft_tolerance"] = row.tolerance
+    if row.discriminating is False:
         metadata["weft_not_discriminating"] = True
-    is_other = row["kernelbench_module"] == score.NEAR_MODULE
+    is_other = row.kernelbench_module == score.NEAR_MODULE
     timed = result["kernelbench_module"] if is_other and result else result
     times = timed["timing"]["candidate"] if timed else None
     stats = statistics_of(times, settings, row) if is_correct else {}
@@ -93,7 +91,7 @@ def evaluation(settings: BenchSettings, row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def baseline(settings: BenchSettings, rows: list[dict[str, Any]], side: str) -> dict[str, Any]:
+def baseline(settings: BenchSettings, rows: list[Row], side: str) -> dict[str, Any]:
     """{level: {file: statistics}}; {} when nothing was timed.
 
     Some versions of KernelBench's analysis pair the entries of both files by
@@ -102,10 +100,10 @@ def baseline(settings: BenchSettings, rows: list[dict[str, Any]], side: str) -> 
     """
     made: dict[str, dict[str, Any]] = {}
     for row in rows:
-        times = row["result"]["timing"][side] if row.get("result") else None
-        if row["state"] in _NOT_RUN or (row["verified"] and not times):
+        times = row.result["timing"][side] if row.result else None
+        if row.state in _NOT_RUN or (row.verified and not times):
             continue
-        made.setdefault(f"level{row['level']}", {})[row["name"]] = (
+        made.setdefault(f"level{row.level}", {})[row.name] = (
             statistics_of(times, settings, row) if times else {"mean": -1.0, "num_trials": 0}
         )
     is_timed = any(times["num_trials"] for level in made.values() for times in level.values())
@@ -113,7 +111,7 @@ def baseline(settings: BenchSettings, rows: list[dict[str, Any]], side: str) -> 
 
 
 def statistics_of(
-    times: dict[str, Any] | None, settings: BenchSettings, row: dict[str, Any]
+    times: dict[str, Any] | None, settings: BenchSettings, row: Row
 ) -> dict[str, Any]:
     """{} when nothing was timed."""
     if not times:
@@ -129,12 +127,12 @@ def statistics_of(
     }
 
 
-def hardware_of(settings: BenchSettings, rows: list[dict[str, Any]]) -> str:
+def hardware_of(settings: BenchSettings, rows: list[Row]) -> str:
     if settings.gpu:
         return settings.gpu
     for row in rows:
-        if row.get("machine"):
-            return row["machine"]["processor"]
+        if row.machine:
+            return row.machine["processor"]
     return "unknown"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 from xml.sax.saxutils import escape
 
+from weft.bench.bench_row import Row
 from weft.shown_text import terminal_line
 
 _WIDTH, _HEIGHT = 900, 420
@@ -20,13 +20,13 @@ _COLOURS = {
 }
 
 
-def all_plots(rows: list[dict[str, Any]]) -> dict[str, str]:
+def all_plots(rows: list[Row]) -> dict[str, str]:
     """{file name: text}; no picture where there is nothing to show."""
     made = {}
-    timed = [row for row in rows if row["verified"] and row["over_eager"]]
+    timed = [row for row in rows if row.verified and row.over_eager]
     if timed:
         made["speedups.svg"] = speedups(timed)
-    floored = [row for row in rows if row["verified"] and row["floor_us"]]
+    floored = [row for row in rows if row.verified and row.floor_us]
     if floored:
         made["floor.svg"] = floors(floored)
     return made
@@ -58,13 +58,17 @@ class Axis:
         return [v for v in values if self._low <= math.log10(v) <= self._high]
 
 
-def speedups(rows: list[dict[str, Any]]) -> str:
+def speedups(rows: list[Row]) -> str:
     """From the slowest to the fastest, for each baseline its own order."""
     series = [
-        (name, words, sorted((row for row in rows if row[name]), key=lambda row: row[name]))
+        (
+            name,
+            words,
+            sorted((row for row in rows if getattr(row, name)), key=lambda row: getattr(row, name)),
+        )
         for name, words in (("over_eager", "over eager"), ("over_compile", "over torch.compile"))
     ]
-    values = [row[name] for name, _, own in series for row in own]
+    values = [getattr(row, name) for name, _, own in series for row in own]
     y = Axis(values, _HEIGHT - _BOTTOM, _TOP, always=(1,))
     parts = [_text(_LEFT, 22, "Speedup of each verified problem, sorted")]
     parts += _grid_y(y, "×")
@@ -76,15 +80,18 @@ def speedups(rows: list[dict[str, Any]]) -> str:
             parts.append(
                 _line(
                     x,
-                    y.at(row[name + "_low"] or row[name]),
+                    y.at(getattr(row, name + "_low") or getattr(row, name)),
                     x,
-                    y.at(row[name + "_high"] or row[name]),
+                    y.at(getattr(row, name + "_high") or getattr(row, name)),
                     _COLOURS[name],
                 )
             )
             parts.append(
                 _dot(
-                    x, y.at(row[name]), _COLOURS[name], f"{row['label']}: {row[name]:.2f}× {words}"
+                    x,
+                    y.at(getattr(row, name)),
+                    _COLOURS[name],
+                    f"{row.label}: {getattr(row, name):.2f}× {words}",
                 )
             )
         if own:
@@ -92,9 +99,10 @@ def speedups(rows: list[dict[str, Any]]) -> str:
     return _svg(parts)
 
 
-def floors(rows: list[dict[str, Any]]) -> str:
+def floors(rows: list[Row]) -> str:
     """Below the diagonal nothing can be."""
-    both = [v for row in rows for v in (row["floor_us"], row["ours_us"])]
+    timed = [(row, row.floor_us, row.ours_us) for row in rows if row.floor_us and row.ours_us]
+    both = [time_us for _, *times in timed for time_us in times]
     x = Axis(both, _LEFT, _WIDTH - _RIGHT)
     y = Axis(both, _HEIGHT - _BOTTOM, _TOP)
     parts = [_text(_LEFT, 22, "Time of the module against the machine's floor (microseconds)")]
@@ -103,14 +111,13 @@ def floors(rows: list[dict[str, Any]]) -> str:
         parts.append(_text(x.at(value), _HEIGHT - _BOTTOM + 18, f"{value:g}", "middle"))
     least, most = min(both), max(both)
     parts.append(_line(x.at(least), y.at(least), x.at(most), y.at(most), "#000"))
-    for row in rows:
+    for row, floor_us, ours_us in timed:
         parts.append(
             _dot(
-                x.at(row["floor_us"]),
-                y.at(row["ours_us"]),
-                _COLOURS[row["floor_by"]],
-                f"{row['label']}: {row['ours_us']:.1f} us, floor "
-                f"{row['floor_us']:.1f} us ({row['floor_share']:.0%})",
+                x.at(floor_us),
+                y.at(ours_us),
+                _COLOURS[row.floor_by or "bytes"],
+                f"{row.label}: {ours_us:.1f} us, floor {floor_us:.1f} us ({row.floor_share:.0%})",
             )
         )
     for number, kind in enumerate(("bytes", "operations")):

@@ -7,9 +7,9 @@ import json
 import shutil
 import sys
 import time
-from typing import Any
 
 from weft.bench import score
+from weft.bench.bench_row import Row
 from weft.bench.bench_settings import BenchSettings
 from weft.problem import sentences
 from weft.shown_text import terminal_line
@@ -21,7 +21,7 @@ class Progress:
     def __init__(self, settings: BenchSettings, total: int, due: int) -> None:
         self._settings = settings
         self._total, self._due = total, due
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[Row] = []
         self._begin = time.monotonic()
         self._places: dict[str, list[str]] = {}  # nodes of a problem, by its label
         self._done = 0  # by this call
@@ -36,27 +36,18 @@ class Progress:
         self._say(text)
         self._say(f"results: {self._settings.out}")
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, row: Row) -> None:
         """Counts it."""
         self._rows.append(row)
 
-    def tell(self, row: dict[str, Any]) -> None:
+    def tell(self, row: Row) -> None:
         """Says that it is done now."""
         self._done += 1
         if self._settings.json:
-            print(
-                json.dumps(
-                    {
-                        name: value
-                        for name, value in row.items()
-                        if name not in ("result", "machine")
-                    }
-                ),
-                flush=True,
-            )
+            print(json.dumps(row.told()), flush=True)
             return
         self._wipe()
-        self._say(f"{self._state()}  {terminal_line(row['label'])}: {terminal_line(sentence(row))}")
+        self._say(f"{self._state()}  {terminal_line(row.label)}: {terminal_line(sentence(row))}")
 
     def place(self, label: str, nodes: list[str]) -> None:
         """Says which nodes work for the problem, whenever that changes."""
@@ -77,9 +68,9 @@ class Progress:
         text = f"{self._state()}, {running} running"
         print("\r\033[2K" + text[: width - 1], end="", flush=True)
 
-    def end(self, rows: list[dict[str, Any]], stopping: str) -> None:
-        left = sum(1 for row in rows if row["state"] in ("stopped", "died", "missing"))
-        verified = sum(1 for row in rows if row["verified"])
+    def end(self, rows: list[Row], stopping: str) -> None:
+        left = sum(1 for row in rows if row.state in ("stopped", "died", "missing"))
+        verified = sum(1 for row in rows if row.verified)
         if self._settings.json:
             print(
                 json.dumps(
@@ -110,7 +101,7 @@ class Progress:
         self._say(f"report: {self._settings.out}/report.md")
 
     def _state(self) -> str:
-        verified = sum(1 for row in self._rows if row["verified"])
+        verified = sum(1 for row in self._rows if row.verified)
         text = f"{len(self._rows)}/{self._total}, {verified} verified" + geometric_means(self._rows)
         return f"[{text}, {self._time_left()}]"
 
@@ -137,7 +128,7 @@ def are_left(count: int) -> str:
     return "1 problem is left" if count == 1 else f"{count} problems are left"
 
 
-def geometric_means(rows: list[dict[str, Any]]) -> str:
+def geometric_means(rows: list[Row]) -> str:
     text = ""
     for name, words in (("over_eager", "eager"), ("over_compile", "compile")):
         ratios = score.ratios(rows, name)
@@ -146,13 +137,13 @@ def geometric_means(rows: list[dict[str, Any]]) -> str:
     return text
 
 
-def near_count(rows: list[dict[str, Any]]) -> int | None:
+def near_count(rows: list[Row]) -> int | None:
     """How many KernelBench's own rule accepts; None: it was asked of none."""
     near = score.by_near_rule(rows)
-    return sum(1 for row in near if row["verified"]) if near else None
+    return sum(1 for row in near if row.verified) if near else None
 
 
-def near_words(rows: list[dict[str, Any]]) -> str:
+def near_words(rows: list[Row]) -> str:
     near = score.by_near_rule(rows)
     if not near:
         return ""
@@ -161,19 +152,19 @@ def near_words(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def sentence(row: dict[str, Any]) -> str:
+def sentence(row: Row) -> str:
     """ "verified, 2.31x over eager, 21 s" """
-    text = row["verdict"]
+    text = row.verdict
     for name, words in (("over_eager", "eager"), ("over_compile", "compile")):
-        if row[name]:
-            text += f", {row[name]:.2f}x over {words}"
-    if row["kernelbench"]:
+        if getattr(row, name):
+            text += f", {getattr(row, name):.2f}x over {words}"
+    if row.kernelbench:
         outcomes = {"own": "within", "other": "another module within"}
-        outcome = outcomes.get(row["kernelbench_module"], "outside")
+        outcome = outcomes.get(row.kernelbench_module or "", "outside")
         text += f", {outcome} KernelBench's tolerance"
-    if not row["verified"] and row["reason"]:
-        text += f" ({sentences.whole_sentences(row['reason'], 200)})"
-    return f"{text}, {row['wall_s']:.0f} s"
+    if not row.verified and row.reason:
+        text += f" ({sentences.whole_sentences(row.reason, 200)})"
+    return f"{text}, {row.wall_s:.0f} s"
 
 
 def duration(seconds: float) -> str:

@@ -9,6 +9,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from weft.bench import bench_report, kernelbench, plots, score
+from weft.bench.bench_row import COLUMNS, Row
 from weft.bench.records import (
     DIED,
     FINISHED,
@@ -26,73 +27,6 @@ from weft.shown_text import csv_cell
 if TYPE_CHECKING:
     from weft.bench.bench_settings import BenchSettings
     from weft.bench.problems import Problem
-
-#: The columns of results.csv, in order. Times in microseconds.
-COLUMNS = (
-    "level",
-    "number",
-    "name",
-    "verdict",
-    "verified",
-    "discriminating",
-    "reason",
-    "max_error",
-    "framework_error",
-    "tolerance",
-    "cases",
-    "ours_us",
-    "ours_p10_us",
-    "ours_p90_us",
-    "eager_us",
-    "eager_p10_us",
-    "eager_p90_us",
-    "compile_us",
-    "compile_p10_us",
-    "compile_p90_us",
-    "autotune_us",
-    "autotune_p10_us",
-    "autotune_p90_us",
-    "over_eager",
-    "over_eager_low",
-    "over_eager_high",
-    "over_compile",
-    "over_compile_low",
-    "over_compile_high",
-    "over_autotune",
-    "over_autotune_low",
-    "over_autotune_high",
-    "bytes_floor",
-    "operations",
-    "floor_us",
-    "floor_by",
-    "floor_share",
-    "ours_mhz",
-    "eager_mhz",
-    "throttled",
-    "kernels_ours",
-    "kernels_extern",
-    "variants",
-    "compile_error",
-    "wall_s",
-    "group",
-    "shown_precision",
-    "framework_precision",
-    "kernelbench",
-    "compile_kernelbench",
-    "kernelbench_reason",
-    "kernelbench_module",
-    "kernelbench_us",
-    "kernelbench_over_eager",
-    "kernelbench_over_eager_low",
-    "kernelbench_over_eager_high",
-    "kernelbench_over_compile",
-    "kernelbench_over_compile_low",
-    "kernelbench_over_compile_high",
-    "generated_over_eager",
-    "best",
-    "best_over_eager",
-    "best_over_compile",
-)
 
 _SIDES = (
     ("ours", "candidate"),
@@ -117,44 +51,38 @@ _WORDS = {
 }
 
 
-def row(problem: Problem, record: Record, result: dict[str, Any] | None) -> dict[str, Any]:
-    """`result`: the run's result.json, or None. What was not measured is
-    None. The floor is worked out later, with what all runs measured."""
-    made: dict[str, Any] = {
-        "label": problem.label,
-        "key": problem.key,
-        "level": problem.level,
-        "number": problem.number,
-        "name": problem.name,
-        "state": record.state,
-        "reason": record.reason,
-        "verdict": _WORDS.get(record.state, _unverified(record.reason)),
-        "verified": False,
-        "discriminating": None,
-        "wall_s": round(record.wall_s, 3),
-        "path": problem.path,
-        "result": None,
-        "group": problem.group,
-        **dict.fromkeys(
-            name
-            for name in COLUMNS
-            if name
-            not in ("level", "number", "name", "verdict", "verified", "reason", "wall_s", "group")
-        ),
-    }
+def row(problem: Problem, record: Record, result: dict[str, Any] | None) -> Row:
+    """`result`: the run's result.json, or None. The floor is worked out later, with what
+    all runs measured."""
+    made = Row(
+        label=problem.label,
+        key=problem.key,
+        level=problem.level,
+        number=problem.number,
+        name=problem.name,
+        state=record.state,
+        reason=record.reason,
+        verdict=_WORDS.get(record.state, _unverified(record.reason)),
+        verified=False,
+        discriminating=None,
+        wall_s=round(record.wall_s, 3),
+        path=problem.path,
+        result=None,
+        group=problem.group,
+    )
     if record.state != FINISHED or not result:
         return made
     verdict, timing = result["verdict"], result["timing"]
-    made["verified"] = verdict["correct"]
-    made["discriminating"] = verdict["kind"] != "not_discriminating"
-    made["reason"] = verdict["reason"] or made["reason"]
-    made["verdict"] = "verified" if verdict["correct"] else _unverified(made["reason"])
+    made.verified = verdict["correct"]
+    made.discriminating = verdict["kind"] != "not_discriminating"
+    made.reason = verdict["reason"] or made.reason
+    made.verdict = "verified" if verdict["correct"] else _unverified(made.reason)
     if verdict["correct"]:
-        made["reason"] = verdict["reason"]
+        made.reason = verdict["reason"]
     for name in ("max_error", "framework_error", "tolerance", "cases"):
-        made[name] = verdict[name]
-    made["machine"], made["precision"] = result["machine"], result["precision"]
-    made["result"] = result
+        setattr(made, name, verdict[name])
+    made.machine, made.precision = result["machine"], result["precision"]
+    made.result = result
     _add_times(made, timing)
     _add_nearness(made, result)
     _add_kernels(made, result)
@@ -167,15 +95,15 @@ def _unverified(reason: str) -> str:
     return _WORDS[TIMED_OUT] if reason.startswith(OUT_OF_BUDGET) else "not verified"
 
 
-def lacked_memory(made: dict[str, Any]) -> bool:
+def lacked_memory(made: Row) -> bool:
     """Whether the run, a subgraph of it or the second rule, ended for want of
     memory."""
-    parts = made["result"]["subgraphs"] if made["result"] else []
+    parts = made.result["subgraphs"] if made.result else []
     reasons = [
-        made["reason"],
-        made["compile_error"] or "",
-        made["kernelbench_reason"] or "",
-        *(made["result"] or {}).get("notes", ()),
+        made.reason,
+        made.compile_error or "",
+        made.kernelbench_reason or "",
+        *(made.result or {}).get("notes", ()),
         *(part["reason"] for part in parts),
     ]
     return any(
@@ -185,101 +113,101 @@ def lacked_memory(made: dict[str, Any]) -> bool:
     )
 
 
-def _add_times(made: dict[str, Any], timing: dict[str, Any]) -> None:
+def _add_times(made: Row, timing: dict[str, Any]) -> None:
     for name, side in _SIDES:
         told = timing[side]
         if told:
-            made[name + "_us"] = told["median_us"]
-            made[name + "_p10_us"] = told["p10_us"]
-            made[name + "_p90_us"] = told["p90_us"]
+            setattr(made, name + "_us", told["median_us"])
+            setattr(made, name + "_p10_us", told["p10_us"])
+            setattr(made, name + "_p90_us", told["p90_us"])
     for name, over in _OVERS:
-        told = timing[over]
-        if told:
-            made[name] = told["ratio"]
-            made[name + "_low"], made[name + "_high"] = told["low"], told["high"]
+        _add_speedup(made, name, timing[over])
     for name, side in _SIDES[:2]:
-        made[name + "_mhz"] = timing.get("sm_mhz", {}).get(side)
-    made["throttled"] = "; ".join(timing.get("throttled", ()))
-    made["bytes_floor"] = timing["bytes_floor"] or None
-    made["compile_error"] = timing["compile_error"]
+        setattr(made, name + "_mhz", timing.get("sm_mhz", {}).get(side))
+    made.throttled = "; ".join(timing.get("throttled", ()))
+    made.bytes_floor = timing["bytes_floor"] or None
+    made.compile_error = timing["compile_error"]
 
 
-def _add_nearness(made: dict[str, Any], result: dict[str, Any]) -> None:
+def _add_nearness(made: Row, result: dict[str, Any]) -> None:
     """By KernelBench's own rule. Older results have none of this."""
     verdict = result["verdict"]
-    made["shown_precision"] = verdict.get("precision")
-    made["framework_precision"] = verdict.get("framework_precision")
+    made.shown_precision = verdict.get("precision")
+    made.framework_precision = verdict.get("framework_precision")
     found = verdict.get("kernelbench")
     if not found:
         return
-    made["kernelbench"] = found["outcome"]
-    made["compile_kernelbench"] = found["compiled"]
-    made["kernelbench_reason"] = found["reason"]
+    made.kernelbench = found["outcome"]
+    made.compile_kernelbench = found["compiled"]
+    made.kernelbench_reason = found["reason"]
     beside = result.get("kernelbench_module")
-    if made["verified"] and found["outcome"] == "within":
-        made["kernelbench_module"], timing = score.OWN_MODULE, result["timing"]
+    if made.verified and found["outcome"] == "within":
+        made.kernelbench_module, timing = score.OWN_MODULE, result["timing"]
     elif beside:
-        made["kernelbench_module"], timing = score.NEAR_MODULE, beside["timing"]
+        made.kernelbench_module, timing = score.NEAR_MODULE, beside["timing"]
     else:
         return
     if timing["candidate"]:
-        made["kernelbench_us"] = timing["candidate"]["median_us"]
+        made.kernelbench_us = timing["candidate"]["median_us"]
     for name in ("over_eager", "over_compile"):
-        told = timing[name]
-        if told:
-            made["kernelbench_" + name] = told["ratio"]
-            made[f"kernelbench_{name}_low"] = told["low"]
-            made[f"kernelbench_{name}_high"] = told["high"]
+        _add_speedup(made, "kernelbench_" + name, timing[name])
 
 
-def _add_best(made: dict[str, Any]) -> None:
+def _add_speedup(made: Row, name: str, told: dict[str, float] | None) -> None:
+    """`told`: replies.Speedup, or None."""
+    if told:
+        for field, key in ((name, "ratio"), (name + "_low", "low"), (name + "_high", "high")):
+            setattr(made, field, told[key])
+
+
+def _add_best(made: Row) -> None:
     """Which implementation is the fastest, and generated kernels alone."""
     if own := score.generated(made):
-        made["generated_over_eager"] = own.over_eager
+        made.generated_over_eager = own.over_eager
     if found := score.best(made):
-        made["best"] = found.by
-        made["best_over_eager"] = found.over_eager
-        made["best_over_compile"] = found.over_compile
+        made.best = found.by
+        made.best_over_eager = found.over_eager
+        made.best_over_compile = found.over_compile
 
 
-def _add_kernels(made: dict[str, Any], result: dict[str, Any]) -> None:
+def _add_kernels(made: Row, result: dict[str, Any]) -> None:
     ours = [s for s in result["subgraphs"] if s["ours"]]
     rest = sum(s["count"] for s in result["subgraphs"] if not s["ours"])
-    made["kernels_ours"] = sum(s["count"] for s in ours)
-    made["kernels_extern"] = rest + sum(result["externs"].values())
-    made["variants"] = "; ".join(s["variant"] for s in ours)
-    made["operations"] = (
+    made.kernels_ours = sum(s["count"] for s in ours)
+    made.kernels_extern = rest + sum(result["externs"].values())
+    made.variants = "; ".join(s["variant"] for s in ours)
+    made.operations = (
         result["matrix_operations"]
         + result["convolution_operations"]
         + result.get("half_operations", 0)
     )
 
 
-def add_floors(rows: list[dict[str, Any]]) -> dict[str, float]:
+def add_floors(rows: list[Row]) -> dict[str, float]:
     """The least time that the machine allows: bytes that must move over what
     a copy reaches, or operations over the peak of their precision, whichever
     is more. Rates are the best that any run measured: one that ran beside
     others measures less."""
     rates = best_rates(rows)
     for made in rows:
-        if not made.get("machine"):
+        if not made.machine:
             continue
-        by_bytes = _us(made["bytes_floor"], rates.get("copy_gbps"), 1e9)
+        by_bytes = _us(made.bytes_floor, rates.get("copy_gbps"), 1e9)
         by_operations = _operations_us(made, rates)
         floor = max(by_bytes, by_operations)
-        if not floor or not made["ours_us"]:
+        if not floor or not made.ours_us:
             continue
-        made["floor_us"] = floor
-        made["floor_by"] = "bytes" if by_bytes >= by_operations else "operations"
-        made["floor_share"] = floor / made["ours_us"]
+        made.floor_us = floor
+        made.floor_by = "bytes" if by_bytes >= by_operations else "operations"
+        made.floor_share = floor / made.ours_us
     return rates
 
 
-def best_rates(rows: list[dict[str, Any]]) -> dict[str, float]:
+def best_rates(rows: list[Row]) -> dict[str, float]:
     """Name: the most that any run measured, of the device that was timed."""
     best: dict[str, float] = {}
     for made in rows:
-        machine = made.get("machine")
+        machine = made.machine
         if not machine:
             continue
         measured = (
@@ -291,16 +219,17 @@ def best_rates(rows: list[dict[str, Any]]) -> dict[str, float]:
     return best
 
 
-def _operations_us(made: dict[str, Any], rates: dict[str, float]) -> float:
+def _operations_us(made: Row, rates: dict[str, float]) -> float:
     """As the precision's policy has it: the framework's own flags allow TF32
     in convolutions, and not in products. What may not use TF32 can still be
     made of three products in it, with float32's accuracy."""
     short = rates.get("tf32_tflops", 0.0)
     full = max(rates.get("fp32_tflops", 0.0), short / 3)
-    policy = made["precision"]
+    policy = made.precision
     products = short if policy == "tf32" else full
     convolutions = full if policy == "strict" else short
-    result = made["result"]
+    result = made.result
+    assert result is not None  # it tells the machine
     return (
         _us(result["matrix_operations"], products, 1e12)
         + _us(result["convolution_operations"], convolutions, 1e12)
@@ -316,12 +245,12 @@ def _us(amount: float | None, rate: float | None, unit: float) -> float:
     return amount / (rate * unit) * 1e6 if amount and rate else 0.0
 
 
-def results_csv(rows: list[dict[str, Any]]) -> str:
+def results_csv(rows: list[Row]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for made in rows:
-        writer.writerow([_cell(made[name]) for name in COLUMNS])
+        writer.writerow([_cell(getattr(made, name)) for name in COLUMNS])
     return text.getvalue()
 
 
@@ -335,7 +264,7 @@ def _cell(value: object) -> object:
 
 def write(
     settings: BenchSettings,
-    rows: list[dict[str, Any]],
+    rows: list[Row],
     records: Records,
     sessions: list[list[float]],
 ) -> None:
@@ -356,11 +285,11 @@ def write(
         _copy_kernel(settings, made, records)
 
 
-def _copy_kernel(settings: BenchSettings, made: dict[str, Any], records: Records) -> None:
-    if not made["verified"] or made["group"]:
+def _copy_kernel(settings: BenchSettings, made: Row, records: Records) -> None:
+    if not made.verified or made.group:
         return
-    inner = ["kernelbench"] if made["kernelbench_module"] == score.NEAR_MODULE else []
-    source = os.path.join(settings.out, "runs", made["key"], "composed", *inner, "model_new.py")
+    inner = ["kernelbench"] if made.kernelbench_module == score.NEAR_MODULE else []
+    source = os.path.join(settings.out, "runs", made.key, "composed", *inner, "model_new.py")
     if not os.path.exists(source):
         return
     target = os.path.join(settings.out, "kernelbench", kernelbench.kernel_path(made))
