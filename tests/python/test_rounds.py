@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "python"
 from weft.candidate.work_clock import Worked  # noqa: E402
 from weft.timing import rounds  # noqa: E402
 from weft.timing.untimed_work import (  # noqa: E402
+    CallMessages,
     Message,
     UntimedWork,
     untimed_work,
@@ -258,7 +259,9 @@ class BesideTheClock(unittest.TestCase):
 
     def found(self, export, load=Message(0.001, 0.001, 0.001)):
         usual = [Message(0.001, 0.001, 0.001)] * 20
-        return untimed_work(usual, [load] * 20, dict.fromkeys(range(20), export), usual, usual)
+        return untimed_work(
+            CallMessages(usual, [load] * 20, dict.fromkeys(range(20), export), usual, usual)
+        )
 
     def test_who_waits_does_not_work(self):
         found = self.found(Message(0.009, 0.001, 0.001))
@@ -299,7 +302,7 @@ class BesideTheClock(unittest.TestCase):
         def found(seconds):
             slower = Message(seconds, seconds, seconds)
             return untimed_work(
-                usual, [slower] * 20, dict.fromkeys(range(20), slower), usual, usual
+                CallMessages(usual, [slower] * 20, dict.fromkeys(range(20), slower), usual, usual)
             )
 
         twice, more = found(0.0006), found(0.0010)
@@ -310,7 +313,7 @@ class BesideTheClock(unittest.TestCase):
     def test_one_that_begins_a_thread_now_and_then_is_seen(self):
         usual = [Message(0.001, 0.001, 0.001)] * 20
         exports = {at: Message(0.009, 0.001, 0.001, at > 2) for at in range(20)}
-        found = untimed_work(usual, usual, exports, usual, usual)
+        found = untimed_work(CallMessages(usual, usual, exports, usual, usual))
         self.assertEqual(max(found._replace(noise_s=0)), 0)
 
 
@@ -340,7 +343,7 @@ class Recorded(unittest.TestCase):
             compile_errors={},
             bytes_floor=0,
             untimed_work=lambda timed: untimed_work(
-                timed, of["loads"], exports, of["usual_loads"], of["usual_exports"]
+                CallMessages(timed, of["loads"], exports, of["usual_loads"], of["usual_exports"])
             ),
         )
         made = rounds.Rounds(types.SimpleNamespace(threads=2), None, bench, ["eager"], None)

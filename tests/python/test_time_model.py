@@ -15,7 +15,7 @@ from weft.device.device import HOST
 from weft.candidate.slot import CandidateFailed
 from weft.candidate.work_clock import Worked
 from weft.timing.device_rounds import DeviceRounds
-from weft.timing.untimed_work import Message, untimed_work_by
+from weft.timing.untimed_work import CallMessages, Message, untimed_work_by
 from weft.timing.baseline_calls import BaselineLost
 from weft.timing.rounds import Rounds
 from weft.timing.time_model import ModelBench
@@ -185,11 +185,13 @@ class Timing(OneModel):
         for hidden in (0.002, 0.0):
             found = untimed_work_by(
                 "seconds",
-                [work(0.0001)] * 60,
-                waits(60),
-                {number: work(hidden + one.seconds) for number, one in enumerate(waits(60))},
-                waits(120),
-                waits(60),
+                CallMessages(
+                    [work(0.0001)] * 60,
+                    waits(60),
+                    {number: work(hidden + one.seconds) for number, one in enumerate(waits(60))},
+                    waits(120),
+                    waits(60),
+                ),
             )
             self.assertAlmostEqual(found.quiet_s, hidden, msg=found)
             self.assertGreater(found.most_s, hidden + 0.003)

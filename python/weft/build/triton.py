@@ -66,19 +66,15 @@ def only_memory() -> contextlib.AbstractContextManager[Any]:
     from weft.problem.operator_trace import Mode
 
     class OnlyMemory(Mode):
-        def __torch_dispatch__(
-            self,
-            function: Callable[..., Any],
-            types: object,
-            args: tuple[Any, ...] = (),
-            kwargs: dict[str, Any] | None = None,
+        def on_call(
+            self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         ) -> Any:
             if not str(function).startswith(ALLOCATIONS + VIEWS):
                 raise BuildError(
                     f"kernel_function calls {function}; a package can only "
                     "hold kernels and the memory between them"
                 )
-            return function(*args, **(kwargs or {}))
+            return function(*args, **kwargs)
 
     return OnlyMemory()
 

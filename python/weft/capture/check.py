@@ -11,10 +11,11 @@ from __future__ import annotations
 import operator
 import os
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.problem import problem as problems
+from weft.problem.node_names import used_by
 from weft.problem.problem import ProblemError
 
 if TYPE_CHECKING:
@@ -159,21 +160,13 @@ def last_uses(graph: dict[str, Any]) -> dict[int, list[str]]:
     last = {}
     for index, node in enumerate(graph["nodes"]):
         last[node["name"]] = index
-        for name in references(node["args"] + list(node["kwargs"].values())):
+        for name in used_by(node):
             last[name] = index
     freed: dict[int, list[str]] = {}
     for name, index in last.items():
         if name not in kept:
             freed.setdefault(index, []).append(name)
     return freed
-
-
-def references(args: Iterable[Any]) -> Iterator[str]:
-    for arg in args:
-        if isinstance(arg, list):
-            yield from references(arg)
-        elif isinstance(arg, dict) and "node" in arg:
-            yield arg["node"]
 
 
 def check_values(node: dict[str, Any], value: Any) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.problem.node_names import used_by
+
 #: Operators whose result is exact, or rounded once from an exact value. Division
 #: is not among them: CUDA's eager multiplies with the inverse of a number.
 EXACT_OPERATORS = frozenset(
@@ -47,7 +49,7 @@ def ancestors(nodes: dict[str, Any], name: str) -> list[dict[str, Any]]:
         if one in found:
             continue
         node = found[one] = nodes[one]
-        waiting += _references([node.get("args", []), node.get("kwargs", {})])
+        waiting += used_by(node)
     return list(found.values())
 
 
@@ -64,13 +66,3 @@ def _operator(node: dict[str, Any]) -> str:
 
 def _dtypes(node: dict[str, Any]) -> list[str]:
     return [value["dtype"] for value in node["values"] if value]
-
-
-def _references(argument: Any) -> list[str]:
-    if isinstance(argument, dict):
-        if set(argument) == {"node"}:
-            return [argument["node"]]
-        return _references(list(argument.values()))
-    if isinstance(argument, list):
-        return [name for part in argument for name in _references(part)]
-    return []

@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from weft.expect.reference import Reference, TensorSpec, names_in
+from weft.expect.reference import Reference, TensorSpec
+from weft.problem.node_names import used_by
 from weft.problem.widen import FLOATING
 
 #: (name, whether all values are finite). The second has the buffers of the
@@ -135,11 +136,7 @@ def are_bounded(reference: Reference) -> bool:
     """Whether integers that are inputs are read as such indices and nothing
     else, so that no value below the limits can be out of range."""
     known = collections.Counter(name for name, _ in _indices(reference))
-    reads = collections.Counter(
-        name
-        for node in reference.graph["nodes"]
-        for name in names_in([node["args"], list(node["kwargs"].values())])
-    )
+    reads = collections.Counter(name for node in reference.graph["nodes"] for name in used_by(node))
     return all(
         known[spec.name] == reads[spec.name]
         for spec in reference.inputs

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import keyword
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import torch
 
+from weft.problem.node_names import used_by
 from weft.problem.widen import FLOATING, NARROW
 
 #: Of function(): in float64, but for what the graph casts to narrower types.
@@ -126,9 +127,7 @@ def _check_names(graph: dict[str, Any]) -> None:
             for key in node.get("kwargs") or ():
                 if not _is_name(key):
                     raise BadGraph(f"node {name}: a keyword is {key!r:.100}")
-            for used in names_in(
-                [node.get("args") or [], list((node.get("kwargs") or {}).values())]
-            ):
+            for used in used_by(node):
                 if used not in known:
                     raise BadGraph(f"node {name} uses {used!r:.100}, which no earlier node defines")
         known.add(name)
@@ -229,7 +228,7 @@ class Reference:
             if node["kind"] != "call":
                 continue
             last[node["name"]] = node["name"]
-            for name in names_in([node["args"], list(node["kwargs"].values())]):
+            for name in used_by(node):
                 if name not in self._constants:
                     last[name] = node["name"]
         freed: dict[str, list[str]] = {}
@@ -303,12 +302,3 @@ def _attribute(name: str, kind: type) -> str:
     if not isinstance(getattr(torch, name), kind):
         raise TypeError(f"{name!r:.100} is no {kind.__name__}")
     return f"torch.{name}"
-
-
-def names_in(args: Iterable[Any]) -> Iterator[str]:
-    """Names of the nodes that are arguments, at any depth."""
-    for arg in args:
-        if isinstance(arg, list):
-            yield from names_in(arg)
-        elif isinstance(arg, dict) and "node" in arg:
-            yield arg["node"]

@@ -6,6 +6,7 @@ draws would have no float64 answer.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,6 +36,19 @@ _DRAWN = {
 }
 
 
+@dataclass(frozen=True)
+class _Call:
+    """A call of an operator that may draw; `name` is without the overload's."""
+
+    name: str
+    function: torch._ops.OpOverload
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def run(self) -> Any:
+        return self.function(*self.args, **self.kwargs)
+
+
 class _Draws(Mode):
     """`drawn`: (operator, what it drew), in order."""
 
@@ -42,14 +56,9 @@ class _Draws(Mode):
         super().__init__()
         self._drawn = drawn
 
-    def __torch_dispatch__(
-        self,
-        function: torch._ops.OpOverload,
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def on_call(
+        self, function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded not in function.tags:
             return function(*args, **kwargs)
         name = function.overloadpacket.__name__
@@ -57,25 +66,13 @@ class _Draws(Mode):
         if (name == "native_dropout" or name.rstrip("_") in _DRAWN) and not (
             name == "normal" and function._overloadname.startswith(("Tensor", "float_Tensor"))
         ):
-            return self._draw(name, function, args, kwargs)
-        return self._may_draw(name, function, args, kwargs)
+            return self._draw(_Call(name, function, args, kwargs))
+        return self._may_draw(_Call(name, function, args, kwargs))
 
-    def _draw(
-        self,
-        name: str,
-        function: torch._ops.OpOverload,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def _draw(self, call: _Call) -> Any:
         raise NotImplementedError
 
-    def _may_draw(
-        self,
-        name: str,
-        function: torch._ops.OpOverload,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def _may_draw(self, call: _Call) -> Any:
         raise NotImplementedError
 
 
@@ -86,61 +83,37 @@ class Take(_Draws):
         super().__init__(drawn)
         self._device = device
 
-    def _draw(
-        self,
-        name: str,
-        function: torch._ops.OpOverload,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        result = function(*args, **kwargs)
-        drawn = result[1] if name == "native_dropout" else result
-        self._drawn.append((name, drawn.clone()))
+    def _draw(self, call: _Call) -> Any:
+        result = call.run()
+        drawn = result[1] if call.name == "native_dropout" else result
+        self._drawn.append((call.name, drawn.clone()))
         return result
 
-    def _may_draw(
-        self,
-        name: str,
-        function: torch._ops.OpOverload,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def _may_draw(self, call: _Call) -> Any:
         """Attention and recurrent layers draw only where they drop."""
         before = rng_state(self._device)
-        result = function(*args, **kwargs)
+        result = call.run()
         if rng_state(self._device) != before:
-            raise LookupError(f"what {name} draws is not told")
+            raise LookupError(f"what {call.name} draws is not told")
         return result
 
 
 class Give(_Draws):
     """Within it, it is drawn again, as float64. LookupError: it can't be."""
 
-    def _draw(
-        self,
-        name: str,
-        function: torch._ops.OpOverload,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def _draw(self, call: _Call) -> Any:
         then, drawn = self._drawn.pop(0) if self._drawn else ("", None)
-        if drawn is None or then != name:
-            raise LookupError(f"{name} has not drawn so before")
-        if name == "native_dropout":
-            x, p, trains = args
+        if drawn is None or then != call.name:
+            raise LookupError(f"{call.name} has not drawn so before")
+        if call.name == "native_dropout":
+            x, p, trains = call.args
             scale = 1 / (1 - p) if trains is not False and p < 1 else 1.0
             return x * drawn * scale, drawn
-        if name.endswith("_"):
-            return args[0].copy_(drawn)
-        if "out" in kwargs:
-            return kwargs["out"].copy_(drawn)
+        if call.name.endswith("_"):
+            return call.args[0].copy_(drawn)
+        if "out" in call.kwargs:
+            return call.kwargs["out"].copy_(drawn)
         return widen(drawn)
 
-    def _may_draw(
-        self,
-        name: str,
-        function: torch._ops.OpOverload,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        return function(*args, **kwargs)  # it did not
+    def _may_draw(self, call: _Call) -> Any:
+        return call.run()  # it did not

@@ -62,16 +62,12 @@ class Risky(Exception):
 class CarefulTrace(TermsTrace):
     """One that lets no call be made whose values may be out of range."""
 
-    def __torch_dispatch__(
-        self,
-        function: Any,
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def on_call(
+        self, function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if any(word in str(function) for word in (*STRICT_OPERATORS, *LOOKUPS)):
             raise Risky(str(function))
-        return super().__torch_dispatch__(function, types, args, kwargs)
+        return super().on_call(function, args, kwargs)
 
 
 def among(arguments: list[Any]) -> list[Number]:

@@ -94,14 +94,10 @@ class TermsTrace(operator_trace.Recorder):
     def length(self) -> int:
         return min(max(1, self._total), UNTOLD)
 
-    def __torch_dispatch__(
-        self,
-        function: Any,
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def on_call(
+        self, function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        result = super().__torch_dispatch__(function, types, args, kwargs)
+        result = super().on_call(function, args, kwargs)
         told = _told(function, args, result)
         self._total += UNTOLD if told is None else told
         return result

@@ -131,18 +131,14 @@ class Lossy(Mode):
         super().__init__()
         self._lose = lose
 
-    def __torch_dispatch__(
-        self,
-        function: Callable[..., Any],
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def on_call(
+        self, function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         name = str(function)
         if _is_product(name):
             first = 1 if ".add" in name or ".baddbmm" in name else 0
             args = (*args[:first], *map(self._lose, args[first : first + 2]), *args[first + 2 :])
-        return function(*args, **(kwargs or {}))
+        return function(*args, **kwargs)
 
 
 def with_losses(device: Device, run: Callable[[], Any], take: Callable[[Any], object]) -> None:

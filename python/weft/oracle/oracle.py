@@ -64,6 +64,7 @@ os.environ["GOMP_SPINCOUNT"] = "0"
 # but take twenty times as long to come and go.)
 os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:512")
 
+from weft.candidate.slot import Slot  # noqa: E402
 from weft.candidate.zygote_process import Starter, start_zygote  # noqa: E402
 from weft.device import process, shared_memory  # noqa: E402
 from weft.judge.job_folders import JobFolders  # noqa: E402
@@ -86,13 +87,15 @@ if __name__ == "__main__":
     else:
         FOLDERS = JobFolders(OPTIONS.scratch)
     PLACES = Places(
-        OPTIONS.sandbox,
-        OPTIONS.threads,
-        ENVIRONMENT,
-        OPTIONS.precision,
-        OPTIONS.device,
-        FOLDERS.renew_work,
-        START,
+        Slot(
+            OPTIONS.sandbox,
+            OPTIONS.threads,
+            ENVIRONMENT,
+            OPTIONS.precision,
+            OPTIONS.device,
+            FOLDERS.renew_work,
+            START,
+        )
     )
     PLACES.launch(OPTIONS.with_baseline)
 
@@ -149,7 +152,7 @@ class Oracle:
     ) -> None:
         self.folders = folders or JobFolders(scratch)
         self.places = places or Places(
-            prefix, threads, ENVIRONMENT, exactness, device, self.folders.renew_work
+            Slot(prefix, threads, ENVIRONMENT, exactness, device, self.folders.renew_work)
         )
         self.slot = self.places.candidate
         self.device = Device(device)

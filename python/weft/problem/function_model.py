@@ -7,12 +7,11 @@ arguments, it is called with these alone.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from weft.problem.problem import load_problem
+from weft.problem.problem import binds, load_problem
 
 if TYPE_CHECKING:
     import torch
@@ -38,21 +37,11 @@ def around(module: ModuleType, problem_path: str) -> type[torch.nn.Module]:
 
 
 def _arguments(function: Callable[..., Any], inputs: list[Any], state: list[Any]) -> list[Any]:
-    if _takes(function, inputs + state):
+    if binds(function, inputs + state):
         return inputs + state
-    if _takes(function, inputs):
+    if binds(function, inputs):
         return inputs
     raise Mismatch(
         f"kernel_function takes neither the {len(inputs)} inputs nor these and "
         f"the {len(state)} parameters and buffers"
     )
-
-
-def _takes(function: Callable[..., Any], arguments: list[Any]) -> bool:
-    try:
-        inspect.signature(function).bind(*arguments)
-    except TypeError:
-        return False
-    except ValueError:  # a signature that Python cannot see
-        return True
-    return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 #: A report names this many operators at most.
@@ -49,7 +50,22 @@ _PLUMBING = (
 
 
 class Mode(TorchDispatchMode):
-    """One that begins at once."""
+    """A mode that begins at once, and sees each call of an operator."""
+
+    def __torch_dispatch__(
+        self,
+        function: torch._ops.OpOverload,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        return self.on_call(function, args, kwargs or {})
+
+    def on_call(
+        self, function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The call's result."""
+        raise NotImplementedError
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -64,17 +80,13 @@ class Recorder(Mode):
         super().__init__()
         self.called: dict[str, int] = {}
 
-    def __torch_dispatch__(
-        self,
-        function: Callable[..., Any],
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def on_call(
+        self, function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         name = str(function)
         if name in self.called or len(self.called) < NAMES_MAX:
             self.called[name] = self.called.get(name, 0) + 1
-        return function(*args, **(kwargs or {}))
+        return function(*args, **kwargs)
 
     @property
     def computing(self) -> dict[str, int]:

@@ -43,14 +43,9 @@ class WideCasts(Mode):
         super().__init__()
         self.rounds, self.has_narrow = rounds, False
 
-    def __torch_dispatch__(
-        self,
-        function: torch._ops.OpOverload,
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def on_call(
+        self, function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        kwargs = kwargs or {}
         if function is not torch.ops.aten._to_copy.default or kwargs.get("dtype") not in FLOATING:
             return function(*args, **kwargs)
         is_narrow = kwargs["dtype"] in NARROW

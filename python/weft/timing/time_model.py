@@ -17,7 +17,13 @@ from weft.timing.baseline_calls import (
     BaselineLost,
     ask_baseline,
 )
-from weft.timing.untimed_work import Message, UntimedWork, untimed_work, untimed_work_by
+from weft.timing.untimed_work import (
+    CallMessages,
+    Message,
+    UntimedWork,
+    untimed_work,
+    untimed_work_by,
+)
 from weft.candidate.slot import CandidateFailed, Slot
 from weft.judge.limits import Limits
 from weft.judge.model_case import RunData
@@ -264,7 +270,7 @@ class ModelBench(Bench):
         first = len(self._loads) - len(timed)
         exports = {number - first: one for number, one in self._exports.items() if number >= first}
         # Of the rounds that count; the first export was before them.
-        messages = (
+        messages = CallMessages(
             timed,
             self._loads[first:],
             exports,
@@ -272,8 +278,8 @@ class ModelBench(Bench):
             self._usual_exports[1:] or self._usual_exports,
         )
         if self._flush:  # a processor may sleep while the device works
-            return untimed_work_by("seconds", *messages)
-        return untimed_work(*messages)
+            return untimed_work_by("seconds", messages)
+        return untimed_work(messages)
 
     def examine(self, slot: Slot, limits: Limits, dice: random.Random) -> tuple[int, str]:
         """(1, why the last call was wrong)."""

@@ -10,6 +10,7 @@ import operator
 import statistics
 import typing
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.timing.quantiles import median_bounds, quantile
@@ -79,13 +80,18 @@ class Message(typing.NamedTuple):
         )
 
 
-def untimed_work(
-    timed: list[Message],
-    loads: list[Message],
-    exports: dict[int, Message],
-    usual_loads: list[Message],
-    usual_exports: list[Message],
-) -> UntimedWork:
+@dataclass(frozen=True)
+class CallMessages:
+    """The messages of the calls that were timed: a candidate's, and eager's."""
+
+    timed: list[Message]
+    loads: list[Message]  #: before the timed ones
+    exports: dict[int, Message]  #: after them, by the round's number
+    usual_loads: list[Message]  #: eager's
+    usual_exports: list[Message]
+
+
+def untimed_work(messages: CallMessages) -> UntimedWork:
     """The UntimedWork of a candidate's messages on the host: by what processors
     worked, which is no more on a busy machine, unlike what passed.
 
@@ -93,15 +99,14 @@ def untimed_work(
     processes may work for it, or spin while they wait for their next task: so
     they make nobody a cheat, and are nothing where no time has passed for it.
     """
-    messages = timed, loads, exports, usual_loads, usual_exports
     surely, seen, passed = (
-        untimed_work_by(kind, *messages) for kind in ("answering_s", "by_all_s", "seconds")
+        untimed_work_by(kind, messages) for kind in ("answering_s", "by_all_s", "seconds")
     )
     by_others_s = max(
         min(likely, passed.most_s) - sure
         for sure, likely in ((surely.median_s, seen.median_s), (surely.most_s, seen.most_s))
     )
-    untimed = [*loads, *exports.values()]
+    untimed = [*messages.loads, *messages.exports.values()]
     unseen = sum(not one.is_all for one in untimed)
     if unseen > UNSEEN_SHARE * len(untimed):  # it may be all that has passed
         seen = UntimedWork(*map(max, seen, passed))
@@ -113,25 +118,17 @@ def untimed_work(
     )
 
 
-def untimed_work_by(
-    kind: str,
-    timed: list[Message],
-    loads: list[Message],
-    exports: dict[int, Message],
-    usual_loads: list[Message],
-    usual_exports: list[Message],
-) -> UntimedWork:
-    """The UntimedWork of messages by that kind of seconds: a candidate's timed ones,
-    those before and, by the round's number, after them; and the framework's.
-    Work may lie before the clock in one round and after it in another: so all
+def untimed_work_by(kind: str, messages: CallMessages) -> UntimedWork:
+    """The UntimedWork by that kind of seconds. Work may lie before the clock in one round and after it in another: so all
     is added up by the round."""
 
-    def of(messages: list[Message]) -> list[float]:
-        return [getattr(message, kind) for message in messages]
+    def of(some: list[Message]) -> list[float]:
+        return [getattr(message, kind) for message in some]
 
-    timed_s, usual_loads_s, usual_exports_s = map(of, (timed, usual_loads, usual_exports))
-    begun = list(map(operator.add, timed_s, of(loads)))
-    ended = [begun[number] + getattr(one, kind) for number, one in exports.items()]
+    timed_s = of(messages.timed)
+    usual_loads_s, usual_exports_s = of(messages.usual_loads), of(messages.usual_exports)
+    begun = list(map(operator.add, timed_s, of(messages.loads)))
+    ended = [begun[number] + getattr(one, kind) for number, one in messages.exports.items()]
     own, load = statistics.median(timed_s), statistics.median(usual_loads_s)
     beyond = [[seconds - own - load for seconds in median_bounds(begun)[:2]]]
     if not ended:
