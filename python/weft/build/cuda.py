@@ -20,11 +20,10 @@ from collections.abc import Iterator
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from typing import Any
 
+from weft.build import package_file
+from weft.build.package_file import BuildError
+
 OPTIONS = ("--std=c++17", "--extra-device-vectorization", "-default-device")
-
-
-class BuildError(Exception):
-    """The source is at fault: for the verdict's reason."""
 
 
 class NoCompiler(Exception):
@@ -124,18 +123,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("package")
     parser.add_argument("--arch", required=True)
     options = parser.parse_args(arguments)
-    try:
+
+    def package() -> dict[str, Any]:
         with open(options.source, encoding="utf-8") as file:
             source = file.read()
         with open(options.launches, encoding="utf-8") as file:
             told = json.load(file)
-        package = build(source, told, options.arch, Compiler())
-    except (BuildError, NoCompiler) as error:
-        print(error, file=sys.stderr)
-        return 1
-    with open(options.package, "w", encoding="utf-8") as file:
-        json.dump(package, file)
-    return 0
+        return build(source, told, options.arch, Compiler())
+
+    return package_file.write(options.package, package, (BuildError, NoCompiler))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ import argparse
 import base64
 import contextlib
 import importlib.util
-import json
 import os
 import re
 import sys
@@ -30,7 +29,8 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from weft.build import sketch
+from weft.build import package_file, sketch
+from weft.build.package_file import BuildError
 
 TYPES = {
     "torch.float32": "*fp32",
@@ -48,10 +48,6 @@ TYPES = {
 #: What kernel_function may ask of the framework: memory, and how it is seen.
 ALLOCATIONS = ("aten.empty.", "aten.empty_strided.", "aten.empty_like.", "aten.new_empty.")
 VIEWS = ("aten.view.", "aten.as_strided.", "aten.detach.", "aten.alias.")
-
-
-class BuildError(Exception):
-    """The source is at fault: for the verdict's reason."""
 
 
 def is_sketched() -> bool:
@@ -298,18 +294,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.interpret:
         os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
-    try:
-        package = (
-            interpreted(options.source)
-            if options.interpret
-            else build(options.source, options.arch)
-        )
-    except BuildError as error:
-        print(error, file=sys.stderr)
-        return 1
-    with open(options.package, "w", encoding="utf-8") as file:
-        json.dump(package, file)
-    return 0
+
+    def package() -> dict[str, Any]:
+        if options.interpret:
+            return interpreted(options.source)
+        return build(options.source, options.arch)
+
+    return package_file.write(options.package, package)
 
 
 if __name__ == "__main__":

@@ -106,27 +106,20 @@ class DeviceLock:
         self._mode = fcntl.LOCK_UN
         self.waited_s = 0.0
 
-    @contextlib.contextmanager
-    def shared(self) -> Iterator[None]:
-        before = self._change(fcntl.LOCK_SH)
-        try:
-            yield
-        finally:
-            self._change(before)
+    def shared(self) -> contextlib.AbstractContextManager[None]:
+        return self._in_mode(fcntl.LOCK_SH)
 
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
         """Within `shared`, too: it is given up for as long."""
-        before = self._change(fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            self._change(before)
+        return self._in_mode(fcntl.LOCK_EX)
+
+    def released(self) -> contextlib.AbstractContextManager[None]:
+        """Within `shared`: for as long, the device is not used from here."""
+        return self._in_mode(fcntl.LOCK_UN)
 
     @contextlib.contextmanager
-    def released(self) -> Iterator[None]:
-        """Within `shared`: for as long, the device is not used from here."""
-        before = self._change(fcntl.LOCK_UN)
+    def _in_mode(self, mode: int) -> Iterator[None]:
+        before = self._change(mode)
         try:
             yield
         finally:
