@@ -251,41 +251,27 @@ def explained(problem: Problem, error: BaseException) -> ProblemError:
     """The ProblemError for what the exporter raised."""
     line = problems.last_line_in(problem.path, error) or line_in_text(problem.path, str(error))
     details = "".join(traceback.format_exception(error))
+
+    def told(kind: str, text: str) -> ProblemError:
+        return ProblemError(kind, text, file=problem.name, line=line, details=details)
+
     if problems.is_out_of_memory(error):
-        return ProblemError(
+        return told(
             "out_of_memory",
             "capturing the model needs more memory than "
             f"there is: {first_sentence(error)}; make its sizes smaller",
-            file=problem.name,
-            line=line,
-            details=details,
         )
     kind, advice = advice_on(error)
     if advice:
-        return ProblemError(
-            kind,
-            f"Model.forward cannot be captured: {advice} ({first_sentence(error)})",
-            file=problem.name,
-            line=line,
-            details=details,
-        )
+        return told(kind, f"Model.forward cannot be captured: {advice} ({first_sentence(error)})")
     if is_internal(error):
-        return ProblemError(
-            "unsupported",
-            f"Model.forward cannot be captured: {internal_error(error)}",
-            file=problem.name,
-            line=line,
-            details=details,
-        )
+        return told("unsupported", f"Model.forward cannot be captured: {internal_error(error)}")
     what = "that line" if line else "it"
-    return ProblemError(
+    return told(
         "unsupported",
         "Model.forward cannot be captured by torch.export: "
         f"{type(error).__name__}: {first_sentence(error)}; write {what} in "
         "plain tensor operators",
-        file=problem.name,
-        line=line,
-        details=details,
     )
 
 
