@@ -27,7 +27,7 @@ from pathlib import Path
 
 from module_file import module_of
 
-#: Of both sides, in turns, in each process.
+#: For both sides, in turns, in each process.
 CALLS_MIN, SECONDS = 20, 2.0
 CALLS_MAX = 2000
 PROCESSES = 3

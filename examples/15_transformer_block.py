@@ -1,6 +1,6 @@
 """A pre-norm transformer block with masked attention written out.
 
-Ten or so pieces: norms, softmax, GELU and residuals are ours; the matrix
+Ten or so pieces: norms, softmax, GELU and residuals get generated kernels; the matrix
 products stay the library's.
 """
 

@@ -1,7 +1,7 @@
 """A small residual convolution net in training mode, with a classifier head.
 
 Convolutions stay the library's; batch norm, activations, the residual and the
-pooling behind them are ours. The running statistics change with every call.
+pooling behind them get generated kernels. The running statistics change with every call.
 """
 
 import torch

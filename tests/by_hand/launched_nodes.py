@@ -1,6 +1,6 @@
 """Nodes as the engines of tools/launch start them, each with its real engine on
-this machine: two nodes work, one process is killed -9, the engine begins it
-again, it is in again, and the run ends with the verdicts of one machine.
+this machine. Two nodes work, one process is killed -9, and the engine starts it
+again. The run ends with the verdicts of one machine.
 
     cd tests/by_hand && PYTHONPATH=../python python3 -m unittest -v launched_nodes
 

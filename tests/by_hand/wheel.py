@@ -1,12 +1,12 @@
 """A whole `pip install`: builds the wheel by its own backend, installs it into an
-empty environment, uses it there with nothing of the checkout in reach, moves it,
-and has auditwheel say what it needs of a Linux.
+empty environment, and uses it there with nothing of the checkout in reach. Then
+moves it, and asks auditwheel which Linux it needs.
 
     python tests/by_hand/wheel.py [--build DIR] [--wheel FILE]
 
---build: a build folder that is gone on from; --wheel: a wheel that is there.
-Otherwise all is compiled, which takes minutes. The environment borrows PyTorch from the Python that runs this.
-Needs pip and the network, for scikit-build-core and auditwheel."""
+--build: a build folder that is gone on from; --wheel: a wheel that is there. Otherwise all
+is compiled, which takes minutes. The environment borrows PyTorch from the Python that runs
+this. Needs pip and the network, for scikit-build-core and auditwheel."""
 
 import argparse
 import os

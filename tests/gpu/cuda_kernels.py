@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs every case of the generated CUDA kernels on a GPU, in every variant,
-through the module that weft writes around a kernel, against the framework in
-float64; where rounding is all that there is, they must be equal to it.
+"""Compares every case of the generated CUDA kernels with PyTorch in float64, on a
+GPU, in every variant, through the module that weft writes around a kernel. Where
+rounding is all that there is, they must be equal.
 
     WEFT_CUDA_CODEGEN=build/cuda_codegen_cli python3 tests/gpu/cuda_kernels.py
 
@@ -28,8 +28,8 @@ import test_equal_to_eager as equal  # noqa: E402
 from kernel_cases import KernelCases  # noqa: E402
 
 SCANS = {case[0] for case in cuda_cases.movement.scan_cases()}
-#: How names begin of what must be the framework's own number, on the processor
-#: too, and of what may be the framework's, where there is no code for it.
+#: How names begin of what must be PyTorch's own number, on the processor
+#: too, and of what may be PyTorch's, where there is no code for it.
 ROUNDED, LOOKUP = "rounded_", "lookup_"
 
 

@@ -3,8 +3,8 @@
     python3 tests/gpu/self_test.py [--device cuda:0] [--skip-compile]
 
 Needs PyTorch with CUDA and nvcc or NVRTC; nothing of weft has to be built.
-Starts an oracle without a sandbox, asks it for verdicts and times of kernels
-written by hand, prints a line for each, and ends with 0 if all are as expected.
+Starts an oracle without a sandbox, and asks it for verdicts and times of kernels
+written by hand. Prints a line for each, and ends with 0 if all are as expected.
 """
 
 import argparse

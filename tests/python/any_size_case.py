@@ -1,5 +1,5 @@
-"""What the tests of kernels for any sizes share, whatever their target: graphs
-that grow, and the check of one text against the framework at many of them.
+"""Shared by the tests of kernels for any sizes, whatever their target: graphs
+that grow, and the check of one text against PyTorch at many of them.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""What the tests of weft in a person's own process share: a cache of their own,
+"""Shared by the tests of weft in a user's process: a separate cache,
 and a program that gives modules at once."""
 
 import os

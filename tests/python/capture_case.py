@@ -1,4 +1,4 @@
-"""What the tests of capture share: problems as texts, and their fate."""
+"""Shared by the tests of capture: problems as texts, and their fate."""
 
 import contextlib
 import io

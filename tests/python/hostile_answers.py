@@ -1,4 +1,4 @@
-"""What a language model could answer to break out, to end a run, or to spoil the
+"""Answers with which a language model could try to break out, to end a run, or to spoil the
 verdicts of others. Each text runs when the kernel is loaded; the kernel is right."""
 
 import os

@@ -1,5 +1,5 @@
-"""What the tests of generated kernels share, whatever their target: numbers,
-and the check of each kernel against the framework in float64.
+"""Shared by the tests of generated kernels, whatever their target: numbers,
+and the check of each kernel against PyTorch in float64.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""What the tests of whole runs with a scripted language model share."""
+"""Shared by the tests of whole runs with a scripted language model."""
 
 import glob
 import json

@@ -1,4 +1,4 @@
-"""Of libcuda.so.1, for tests without a device: what loads a module and finds its
+"""A part of libcuda.so.1, for tests without a device: it loads a module and finds its
 kernels, which are numbered by `functions`, their names."""
 
 

@@ -1,7 +1,6 @@
-"""What the tests of many machines share: a head and nodes that are started and
-waited for, and what must hold of every run: the verdicts are those of one
-machine, every effect is answered at most once, replay finds no divergence, and
-nothing is left behind."""
+"""Shared by the tests of many machines: a head and nodes that are started and
+waited for, and checks of every run. The verdicts are those of one machine, every
+effect is answered at most once, replay finds no divergence, and nothing is left."""
 
 import os
 import signal

@@ -2,7 +2,7 @@
 operator is given there, and numbers that are special put in.
 
 A piece is captured as a user's model is, and given to a target's code
-generator whole. What becomes of it:
+generator whole. Outcomes:
 
     lowered    there is code, and it gives what eager gives
     pytorch    the target has no code for it: the operator stays PyTorch's

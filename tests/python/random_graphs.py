@@ -1,8 +1,8 @@
 """Random graphs (docs/reference/graph.md) of the operators that lowering has rules for.
 
 PyTorch's meta tensors decide which calls are valid and what their results look
-like, so every graph is one that capture could give: ranks 0 to 5, sizes of one,
-all strides and data types, chains of up to a dozen calls.
+like, so every graph is one that capture could give. Ranks are 0 to 5, with sizes of
+one, all strides and data types, and chains of up to a dozen calls.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Kernels for the `cpu` target whose batch is a parameter, or whose batch and
-length are: one text, held against the framework at many, 1 and primes among them.
+length are: one text, compared with PyTorch at many, 1 and primes among them.
 
 Needs the program cpu_codegen_cli (tests/compiler/tools): its path is in
 WEFT_CPU_CODEGEN, or it stands in build/.

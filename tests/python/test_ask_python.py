@@ -1,4 +1,4 @@
-"""What a Python says of the folders that its processes read in a box."""
+"""The folders that a Python's processes read in a sandbox, as that Python lists them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Whole runs of models that write attention out: it becomes the framework's
+"""Whole runs of models that write attention out: it becomes PyTorch's
 own operator where that is right and faster, and the report says so."""
 
 import json

@@ -1,5 +1,5 @@
 """Backward graphs of what is lowered forward, as AOTAutograd makes them: the
-kernels' gradients against the framework's in float64."""
+kernels' gradients against PyTorch's in float64."""
 
 import unittest
 

@@ -1,5 +1,5 @@
-"""Whatever is wrong, weft says one clear thing and ends with its exit code: 2
-for what the user can mend in the input, 3 for what the machine lacks."""
+"""For every error, weft prints one clear message and ends with its exit code: 2 if the user
+can correct the input, 3 if the machine lacks something."""
 
 import os
 import resource

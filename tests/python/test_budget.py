@@ -1,5 +1,5 @@
-"""A budget is kept: by `weft run --budget-s`, a call that waits, and weft.optimize. What
-is verified by then is used."""
+"""A budget is kept: by `weft run --budget-s`, a call that waits, and weft.optimize. Kernels
+that are verified by then are used."""
 
 import json
 import os

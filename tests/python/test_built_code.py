@@ -1,4 +1,4 @@
-"""What built code shows of itself: by the compilers that build it, without a
+"""Facts that built code shows: by the compilers that build it, without a
 GPU, and through the oracle."""
 
 import os

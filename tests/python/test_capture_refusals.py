@@ -1,4 +1,4 @@
-"""What capture refuses: one clear message each, with its kind and line."""
+"""Refusals of capture: one clear message each, with its kind and line."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
 """weft.optimize: kernels are for the calls that were captured; what forward()
-does besides computing is not lost, and no other call is taken for theirs."""
+does besides computing is not lost, and no other call uses them."""
 
 import dataclasses
 import random

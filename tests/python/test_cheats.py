@@ -3,7 +3,7 @@
 Each file of tests/cheats says in its docstring what it does and what must
 become of it: `Reference:` names the model it claims to replace, `Expect:`
 "rejected" or "accepted" and the kinds of verdict that are right, `Reason:` and
-`Remark:` a part of what is said, `Operators:` what must be listed. `Gpu:` says
+`Remark:` a part of the message, `Operators:` what must be listed. `Gpu:` says
 what differs on a GPU, and why: "accepted" or "rejected" instead of `Expect:`, or
 "host" for a file that works on host memory and is not judged there.
 catalogue.toml has what docs/reference/cheats.md says of each row.

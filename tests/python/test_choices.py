@@ -1,4 +1,4 @@
-"""What decides speed alone is listed, overridden by name, and tried."""
+"""Choices that affect only speed are listed, overridden by name, and tried."""
 
 import json
 import unittest

@@ -1,4 +1,4 @@
-"""Integer outputs: exact, but where the framework itself is unsure."""
+"""Integer outputs: exact, but where PyTorch itself is unsure."""
 
 import unittest
 

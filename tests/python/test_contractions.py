@@ -1,6 +1,6 @@
-"""Matrix products, convolutions and attention as sums of products, against the
-framework in float64. The `cpu` target leaves them to the framework; this is
-where their lowering, which other targets use, is held to be right.
+"""Matrix products, convolutions and attention as sums of products, against PyTorch in
+float64. The `cpu` target leaves them to PyTorch; this is where their lowering, which other
+targets use, is held to be right.
 """
 
 import unittest

@@ -1,4 +1,4 @@
-"""Every operator that the compiler lowers, against the framework in float64.
+"""Every operator that the compiler lowers, against PyTorch in float64.
 
 Needs the program cpu_codegen_cli (tests/compiler/tools): its path is in
 WEFT_CPU_CODEGEN, or it stands in build/.

@@ -1,5 +1,5 @@
 """Every operator that the compiler lowers for the `cuda` target: the printed
-kernels themselves, run on the processor, against the framework in float64.
+kernels themselves, run on the processor, against PyTorch in float64.
 
 Needs the program cuda_codegen_cli (tests/compiler/tools): its path is in
 WEFT_CUDA_CODEGEN, or it stands in build/. On a GPU: tests/gpu/cuda_kernels.py.

@@ -1,6 +1,5 @@
-"""What eager rounds, and what it raises, kernels of every target round and
-raise: equal numbers where the model's operators are additions, products and
-comparisons, near ones behind functions.
+"""Kernels of every target round and raise as eager does: equal numbers where the model's
+operators are additions, products and comparisons, near ones behind functions.
 """
 
 import unittest

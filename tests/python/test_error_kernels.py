@@ -1,5 +1,5 @@
 """The error model's sums as a GPU makes them, its kernels run on the
-processor (cuda_on_host.py), against the framework's steps."""
+processor (cuda_on_host.py), against PyTorch's steps."""
 
 import ctypes
 import math

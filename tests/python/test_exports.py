@@ -1,6 +1,6 @@
-"""What other tools read of a run: Perfetto's trace processor, OpenTelemetry's
-protobufs, a table, parquet, pairs of reference and kernel. What pip has not
-installed is not asked (tools/test installs them)."""
+"""Exports of a run that other tools read: Perfetto's trace processor, OpenTelemetry's
+protobufs, a table, parquet, pairs of reference and kernel. Tools that pip has not installed
+are left out (tools/test installs them)."""
 
 import base64
 import csv

@@ -1,4 +1,4 @@
-"""What is told of a process that died of a fault."""
+"""Reports of a process that died of a fault."""
 
 import os
 import subprocess

@@ -1,5 +1,4 @@
-"""What can be done with the folder of a run that has ended, and what is said of
-one that is damaged."""
+"""Commands on the folder of a run that has ended, and messages about a damaged one."""
 
 import contextlib
 import os

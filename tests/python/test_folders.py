@@ -2,7 +2,7 @@
 
 A folder is one level below runtime/, compiler/ and the Python package (a folder
 within it is its own part), else a top-level one. Files that lie in compiler/
-itself join its folders to one whole, so they count as a folder of their own.
+itself join its folders to one whole, so they count as one folder.
 
 Modules of the Python package have no import cycle either, and each file name is
 used once in it. Within weft/backend a folder imports only folders below it.

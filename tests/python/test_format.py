@@ -1,5 +1,5 @@
-"""Every C++ file is as clang-format leaves it and every Python file as ruff leaves it; ruff
-finds no fault in any Python, that which weft prints or runs from its programs included."""
+"""Every C++ file is as clang-format leaves it and every Python file as ruff leaves it. ruff
+finds no fault in any Python, also in that which weft prints or runs from its programs."""
 
 import os
 import re

@@ -1,6 +1,6 @@
-"""Gradients in which an element sums over places that a shape or an index
-tells: of padding, adaptive pooling and interpolation. The kernels are held
-against the framework in float64, and by gradcheck."""
+"""Gradients in which an element sums over places that a shape or an index tells: of padding,
+adaptive pooling and interpolation. The kernels are compared with PyTorch in float64, and by
+gradcheck."""
 
 import tempfile
 import unittest

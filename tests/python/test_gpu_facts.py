@@ -1,4 +1,4 @@
-"""What is asked of a GPU's driver, with a driver that stands in for it."""
+"""Questions to a GPU's driver, with a driver that stands in for it."""
 
 import unittest
 

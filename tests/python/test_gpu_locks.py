@@ -1,4 +1,4 @@
-"""The locks of a GPU, on files of a folder of their own."""
+"""The locks of a GPU, on files of a separate folder."""
 
 import fcntl
 import os

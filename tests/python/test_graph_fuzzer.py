@@ -1,6 +1,6 @@
-"""Random graphs, and every operator on tensors without dimensions, without elements
-and with dimensions of one, go through lowering, scheduling and code generation for
-every target: there is code, or a sentence that says why not, and never a crash.
+"""Random graphs go through lowering, scheduling and code generation for every target,
+and so does every operator on tensors without dimensions, without elements and with
+dimensions of one. There is code, or a sentence that says why not, and never a crash.
 
 With WEFT_LONG_TESTS=1 the random graphs take 30 minutes, and the program is built
 under the address sanitizer (docs/reference/graph.md)."""

@@ -1,6 +1,6 @@
-"""The gradients of test_gathered_gradients in 16 bits, which only GPUs' targets
-have: Triton's kernels in its interpreter, CUDA's on the processor, against the
-framework's, which rounds what each operator gives."""
+"""The gradients of test_gathered_gradients in 16 bits, which only GPUs' targets have:
+Triton's kernels in its interpreter, CUDA's on the processor, against PyTorch's, which rounds
+what each operator gives."""
 
 import triton_kernels  # noqa: F401  first: it tells Triton to interpret
 

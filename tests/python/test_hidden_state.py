@@ -1,5 +1,5 @@
 """Models that remember something outside of tensors, or write a parameter: a
-graph of one call does not stand for all of theirs."""
+graph of one call does not stand for all calls."""
 
 import os
 import sys

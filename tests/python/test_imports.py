@@ -1,4 +1,4 @@
-"""What a captured graph depends on besides its file: the modules it imports."""
+"""Dependencies of a captured graph besides its file: the modules it imports."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Inductor's code for whole graphs, and kernels of ours in it, region by region."""
+"""Inductor's code for whole graphs, and generated kernels in it, region by region."""
 
 import re
 import threading

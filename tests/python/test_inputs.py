@@ -1,4 +1,4 @@
-"""What is drawn for integers, and where they are tried first."""
+"""Values drawn for integers, and where they are tried first."""
 
 import itertools
 import unittest

@@ -1,4 +1,4 @@
-"""What KernelBench's evaluator would say, as the oracle works it out."""
+"""The verdict of KernelBench's evaluator, as the oracle predicts it."""
 
 import json
 import os

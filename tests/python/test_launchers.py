@@ -1,5 +1,4 @@
-"""The launchers' files are what their engines read, as far as that can be told
-without the engines."""
+"""The launchers' files are what their engines read, as far as that shows without the engines."""
 
 import importlib.util
 import os

@@ -1,6 +1,6 @@
 """Through a stranger's server: LiteLLM's proxy in front of the scripted one.
 
-It takes an environment of its own, and is skipped where there is none:
+It takes a separate environment, and is skipped where there is none:
     python3 -m venv ENV && ENV/bin/pip install 'litellm[proxy]'
     WEFT_LITELLM=ENV/bin/litellm ctest -R python_litellm
 """

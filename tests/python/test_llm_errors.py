@@ -1,4 +1,4 @@
-"""What a person is told who asks a language model for the first time: each
+"""Errors for a user who asks a language model for the first time: each
 error says what happened, to what, and what to do."""
 
 import json

@@ -1,4 +1,4 @@
-"""What a language model decides beside kernels, by the user's choice: how a
+"""Decisions of a language model other than kernels, by the user's choice: how a
 model is cut, which kernels become one, and what a description means."""
 
 import os

@@ -1,8 +1,7 @@
 """`weft llm` over real sockets: each way in which a server can misbehave.
 
-Every case is one call to a scripted server, and what weft made of it: the
-answer, or which failure it is, whether it may be tried again, and whether it
-may have been paid for.
+Every case is one call to a scripted server, and weft's result: the answer, or
+the failure, whether it may be retried, and whether it may have been billed.
 """
 
 import gzip

@@ -1,5 +1,5 @@
 """Scans, and what puts tensors together, pads them, or reads where an integer
-tensor says, against the framework in float64.
+tensor says, against PyTorch in float64.
 """
 
 import unittest

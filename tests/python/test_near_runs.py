@@ -1,5 +1,5 @@
 """Whole runs by both rules: a module that is right and not near to eager, and
-the one that is composed beside it. Nothing is timed: Triton's interpreter proves
+the one that is composed in addition. Nothing is timed: Triton's interpreter proves
 the kernels."""
 
 import json

@@ -1,4 +1,4 @@
-"""Problems that want a network: what they lack is said, and is no failure. And
+"""Problems that need a network: a message names the reason, and it is no failure. And
 what a hub's cache has, they get."""
 
 import os

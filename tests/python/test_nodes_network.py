@@ -1,7 +1,7 @@
-"""Network namespaces as machines: a head and four nodes with addresses of their
-own, one killed, one whose link goes down for longer than its lease, one that is
-stopped for as long, one behind a link of 1 Mbit/s; a node whose disk is full,
-and one whose clock is a year behind. Needs root, `ip` and `tc` (iproute2), and
+"""Network namespaces as machines: a head and four nodes with separate addresses. One is
+killed, the link of one goes down for longer than its lease, one is stopped for as long,
+one is behind a link of 1 Mbit/s. Also a node whose disk is full, and one whose clock is
+a year behind. Needs root, `ip` and `tc` (iproute2), and
 faketime for the last."""
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What an oracle keeps between requests, gives up for others, and puts off."""
+"""Memory that an oracle keeps between requests, gives up for others, and allocates late."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What ModelNew does where a model is used in plain ways: trained, put in
+"""ModelNew in the plain uses of a model: trained, put in
 another mode, traced, exported, mapped over a batch.
 
 Needs the program compose_cli, as test_model_attributes.py does.

@@ -1,6 +1,4 @@
-"""Pooling, and losses with what they are taken apart into, against the
-framework in float64.
-"""
+"""Pooling, and losses with what they are taken apart into, against PyTorch in float64."""
 
 import unittest
 

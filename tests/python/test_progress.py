@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: bars on a terminal, with the time
+"""Output while a run goes on: bars on a terminal, with the time
 left where earlier runs tell it, and plain lines anywhere else."""
 
 import fcntl

@@ -1,4 +1,4 @@
-"""What the rules forbid in a language model's file, and what they don't."""
+"""Rules for a language model's file: what they forbid and allow."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""What a model draws in float32 is what its float64 run computes with."""
+"""A model's float64 run computes with the numbers that it draws in float32."""
 
 import os
 import sys

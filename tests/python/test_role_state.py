@@ -1,6 +1,5 @@
-"""What a role tells of itself has all that it keeps: each member of a class
-that describes itself stands in its describe(). Whoever adds one and forgets it
-is told here, not by somebody who looks for it in a run."""
+"""A role's description has all that the role keeps: each member of a class that describes
+itself stands in its describe(). A forgotten one fails here, not in somebody's run."""
 
 import glob
 import os

@@ -1,4 +1,4 @@
-"""What a user sees of weft's work: status, progress, notebooks, and options."""
+"""Views of weft's work for a user: status, progress, notebooks, and options."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""What TF32 costs products, on the CPU, where nobody uses it."""
+"""The error of TF32 in products, emulated on the CPU."""
 
 import math
 import unittest

@@ -1,4 +1,4 @@
-"""What a candidate finds in shared memory while a whole model is timed."""
+"""Contents of shared memory that a candidate finds while a whole model is timed."""
 
 import functools
 import os

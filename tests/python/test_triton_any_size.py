@@ -1,5 +1,5 @@
 """Kernels for the `triton` target whose batch is an argument, or whose batch and
-length are: one text, run by Triton's interpreter and held against the framework at
+length are: one text, run by Triton's interpreter and compared with PyTorch at
 several of them.
 
 Needs the program triton_codegen_cli (tests/compiler/tools): its path is in

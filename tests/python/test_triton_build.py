@@ -1,6 +1,6 @@
 """Triton sources built ahead of time, without a GPU, into kernel packages.
 
-Run it in a process of its own: Triton must not have been told to interpret.
+Run it in a separate process: Triton must not have been told to interpret.
 """
 
 import base64

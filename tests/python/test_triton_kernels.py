@@ -1,5 +1,5 @@
 """Every operator that the compiler lowers for the `triton` target, run by
-Triton's interpreter, against the framework in float64.
+Triton's interpreter, against PyTorch in float64.
 
 Needs the program triton_codegen_cli (tests/compiler/tools): its path is in
 WEFT_TRITON_CODEGEN, or it stands in build/.

@@ -1,5 +1,5 @@
 """Products, attention and convolutions for Triton's matrix units, run by its
-interpreter, against the framework in float64 (test_triton_kernels.py)."""
+interpreter, against PyTorch in float64 (test_triton_kernels.py)."""
 
 import triton_kernels  # noqa: F401  first: it tells Triton to interpret
 

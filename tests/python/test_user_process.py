@@ -1,4 +1,4 @@
-"""What weft leaves alone in a person's process, and what it tells there."""
+"""State of a user's process that weft leaves alone, and weft's messages there."""
 
 import copy
 import os

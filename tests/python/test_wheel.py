@@ -1,4 +1,4 @@
-"""What `pip install ./` installs, laid out from the build that is there: the
+"""The files of `pip install ./`, laid out from the build that is there: the
 program, its Python side and the backend find each other."""
 
 import os

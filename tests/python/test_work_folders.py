@@ -1,4 +1,4 @@
-"""What a process that was killed left is swept by the next one."""
+"""Folders that a killed process left are removed by the next one."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What belongs to the whole process of a person's program, and is theirs."""
+"""Global state of a user's process, which weft must not change."""
 
 import logging
 import os

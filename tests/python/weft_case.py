@@ -1,4 +1,4 @@
-"""What the tests of the weft program share: problem files small enough to run
+"""Shared by the tests of the weft program: problem files small enough to run
 in seconds, runs of the program, a look into journals and at processes left."""
 
 import importlib.machinery

@@ -2,8 +2,8 @@
 
 A comparison of half-precision values asks what they are after each operator has rounded its
 result. float64 answers another question: 0.1 - 0.1 is 0 in bfloat16, but not if one of both
-is a float64. So such outputs are compared with eager exactly, if every value they depend on
-is rounded in one way only.
+is a float64. Such outputs are compared with eager exactly. The condition is that every value
+they depend on is rounded in one way only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rounds of timed calls on a GPU.
 
-There a message costs more than many kernels, and emptying the caches more still. So the
-time of a side is that of its own events. The oracle's clock checks them. In addition to its
+There a message costs more than many kernels, and emptying the caches more still. A side's
+time is that between the side's events. The oracle's clock checks them. In addition to its
 events, a candidate's message may take no longer than eager's messages, which empty the same
 caches.
 """

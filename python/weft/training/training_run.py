@@ -1,7 +1,7 @@
 """`weft run --train PROBLEM.py`: the step of training is captured as two graphs, each has
 its own run, and the best of what they found becomes ModelNew.
 
-    RUN/forward, RUN/backward      run directories, problem.py beside them
+    RUN/forward, RUN/backward      run directories, and problem.py in RUN
     RUN/step.py, RUN/descent.py    what `weft eval` holds ModelNew's steps against
     RUN/composed/model_new.py      one file, verified and timed as a whole
     RUN/result.json, RUN/report.md

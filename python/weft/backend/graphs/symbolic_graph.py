@@ -1,9 +1,9 @@
 """One problem file for a graph at every batch, or at every batch and length.
 
 The graph, and its problem file's text, is made at several sizes. The texts may differ only
-in numbers that are polynomials of the sizes: a constant, plus multiples of the sizes, of
-their product, of the last one's square and of that times the first one. The common text
-then holds for any size. compiler/graph/symbolic_shapes.hpp and
+in numbers that are polynomials of the sizes. Their terms are a constant, the sizes, their
+product, the last size's square, and that times the first size. The common text then holds
+for any size. compiler/graph/symbolic_shapes.hpp and
 compiler/text/common_text.hpp do the same with kernels. Below, sizes are a tuple: one for
 each symbol.
 """
