@@ -16,7 +16,12 @@
 // A message refers to a blob by its SHA-256. The receiver asks for missing
 // blobs in pieces (Want). Blobs of a reply are compared with their hashes
 // before the reply is journaled. If the sender has lost one (Lack), the work is
-// done again.
+// done again. An answer whose blobs are larger than kBlobBytesMax together is a
+// failure of its request, without any transfer.
+//
+// A node that breaks these rules again and again, or does not answer a Cancel,
+// is distrusted (node_conduct.hpp): the head refuses it for the rest of the
+// run.
 #include "runtime/bus/frame.hpp"
 
 #include <algorithm>
@@ -92,14 +97,8 @@ std::string fault_of(const Hello& hello) {
 
 std::string fault_of(const Reply& reply) {
   if (reply.blobs.size() > kBlobsOfMessageMax) return "too many blobs";
-  std::uint64_t sum = 0;
   for (const BlobRef& blob : reply.blobs) {
     if (!is_hash(blob.hash)) return "a blob's hash is not valid";
-    // No sum overflows: there are few, and the sum is looked at each time.
-    sum += blob.size;
-    if (blob.size > kBlobBytesMax || sum > kBlobBytesMax) {
-      return "its blobs are too large";
-    }
   }
   return "";
 }
@@ -137,6 +136,35 @@ std::string fault_of(const T&) {
 }
 
 }  // namespace
+
+std::string fault_of_versions(const Hello& hello) {
+  const bool fits =
+      hello.wire_min <= kWireVersion && hello.wire_max >= kWireVersionMin;
+  if (fits) return "";
+  return "it speaks wire " + std::to_string(hello.wire_min) + " to " +
+         std::to_string(hello.wire_max) + ", the head " +
+         std::to_string(kWireVersionMin) + " to " +
+         std::to_string(kWireVersion) + ": install the same weft on both";
+}
+
+std::uint64_t blob_bytes(const Reply& reply) {
+  constexpr std::uint64_t most = ~std::uint64_t{0};
+  std::uint64_t sum = 0;
+  for (const BlobRef& blob : reply.blobs) {
+    sum = blob.size > most - sum ? most : sum + blob.size;
+  }
+  return sum;
+}
+
+std::string too_large_text(const std::string& what, std::uint64_t bytes,
+                           std::uint64_t bytes_max) {
+  constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+  return what + " has " + std::to_string(bytes / mib + (bytes % mib > 0)) +
+         " MiB, and the limit between head and node is " +
+         std::to_string(bytes_max / mib) +
+         " MiB: have this work done on the head (without --no-local), or make "
+         "the model smaller";
+}
 
 std::string encode_header(const Header& header) {
   Sink sink;

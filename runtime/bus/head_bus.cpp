@@ -39,6 +39,7 @@ HeadProtocol::Options protocol_options(const HeadBus::Options& options) {
   result.first_session = session_now();
   result.heartbeat_ms = options.heartbeat_ms;
   result.silence_ms = options.silence_ms;
+  result.cancel_ms = options.cancel_ms;
   result.refuses = [start = options.start,
                     strict = options.only_judges](const wire::Hello& hello) {
     return strict ? why_no_judge(hello, start) : why_refused(hello, start);
@@ -54,12 +55,14 @@ json to_json(const HeadProtocol::NodeState& node, const RunStart& start) {
                        {"name", device.facts.name},
                        {"memory_bytes", device.facts.memory_bytes}});
   }
-  const std::string state = node.hello.incarnation.empty() ? "expected"
-                            : !node.is_connected           ? "disconnected"
-                            : node.is_leaving              ? "leaving"
-                                                           : "in";
+  const std::string state = !node.distrusted.empty()         ? "distrusted"
+                            : node.hello.incarnation.empty() ? "expected"
+                            : !node.is_connected             ? "disconnected"
+                            : node.is_leaving                ? "leaving"
+                                                             : "in";
   return {{"name", node.hello.name},
           {"state", state},
+          {"why", node.distrusted},
           {"slots", node.hello.slots},
           {"processor", node.hello.machine.name},
           {"cores", node.hello.machine.cores},
@@ -264,15 +267,19 @@ void HeadBus::perform(head_action::Answered action) {
   auto message = decode(action.type, action.body);
   const auto open = open_.find(action.request.id);
   if (open == open_.end()) return;
+  if (!action.refused.empty()) {
+    return hand_back(action.request.id, "refused", action.refused);
+  }
   const Message honest = failed_reply(open->second.request, {});
   const bool fits = message && message->index() == honest.index() &&
                     effect_of(*message) == effect_of(honest);
   if (!fits) {
-    log("node " + action.request.node + " answered " + action.request.type +
-        " with " + action.type + ": taken as a failure");
-    message = failed_reply(open->second.request,
-                           {"failed", "node " + action.request.node +
-                                          " gave an answer of another kind"});
+    const std::string why = "node " + action.request.node + " answered " +
+                            action.request.type + " with " +
+                            (message ? action.type : "what cannot be read");
+    log(why + ": the request goes to another location");
+    hand_back(action.request.id, "node_lost", why);
+    return protocol_.add_fault(action.request.node, why);
   }
   auto* built = std::get_if<BuildReply>(&*message);
   if (built && !built->failure && on_built_) {

@@ -32,6 +32,7 @@ class HeadBus : public Nodes {
     bool only_judges = false;  ///< others than judges of the class are refused
     std::int64_t heartbeat_ms = 1'000;
     std::int64_t silence_ms = 15'000;
+    std::int64_t cancel_ms = NodeConduct::kCancelMs;
     /// Nodes that the roles believe to be in, of a run that is resumed.
     std::map<std::string, std::vector<Capacities>> expected;
     /// Nodes do all that they can: the head captures, and checks the whole.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "messages/shown_text.hpp"
+
 namespace weft {
 namespace {
 
@@ -25,22 +27,6 @@ constexpr int kLossesMax = 3;
 
 constexpr const char* kTooManyJoins =
     "too many nodes have joined and left this run: try again later";
-
-std::string fault_of_versions(const wire::Hello& hello) {
-  const bool fits = hello.wire_min <= wire::kWireVersion &&
-                    hello.wire_max >= wire::kWireVersionMin;
-  if (fits) return "";
-  return "it speaks wire " + std::to_string(hello.wire_min) + " to " +
-         std::to_string(hello.wire_max) + ", the head " +
-         std::to_string(wire::kWireVersionMin) + " to " +
-         std::to_string(wire::kWireVersion) + ": install the same weft on both";
-}
-
-std::string one_line(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
-  return text;
-}
 
 }  // namespace
 
@@ -95,9 +81,27 @@ void HeadProtocol::ask_who(const std::string& peer, std::int64_t now_ms) {
 
 void HeadProtocol::foul(const std::string& peer, const std::string& why) {
   ++counters_.protocol_errors;
-  if (Node* node = node_of(peer)) node->peer.clear();
+  Node* node = node_of(peer);
+  if (node) node->peer.clear();
   peers_.erase(peer);
   act(Cut{peer, why});
+  if (node) add_fault(node->hello.name, why);
+}
+
+void HeadProtocol::add_fault(const std::string& name, const std::string& why) {
+  if (!nodes_.contains(name) || !conduct_.add_fault(name)) return;
+  distrust(name, why + ", and so on: " +
+                     std::to_string(NodeConduct::kFaultsMax + 1) + " times");
+}
+
+/// Its work counts as lost with it: the work may be what makes the node lie.
+/// `name` is a copy, because it may be the node's own.
+void HeadProtocol::distrust(std::string name, const std::string& why) {
+  const Node& node = nodes_.at(name);
+  conduct_.distrust(node.hello, why);
+  if (!node.peer.empty()) refuse(node.peer, conduct_.why_refused(name), true);
+  lose(name, "it is not trusted any more: " + why, false);
+  given_up_.erase(name);
 }
 
 void HeadProtocol::refuse(const std::string& peer, const std::string& why,
@@ -108,7 +112,9 @@ void HeadProtocol::refuse(const std::string& peer, const std::string& why,
 
 void HeadProtocol::greet(const std::string& peer, const wire::Hello& hello,
                          std::int64_t now_ms) {
-  std::string why = fault_of_versions(hello);
+  std::string why = conduct_.why_refused(hello.name);
+  if (!why.empty()) return refuse(peer, why, true);
+  why = wire::fault_of_versions(hello);
   if (why.empty() && options_.refuses) why = options_.refuses(hello);
   if (!why.empty()) {
     log("refused node " + hello.name + ": " + why);
@@ -170,16 +176,7 @@ void HeadProtocol::admit(const std::string& peer, const wire::Hello& hello,
                                          options_.silence_ms}),
        std::make_shared<const std::string>(options_.start)},
       now_ms);
-  // All that it has no answer to is asked again: it knows what it knows.
-  node->queue.clear();
-  node->in_flight = 0;
-  for (auto& [id, work] : node->work) {
-    work.reply_seq = 0;
-    work.is_sent = false;
-    if (!work.has_reply) node->queue.push_back(id);
-    // One that was not what its hash says is asked for anew.
-    want_missing(*node, work);
-  }
+  ask_all_again(*node, now_ms);
   for (const std::uint64_t id : given_up_[hello.name]) {
     say_cancel(*node, id, now_ms);
   }
@@ -206,6 +203,7 @@ void HeadProtocol::read(Node& node, const wire::Header& header,
   } else if (const auto* ack = std::get_if<wire::Ack>(&header)) {
     if (is_current(ack->session)) node.link.acknowledged(ack->ranges);
   } else if (const auto* want = std::get_if<wire::Want>(&header)) {
+    node.wanted_ms = now_ms;
     bool load = false;
     for (auto& answer : sender_.asked(peer, *want, load)) {
       act(Send{std::move(answer.peer), std::move(answer.frame)});
@@ -254,7 +252,13 @@ void HeadProtocol::take_reply(Node& node, const wire::Reply& reply,
   work.is_sent = true;
   work.type = reply.type;
   work.body = std::move(body);
-  if (reply.blobs.empty()) {
+  const std::uint64_t bytes = wire::blob_bytes(reply);
+  if (bytes > wire::kBlobBytesMax) {
+    complete(node, work,
+             wire::too_large_text(
+                 "the answer of node " + node.hello.name + " with its files",
+                 bytes, wire::kBlobBytesMax));
+  } else if (reply.blobs.empty()) {
     complete(node, work);
   } else {
     Check check{node.hello.name, reply.id, {}};
@@ -270,7 +274,7 @@ void HeadProtocol::take_reply(Node& node, const wire::Reply& reply,
 
 void HeadProtocol::lacking(const std::string& name, std::uint64_t id,
                            const std::vector<std::string>& hashes,
-                           std::int64_t) {
+                           std::int64_t now_ms) {
   const auto node = nodes_.find(name);
   if (node == nodes_.end()) return;
   const auto found = node->second.work.find(id);
@@ -278,13 +282,14 @@ void HeadProtocol::lacking(const std::string& name, std::uint64_t id,
   Work& work = found->second;
   if (!work.has_reply || work.is_answered) return;
   work.missing = {hashes.begin(), hashes.end()};
-  want_missing(node->second, work);
+  want_missing(node->second, work, now_ms);
   if (work.missing.empty()) complete(node->second, work);
   touch(node->second);
 }
 
 void HeadProtocol::take_chunk(Node& node, const wire::Chunk& chunk,
                               const std::string& body, std::int64_t now_ms) {
+  if (node.receiver.wants(chunk.hash)) node.piece_ms = now_ms;
   auto taken = node.receiver.take(chunk, body, now_ms);
   if (!taken) return foul(node.peer, taken.error().message);
   if (!*taken) return;
@@ -303,37 +308,24 @@ void HeadProtocol::take_lack(Node& node, const std::string& hash) {
   for (auto& [id, work] : node.work) {
     if (!work.missing.contains(hash) || work.is_answered) continue;
     if (++work.losses > kLossesMax) {
-      work.type.clear();  // no answer of any kind
-      work.missing.clear();
-      complete(node, work);
-      continue;
+      return distrust(node.hello.name, "it answered " +
+                                           std::to_string(work.losses) +
+                                           " times with files that it lacks");
     }
     log("node " + node.hello.name + " lost a blob of its answer to event " +
         std::to_string(id) + "; it is asked again");
-    if (work.reply_seq != 0) node.link.settle(work.reply_seq);
-    work.reply_seq = 0;
-    work.has_reply = false;
-    work.is_sent = false;
-    work.missing.clear();
-    node.queue.push_back(id);
-    node.acks_now = true;
+    ask_again(node, work);
   }
   touch(node);
 }
 
-void HeadProtocol::want_missing(Node& node, const Work& work) {
-  for (const wire::BlobRef& blob : work.blobs) {
-    if (work.missing.contains(blob.hash)) {
-      node.receiver.want(blob.hash, blob.size);
-    }
-  }
-}
-
-void HeadProtocol::complete(Node& node, Work& work) {
+void HeadProtocol::complete(Node& node, Work& work, std::string refused) {
   if (work.is_answered) return;
   work.is_answered = true;
+  node.cancelled_ms.erase(work.request.id);
   ++node.answered;
-  act(Answered{work.request, std::move(work.type), std::move(work.body)});
+  act(Answered{work.request, std::move(work.type), std::move(work.body),
+               std::move(refused)});
 }
 
 void HeadProtocol::submit(NodeRequest request, std::int64_t now_ms) {
@@ -348,24 +340,22 @@ void HeadProtocol::submit(NodeRequest request, std::int64_t now_ms) {
   Node& node = found->second;
   const std::uint64_t id = request.id;
   if (node.work.contains(id)) return;
+  if (request.body && request.body->size() > wire::kBodyBytesMax) {
+    const std::string why = wire::too_large_text(
+        "the request", request.body->size(), wire::kBodyBytesMax);
+    return act(Answered{std::move(request), "", "", why});
+  }
   where_[id] = request.node;
   node.work[id].request = std::move(request);
   node.queue.push_back(id);
   feed(node, now_ms);
 }
 
-std::size_t HeadProtocol::credit(const Node& node) const {
-  std::size_t slots = node.hello.devices.size();
-  for (const auto& [resource, units] : node.hello.slots) {
-    slots += static_cast<std::size_t>(units);
-  }
-  return slots + static_cast<std::size_t>(options_.prefetch);
-}
-
 /// Sends what fits into the node's credit.
 void HeadProtocol::feed(Node& node, std::int64_t now_ms) {
   if (node.peer.empty() || node.session == 0 || node.is_leaving) return;
-  while (!node.queue.empty() && node.in_flight < credit(node)) {
+  while (!node.queue.empty() &&
+         node.in_flight < credit(node, options_.prefetch)) {
     Work& work = node.work.at(node.queue.front());
     node.queue.pop_front();
     work.is_sent = true;
@@ -386,6 +376,7 @@ void HeadProtocol::say_cancel(Node& node, std::uint64_t id,
   const std::uint64_t seq = node.link.next_seq();
   wire::Frame frame{wire::encode_header(wire::Cancel{node.session, seq, id}),
                     nullptr};
+  if (node.work.contains(id)) node.cancelled_ms.try_emplace(id, now_ms);
   node.link.sent(seq, frame, now_ms);
   say(node, std::move(frame), now_ms);
 }
@@ -395,10 +386,15 @@ void HeadProtocol::cancel(std::uint64_t id, std::int64_t now_ms) {
   if (where == where_.end()) return;
   Node& node = nodes_.at(where->second);
   Work& work = node.work.at(id);
-  if (work.has_reply) return;
+  if (work.is_answered) return;
+  if (work.has_reply) {  // its blobs are on their way
+    node.cancelled_ms.try_emplace(id, now_ms);
+    return;
+  }
   if (!work.is_sent) {
     std::erase(node.queue, id);
     act(Dropped{std::move(work.request)});
+    node.cancelled_ms.erase(id);
     node.work.erase(id);
     where_.erase(where);
     return;
@@ -485,8 +481,8 @@ void HeadProtocol::take_bye(const std::string& peer, const wire::Bye& bye) {
     // One that an earlier head let in has not shown itself to this one.
     if (known.empty() || known == bye.incarnation) {
       lose(bye.node,
-           "it left" + (bye.why.empty() ? "" : ": " + one_line(bye.why)), true,
-           !bye.why.empty());
+           "it left" + (bye.why.empty() ? "" : ": " + terminal_line(bye.why)),
+           true, !bye.why.empty());
     }
   }
   say_bye(peer, bye.session);
@@ -550,9 +546,15 @@ void HeadProtocol::tick(std::int64_t now_ms) {
     return;
   }
   std::vector<std::string> silent;
+  std::map<std::string, std::string> broken;
   for (auto& [name, node] : nodes_) {
     if (now_ms - node.heard_ms > options_.silence_ms) {
       silent.push_back(name);
+      continue;
+    }
+    if (std::string why = broken_word(node, options_.cancel_ms, now_ms);
+        !why.empty()) {
+      broken[name] = std::move(why);
       continue;
     }
     if (node.peer.empty()) continue;
@@ -572,6 +574,7 @@ void HeadProtocol::tick(std::int64_t now_ms) {
          "silent for " + std::to_string(options_.silence_ms / 1000) + " s",
          nodes_.at(name).is_leaving);
   }
+  for (const auto& [name, why] : broken) distrust(name, why);
 }
 
 std::vector<HeadProtocol::NodeState> HeadProtocol::nodes(
@@ -581,6 +584,11 @@ std::vector<HeadProtocol::NodeState> HeadProtocol::nodes(
     states.push_back({node.hello, !node.peer.empty(), node.is_leaving,
                       now_ms - node.heard_ms, node.in_flight, node.queue.size(),
                       node.answered});
+  }
+  for (const auto& [name, found] : conduct_.distrusted()) {
+    NodeState& state = states.emplace_back();
+    state.hello = found.hello;
+    state.distrusted = found.why;
   }
   return states;
 }

@@ -15,23 +15,13 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/bus/blob_receiver.hpp"
 #include "runtime/bus/blob_sender.hpp"
 #include "runtime/bus/frame.hpp"
-#include "runtime/bus/link.hpp"
+#include "runtime/bus/head_node.hpp"
+#include "runtime/bus/node_conduct.hpp"
 #include "runtime/bus/rate_limit.hpp"
 
 namespace weft {
-
-/// A request on its way to a node.
-struct NodeRequest {
-  std::uint64_t id = 0;  ///< its number in the journal
-  std::string node;
-  std::string port;  ///< as the node calls it: "port/verify/GPU-8a5c…"
-  std::string type;
-  std::shared_ptr<const std::string> body;
-  bool was_sent = false;  ///< of one that is Lost: the node may have begun it
-};
 
 /// What a head's driver has to do.
 namespace head_action {
@@ -67,6 +57,7 @@ struct Answered {
   NodeRequest request;
   std::string type;
   std::string body;
+  std::string refused{};  ///< why no answer is taken; empty: there is one
 };
 /// An answer that nobody waits for any more.
 struct Late {
@@ -113,6 +104,7 @@ class HeadProtocol {
     std::int64_t heartbeat_ms = 1'000;
     std::int64_t silence_ms = 15'000;
     int prefetch = 2;  ///< requests that a node has beyond its slots
+    std::int64_t cancel_ms = NodeConduct::kCancelMs;
     std::size_t nodes_max = 4'096;
     /// Joins beyond the first `nodes_max`: each is kept in the journal.
     int joins_per_second = 1;
@@ -139,6 +131,7 @@ class HeadProtocol {
     std::size_t asked = 0;    ///< sent, not yet answered
     std::size_t waiting = 0;  ///< behind its slots
     std::uint64_t answered = 0;
+    std::string distrusted{};  ///< why; empty: it is trusted
   };
 
   explicit HeadProtocol(Options options);
@@ -156,6 +149,8 @@ class HeadProtocol {
   void lacking(const std::string& node, std::uint64_t id,
                const std::vector<std::string>& hashes, std::int64_t now_ms);
   void loaded(const std::string& hash, BlobSender::Bytes bytes);
+  /// The node answered with something that is no answer.
+  void add_fault(const std::string& node, const std::string& why);
   /// The run has ended: all nodes are told until they say that they heard it.
   void finish(std::int64_t now_ms);
   /// After finish(): all have heard it, or had time enough.
@@ -171,35 +166,8 @@ class HeadProtocol {
   std::vector<NodeState> nodes(std::int64_t now_ms) const;
 
  private:
-  struct Work {
-    NodeRequest request;
-    bool is_sent = false;
-    bool has_reply = false;  // in hand, perhaps without its blobs
-    bool is_answered = false;
-    bool is_cancelled = false;
-    std::string type;
-    std::string body;
-    std::vector<wire::BlobRef> blobs;
-    std::set<std::string> missing;  // of these, their hashes
-    int losses = 0;                 // of a blob, after a reply
-    std::uint64_t reply_seq = 0;    // in the session of now; 0: none
-  };
-  struct Node {
-    wire::Hello hello;
-    std::string peer;  // empty: not connected
-    std::uint64_t session = 0;
-    Link link;
-    BlobReceiver receiver;
-    std::map<std::uint64_t, Work> work;
-    std::deque<std::uint64_t> queue;  // not sent, in order
-    std::size_t in_flight = 0;        // sent, no reply in hand
-    std::int64_t heard_ms = 0;
-    std::int64_t spoken_ms = 0;
-    std::uint64_t answered = 0;
-    bool is_leaving = false;
-    bool is_dirty = false;
-    bool acks_now = false;  // what is sent next would be misunderstood
-  };
+  using Work = HeadWork;
+  using Node = HeadNode;
 
   void part(const std::string& peer, const wire::Header& header);
   void take_bye(const std::string& peer, const wire::Bye& bye);
@@ -218,8 +186,8 @@ class HeadProtocol {
   void take_chunk(Node& node, const wire::Chunk& chunk, const std::string& body,
                   std::int64_t now_ms);
   void take_lack(Node& node, const std::string& hash);
-  void want_missing(Node& node, const Work& work);
-  void complete(Node& node, Work& work);
+  void complete(Node& node, Work& work, std::string refused = "");
+  void distrust(std::string name, const std::string& why);
   void feed(Node& node, std::int64_t now_ms);
   void say_cancel(Node& node, std::uint64_t id, std::int64_t now_ms);
   void lose(const std::string& name, const std::string& why, bool politely,
@@ -227,7 +195,6 @@ class HeadProtocol {
   void say(Node& node, wire::Frame frame, std::int64_t now_ms);
   void flush_node(Node& node, std::int64_t now_ms, bool is_tick);
   void touch(Node& node);
-  std::size_t credit(const Node& node) const;
   Node* node_of(const std::string& peer);
   void log(std::string text) { act(head_action::Log{std::move(text)}); }
   void act(HeadAction action) { actions_.push_back(std::move(action)); }
@@ -235,6 +202,7 @@ class HeadProtocol {
   Options options_;
   std::uint64_t next_session_;
   RateLimit joins_;
+  NodeConduct conduct_;
   std::map<std::string, Node> nodes_;           // by name
   std::map<std::string, std::string> peers_;    // peer -> name
   std::map<std::uint64_t, std::string> where_;  // request -> node

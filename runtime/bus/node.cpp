@@ -198,6 +198,12 @@ class Node {
       }
     }
     std::string body = encode(reply);
+    if (body.size() > wire::kBodyBytesMax) {
+      reply = failed_reply(
+          request, {"refused", wire::too_large_text("the answer", body.size(),
+                                                    wire::kBodyBytesMax)});
+      body = encode(reply);
+    }
     auto pinned = blobs_.pin(id, body);
     if (!pinned) {
       free_space();

@@ -5,6 +5,7 @@
 
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"
+#include "runtime/ports/cancellable_work.hpp"
 
 namespace weft {
 namespace {
@@ -26,13 +27,9 @@ void BuildPort::start(const Message& request, Reply reply) {
 
 void BuildPort::begin(const Message& request, std::stop_token cancelled,
                       Reply reply) {
-  queue_.push([this, request = std::get<BuildRequest>(request), cancelled,
-               reply = std::move(reply)] {
-    if (cancelled.stop_requested()) return reply(cancelled_reply(request));
-    BuildReply built = build(request, cancelled);
-    const bool is_stopped = built.failure && cancelled.stop_requested();
-    reply(is_stopped ? cancelled_reply(request) : Message(std::move(built)));
-  });
+  push_cancellable(queue_, request, cancelled, std::move(reply),
+                   [this, request = std::get<BuildRequest>(request),
+                    cancelled] { return Message(build(request, cancelled)); });
 }
 
 BuildReply BuildPort::build(const BuildRequest& request,

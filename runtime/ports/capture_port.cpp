@@ -13,6 +13,7 @@
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/machine/toolchain.hpp"
+#include "runtime/ports/cancellable_work.hpp"
 #include "runtime/sandbox/gpu_sandbox.hpp"
 #include "runtime/store/sha256.hpp"
 #include "runtime/store/untrusted_files.hpp"
@@ -136,13 +137,10 @@ void CapturePort::begin(const Message& request, std::stop_token cancelled,
                         Reply reply) {
   auto held = std::get<CaptureRequest>(request);
   held.wall_ms = std::min(held.wall_ms, limits_.wall_ms);
-  queue_.push([this, held = std::move(held), cancelled,
-               reply = std::move(reply)] {
-    if (cancelled.stop_requested()) return reply(cancelled_reply(held));
-    CaptureReply captured = capture(held, cancelled);
-    const bool is_stopped = captured.failure && cancelled.stop_requested();
-    reply(is_stopped ? cancelled_reply(held) : Message(std::move(captured)));
-  });
+  push_cancellable(queue_, request, cancelled, std::move(reply),
+                   [this, held = std::move(held), cancelled] {
+                     return Message(capture(held, cancelled));
+                   });
 }
 
 CaptureReply CapturePort::capture(const CaptureRequest& request,

@@ -11,6 +11,7 @@
 #include "messages/untrusted.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"
+#include "runtime/ports/cancellable_work.hpp"
 #include "runtime/ports/gpu_probe.hpp"
 #include "runtime/ports/oracle_answers.hpp"
 #include "runtime/ports/oracle_process.hpp"
@@ -28,18 +29,6 @@ constexpr std::int64_t kBuildWallMs = 180'000;
 /// The composer's last timing with torch.compile and max-autotune, without the
 /// times that the run sets (actors/composer.cpp).
 constexpr std::int64_t kWallMsMax = 3'300'000;
-
-bool has_failed(const Message& reply) {
-  return std::visit(
-      [](const auto& m) {
-        if constexpr (requires { m.failure.code; }) {
-          return static_cast<bool>(m.failure);
-        } else {
-          return false;
-        }
-      },
-      reply);
-}
 
 /// Of "cuda:0".
 std::optional<std::size_t> cuda_number(const std::string& device) {
@@ -88,13 +77,9 @@ void VerifyPort::start(const Message& request, Reply reply) {
 
 void VerifyPort::begin(const Message& request, std::stop_token cancelled,
                        Reply reply) {
-  queue_->push([this, request, cancelled, reply = std::move(reply)] {
-    if (cancelled.stop_requested()) return reply(cancelled_reply(request));
-    Message message = answer(request, cancelled);
-    // What ended before it could be stopped is an answer as any other.
-    const bool is_stopped = cancelled.stop_requested() && has_failed(message);
-    reply(is_stopped ? cancelled_reply(request) : std::move(message));
-  });
+  push_cancellable(
+      *queue_, request, cancelled, std::move(reply),
+      [this, request, cancelled] { return answer(request, cancelled); });
 }
 
 void VerifyPort::warm_up(const RunStart& start) {
@@ -163,7 +148,7 @@ Message VerifyPort::asked(const Message& request,
     held.wall_ms = std::min(held.wall_ms, wall_ms_max());
     return time(held, cancelled);
   }
-  return probe(std::get<ProbeRequest>(request));
+  return probe(std::get<ProbeRequest>(request), cancelled);
 }
 
 CheckReply VerifyPort::check(const CheckRequest& request,
@@ -171,7 +156,7 @@ CheckReply VerifyPort::check(const CheckRequest& request,
   const Stopwatch watch;
   CheckReply reply;
   reply.effect = request.effect;
-  auto fields = subject_fields(request.subject);
+  auto fields = subject_fields(request.subject, cancelled);
   Result<json> answer = std::move(fields);
   if (answer) {
     json question = std::move(*answer);
@@ -198,7 +183,7 @@ TimeReply VerifyPort::time(const TimeRequest& request,
   const Stopwatch watch;
   TimeReply reply;
   reply.effect = request.effect;
-  Result<json> answer = subject_fields(request.subject);
+  Result<json> answer = subject_fields(request.subject, cancelled);
   if (answer) {
     json question = std::move(*answer);
     question["verb"] = verb_for(request.subject, "time");
@@ -227,15 +212,16 @@ TimeReply VerifyPort::time(const TimeRequest& request,
   return reply;
 }
 
-ProbeReply VerifyPort::probe(const ProbeRequest& request) {
+ProbeReply VerifyPort::probe(const ProbeRequest& request,
+                             const std::stop_token& cancelled) {
   ProbeReply reply;
   reply.effect = request.effect;
   const auto number = cuda_number(options_.device);
   const GpuList gpus = number ? list_gpus() : GpuList();
   if (number) reply.gpu = known_gpu(options_.installation, gpus, *number);
   // Measuring has a device alone: others would wait for what is known.
-  const auto answer =
-      ask({{"verb", "probe"}, {"gpu", reply.gpu.empty()}}, request.wall_ms);
+  const auto answer = ask({{"verb", "probe"}, {"gpu", reply.gpu.empty()}},
+                          request.wall_ms, cancelled);
   if (!answer) {
     reply.failure = to_failure(answer.error());
     return reply;
@@ -252,7 +238,8 @@ ProbeReply VerifyPort::probe(const ProbeRequest& request) {
 }
 
 /// The request's fields that say what is verified, as files.
-Result<json> VerifyPort::subject_fields(const Subject& subject) {
+Result<json> VerifyPort::subject_fields(const Subject& subject,
+                                        const std::stop_token& cancelled) {
   const bool whole = subject.target == "model";
   const auto against = materialise(subject.against, whole ? ".py" : ".json");
   if (!against) return std::unexpected(against.error());
@@ -261,7 +248,7 @@ Result<json> VerifyPort::subject_fields(const Subject& subject) {
     if (!composed) return std::unexpected(composed.error());
     for (const BuiltKernel& kernel : subject.kernels) {
       const auto there =
-          built({kernel.target, "", kernel.source, kernel.artefact});
+          built({kernel.target, "", kernel.source, kernel.artefact}, cancelled);
       if (!there) return std::unexpected(there.error());
     }
     json fields = {{"problem", against->string()},
@@ -269,7 +256,7 @@ Result<json> VerifyPort::subject_fields(const Subject& subject) {
     if (!subject.mode.empty()) fields["mode"] = subject.mode;
     return fields;
   }
-  const auto kernel = built(subject);
+  const auto kernel = built(subject, cancelled);
   if (!kernel) return std::unexpected(kernel.error());
   if (kernel->file.empty()) {
     return fail(ErrorCode::failed, "the kernel no longer builds");
@@ -280,7 +267,8 @@ Result<json> VerifyPort::subject_fields(const Subject& subject) {
 }
 
 /// There already, as a rule: built at this location, or brought along.
-Result<KernelCache::Built> VerifyPort::built(const Subject& subject) {
+Result<KernelCache::Built> VerifyPort::built(const Subject& subject,
+                                             const std::stop_token& cancelled) {
   const auto source = blobs_.get(subject.source);
   if (!source) return std::unexpected(source.error());
   if (!subject.artefact.empty()) {
@@ -290,6 +278,7 @@ Result<KernelCache::Built> VerifyPort::built(const Subject& subject) {
   }
   BuildTerms terms(kBuildWallMs);
   terms.arch = options_.arch;
+  terms.cancelled = cancelled;
   return cache_.build(subject.target, *source, terms);
 }
 

@@ -82,11 +82,14 @@ class VerifyPort : public Port {
   CheckReply check(const CheckRequest& request,
                    const std::stop_token& cancelled);
   TimeReply time(const TimeRequest& request, const std::stop_token& cancelled);
-  ProbeReply probe(const ProbeRequest& request);
-  Result<nlohmann::json> subject_fields(const Subject& subject);
+  ProbeReply probe(const ProbeRequest& request,
+                   const std::stop_token& cancelled);
+  Result<nlohmann::json> subject_fields(const Subject& subject,
+                                        const std::stop_token& cancelled);
   Result<nlohmann::json> ask(nlohmann::json request, std::int64_t wall_ms,
                              const std::stop_token& cancelled = {});
-  Result<KernelCache::Built> built(const Subject& subject);
+  Result<KernelCache::Built> built(const Subject& subject,
+                                   const std::stop_token& cancelled);
   Result<std::filesystem::path> materialise(const std::string& blob,
                                             const std::string& suffix);
   Slot& take_slot(const std::stop_token& cancelled);

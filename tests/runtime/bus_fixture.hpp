@@ -54,6 +54,7 @@ class Cluster {
     options.start.weft_version = "1";
     options.heartbeat_ms = 100;
     options.silence_ms = silence_ms;
+    options.state_file = folder_ / "cluster.json";
     start_ = options.start;
     bus_ = std::make_unique<HeadBus>(blobs_, std::move(options));
     REQUIRE(bus_->listen());

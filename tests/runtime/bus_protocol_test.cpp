@@ -272,28 +272,6 @@ TEST_CASE("an answer whose blob the node has lost is worked out again") {
   CHECK(node.begun == 2);
 }
 
-TEST_CASE("a node that loses the blobs of each answer is asked a few times") {
-  World world;
-  World::Node& node = world.add_holding("n1");
-  world.submit(1, "n1");
-  world.submit(2, "n1");
-  const std::string own = "made 1";  // it says so, and never has it
-  int answered = 0;
-  world.run_until([&] {
-    if (node.begun > answered + 1) {
-      ++answered;
-      node.protocol->result(1, "R", "done 1", {{content_hash(own), own.size()}},
-                            world.now);
-    }
-    return world.failed_ids.contains(1);
-  });
-  CHECK(answered == 4);
-  CHECK(world.answered.empty());
-  node.works = true;
-  world.finish(node, 2);
-  world.run_until([&] { return world.answered.contains(2); });
-}
-
 TEST_CASE("a blob of another size than its answer said costs the connection") {
   World world;
   World::Node& node = world.add_holding("n1");
@@ -354,20 +332,6 @@ TEST_CASE("a node that was refused for others' joining gets in later") {
   flap(world, 10'000);
   world.add("n1", "a");
   world.run_until([&] { return world.joined.back() == "n1"; });
-}
-
-TEST_CASE("blobs that are too large together are no answer") {
-  const auto reply_of = [](std::uint64_t bytes) {
-    return wire::decode_header(wire::encode_header(wire::Reply{
-        1,
-        2,
-        3,
-        "BuildReply",
-        {{std::string(64, 'a'), bytes}, {std::string(64, 'b'), bytes}}}));
-  };
-  CHECK(reply_of(wire::kBlobBytesMax / 2));
-  CHECK_FALSE(reply_of(wire::kBlobBytesMax / 2 + 1));
-  CHECK_FALSE(reply_of(~std::uint64_t{0}));
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ struct World {
     std::map<std::string, std::string> blobs;
     std::map<std::uint64_t, std::string> waiting;  // work -> blob that it needs
     bool works = true;
+    bool ignores_wants = false;  // it sends no blob, and does not say why
     bool is_cut = false;
     int begun = 0;
     int done = 0;
@@ -125,6 +126,10 @@ struct World {
     const auto header = wire::decode_header(frame.header);
     return header && std::holds_alternative<wire::Chunk>(*header);
   }
+  static bool is_want(const wire::Frame& frame) {
+    const auto header = wire::decode_header(frame.header);
+    return header && std::holds_alternative<wire::Want>(*header);
+  }
   /// The blob that a request makes.
   std::string made(std::uint64_t id) const {
     return "made " + std::to_string(id) + std::string(result_bytes, 'r');
@@ -134,7 +139,7 @@ struct World {
     pieces += is_piece(send.frame) ? 1 : 0;
     for (auto& [name, node] : nodes) {
       if (node.peer != send.peer || node.is_cut || !node.protocol) continue;
-      if (lost()) return;
+      if (lost() || (node.ignores_wants && is_want(send.frame))) return;
       node.protocol->on_frame(send.frame.header,
                               send.frame.body ? *send.frame.body : "", now);
       drain(node);
@@ -142,8 +147,8 @@ struct World {
     }
   }
   void at_head(head_action::Answered& answer) {
-    if (answer.type.empty()) {  // the head believes none of its answers
-      failed_ids.insert(answer.request.id);
+    if (!answer.refused.empty()) {
+      refused[answer.request.id] = answer.refused;
       head->journaled(answer.request.id, now);
       return;
     }
@@ -251,8 +256,8 @@ struct World {
   std::unique_ptr<HeadProtocol> head;
   std::map<std::string, Node> nodes;
   std::map<std::string, std::string> blobs;  // the head's
-  std::set<std::uint64_t> asked, answered, lost_ids, dropped_ids, stopped,
-      failed_ids;
+  std::set<std::uint64_t> asked, answered, lost_ids, dropped_ids, stopped;
+  std::map<std::uint64_t, std::string> refused;  // answers, why
   std::vector<std::string> joined, left, cuts;
   int late = 0;
   int pieces = 0;  // of blobs, sent by either side

@@ -155,15 +155,16 @@ std::string row(const json& node) {
     devices += (devices.empty() ? "" : ", ") + device.value("name", "") + " " +
                device.value("uuid", "");
   }
-  char text[512];
+  const std::string why = node.value("why", "");
+  char text[1024];
   std::snprintf(text, sizeof text,
                 "%-20s %-12s %4d cores  %3d at work %4d done"
-                "  can %s; torch %s%s%s",
+                "  can %s; torch %s%s%s%s%s",
                 node.value("name", "").c_str(), node.value("state", "").c_str(),
                 node.value("cores", 0), node.value("working", 0),
                 node.value("answered", 0), node.value("can", "").c_str(),
                 node.value("torch", "").c_str(), devices.empty() ? "" : "  ",
-                devices.c_str());
+                devices.c_str(), why.empty() ? "" : "  because ", why.c_str());
   return text;
 }
 
