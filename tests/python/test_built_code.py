@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 from weft.build import built_code, cuda
+from weft.candidate.package_format import Launch
 
 #: A multiprocessor of compute capability 9.0 (CUDA C++ Programming Guide,
 #: "Compute Capabilities": 64 warps, 32 blocks, 64 K registers, 228 KiB).
@@ -104,13 +105,11 @@ class Gpus(Folder):
     @unittest.skipUnless(nvrtc(), "no NVRTC here")
     def test_a_package_of_nvrtcs(self):
         cubin = nvrtc().cubin(CROWDED, "sm_90")
-        package = {
-            "launches": [
-                {"function": "crowded", "threads": 1024},
-                {"function": "plain", "threads": 256, "shared_bytes": 4096},
-            ]
-        }
-        told = built_code.of_package(package, [cubin], HOPPER)
+        launches = [
+            Launch(0, "crowded", (1, 1, 1), 1024, 0, 1, False, ()),
+            Launch(0, "plain", (1, 1, 1), 256, 4096, 1, False, ()),
+        ]
+        told = built_code.of_package(launches, [cubin], HOPPER)
         # 1,024 threads leave 64 registers for each.
         self.assertLessEqual(told["crowded"]["registers"], 64)
         self.assertGreater(told["crowded"]["local_bytes"], 0)

@@ -13,6 +13,7 @@ import captured_cases
 import cuda_cases
 from kernel_cases import half_cases
 from weft.build import cuda as cuda_build
+from weft.candidate import package_format
 
 LAUNCHES = {
     "scratch": [64],
@@ -68,6 +69,7 @@ class Packages(unittest.TestCase):
             if code != 0:
                 self.assertFalse(os.path.exists(package))
                 return code, said.getvalue()
+            package_format.read(package)
             with open(package, encoding="utf-8") as file:
                 return code, json.load(file)
 

@@ -276,6 +276,83 @@ class Packages(unittest.TestCase):
         with self.assertRaisesRegex(gpu_package.BadPackage, "format 2"):
             gpu_package.load(job, fake_memory(FakeLibrary()))
 
+    def test_no_forged_field_reaches_the_driver(self):
+        good = {"module": 0, "function": "k", "grid": [1, 1, 1], "threads": 32, "arguments": []}
+        launches = [
+            {"grid": [2**32 + 1, 1, 1]},  # ctypes would launch one block
+            {"grid": [1, 65536, 1]},
+            {"grid": [0, 1, 1]},
+            {"grid": [-1, 1, 1]},
+            {"grid": [1.0, 1, 1]},
+            {"grid": [True, 1, 1]},
+            {"grid": [1, 1]},
+            {"grid": [1, 1, 1, 32]},  # moves all later parameters by one
+            {"grid": "111"},
+            {"threads": 0},
+            {"threads": 1025},
+            {"threads": 2**32 + 32},
+            {"shared_bytes": -1},
+            {"shared_bytes": 2**32},
+            {"shared_bytes": "1"},
+            {"cluster": 0},
+            {"cluster": 17},
+            {"cooperative": 1},
+            {"module": -1},  # Python's last one
+            {"module": 1},
+            {"module": None},
+            {"function": "k\0x"},
+            {"function": "\x1b[31m"},
+            {"function": ["k"]},
+            {"function": ""},
+            {"arguments": [2**63]},
+            {"arguments": [1.5]},
+            {"arguments": [None]},
+            {"arguments": [["in0"]]},
+            {"arguments": ["in0"] * 100_000},
+            {"arguments": ["in-1"]},
+            {"arguments": ["address"]},
+            {"arguments": {"in0": 1}},
+        ]
+        packages = [
+            *({"launches": [good, {**good, **one}]} for one in launches),
+            {"launches": {}},
+            {"launches": [good] * 100_000},
+            {"launches": [[]]},
+            {"launches": None},
+            {"scratch": [-1]},
+            {"scratch": [2**62]},
+            {"scratch": [4096] * 100_000},
+            {"scratch": "4096"},
+            {"modules": [{"cubin": "no base64!"}]},
+            {"modules": [{"cubin": 5}]},
+            {"modules": [{}]},
+            {"modules": {"cubin": ""}},
+            {"batches": "none"},
+            {"batches": {"none": []}},
+            {"batches": ["none"]},
+            {"format": True},
+            {"format": "1"},
+            {"format": [1]},
+        ]
+        for fields in packages:
+            shown = repr(fields)[:80]
+            with self.subTest(shown):
+                library = FakeLibrary()
+                with self.assertRaises(gpu_package.BadPackage) as caught:
+                    gpu_package.load(write_package(self, **fields), fake_memory(library))
+                self.assertLess(len(str(caught.exception)), 300)
+                self.assertTrue(str(caught.exception).isprintable())
+                self.assertNotIn("cuLaunchKernel", library.names())
+
+    def test_a_file_that_is_no_package_is_a_bad_package(self):
+        for content in (b"[]", b"5", b"null", b"{", b"\xff", b"[" * 200_000, b'"format"'):
+            with self.subTest(content[:8]):
+                job = write_package(self)
+                with open(job["library"], "wb") as file:
+                    file.write(content)
+                with self.assertRaises(gpu_package.BadPackage):
+                    gpu_package.load(job, fake_memory(FakeLibrary()))
+
     def test_a_package_for_a_gpu_does_not_run_on_the_host(self):
         memory = types.SimpleNamespace(driver=None)
         with self.assertRaisesRegex(gpu_package.BadPackage, "--device"):

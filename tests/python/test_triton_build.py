@@ -20,6 +20,7 @@ import torch.nn.functional as F
 import captured_cases
 import sized_cases
 from weft.build import triton as triton_build
+from weft.candidate import package_format
 
 # Two kernels with memory between them, two outputs.
 TWO_STEPS = """
@@ -144,7 +145,10 @@ class TritonBuild(unittest.TestCase):
             code = triton_build.main([self.write(text), built, "--arch", arch])
         self.assertEqual(code, 0, told.getvalue())
         with open(built, encoding="utf-8") as file:
-            return json.load(file)
+            package = json.load(file)
+        for batch in package.get("batches", {"1": {}}):
+            package_format.parse(package, batch.split(","))
+        return package
 
     def assert_refused(self, text, *words):
         built = self.path(f"{self.id()}.json")

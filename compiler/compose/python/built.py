@@ -13,7 +13,7 @@ def _weft_built(text, arch):
                     package = json.load(file)
                     if package["format"] == 1 and package["arch"] == arch:
                         return package
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             pass  # there is none, or half of one: it is built here
     return None
 

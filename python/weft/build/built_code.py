@@ -18,7 +18,10 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.candidate.package_format import Launch
 
 #: Told of one candidate at most; and what a name may be.
 KERNELS_MAX = 8
@@ -53,12 +56,11 @@ def of_folder(folder: str, limits: dict[str, int] | None = None) -> dict[str, di
 
 
 def of_package(
-    package: dict[str, Any], cubins: Iterable[bytes], limits: dict[str, int]
+    told: Iterable[Launch], cubins: Iterable[bytes], limits: dict[str, int]
 ) -> dict[str, dict[str, int]]:
     """The same of a kernel package (docs/reference/gpu-package.md) and its modules."""
     launches = {
-        one["function"]: {"threads": one["threads"], "dynamic_bytes": one.get("shared_bytes", 0)}
-        for one in package["launches"]
+        one.function: {"threads": one.threads, "dynamic_bytes": one.shared_bytes} for one in told
     }
     found = []
     for cubin in cubins:

@@ -44,7 +44,7 @@ def _arch_of(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         try:
             return json.load(file).get("arch", "")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             return ""
 
 

@@ -7,7 +7,6 @@ Triton's interpreter runs on host memory.
 
 from __future__ import annotations
 
-import base64
 import ctypes
 import importlib.util
 import json
@@ -19,36 +18,28 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from weft.build import built_code, triton_interpreter
+from weft.candidate.package_format import BadPackage, Launch, read
 from weft.device.cuda_driver import launch_config
 
 if TYPE_CHECKING:
     import torch
 
     from weft.candidate.harness import SharedMemory
+    from weft.candidate.package_format import Package
     from weft.device.device_arena import SharedDeviceMemory
 
-FORMAT = 1
 #: Kinds of candidates that are built to such a package (docs/reference/gpu-package.md).
 KINDS = ("triton", "cuda")
 
 
-class BadPackage(Exception):
-    """The file is no package that can run here; the text says why."""
-
-
 def load(job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> Launches | Interpreted:
     """The runner for the package that the job names."""
-    with open(job["library"], encoding="utf-8") as file:
-        package = json.load(file)
-    if package.get("format") != FORMAT:
-        found = package.get("format")
-        raise BadPackage(f"kernel package of format {found}, not {FORMAT}")
-    is_interpreted = package.get("interpret", False)
-    if is_interpreted and memory.driver is not None:
+    package = read(job["library"], job.get("sizes"))
+    if package.is_interpreted and memory.driver is not None:
         raise BadPackage(
             "a package for the interpreter, on a device: build it for the device's architecture"
         )
-    if is_interpreted:
+    if package.is_interpreted:
         return Interpreted(job, memory)
     if memory.driver is None:
         raise BadPackage(
@@ -73,18 +64,6 @@ def interpreted_source(content: bytes | str) -> str | None:
     return package["source"]
 
 
-def _at_batch(package: dict[str, Any], sizes: Sequence[int] | None) -> dict[str, Any]:
-    """Launches and scratch: the package's, or its own for that batch."""
-    if "batches" not in package:
-        return package
-    batch = ",".join(map(str, sizes)) if sizes else "none"
-    if batch not in package["batches"]:
-        raise BadPackage(
-            f"a package for the batches {', '.join(package['batches'])}, not for {batch}"
-        )
-    return package["batches"][batch]
-
-
 class Launches:
     """The package's kernels, loaded; their arguments for each buffer set."""
 
@@ -92,7 +71,7 @@ class Launches:
 
     def __init__(
         self,
-        package: dict[str, Any],
+        package: Package,
         job: dict[str, Any],
         memory: SharedMemory | SharedDeviceMemory,
     ) -> None:
@@ -101,22 +80,16 @@ class Launches:
         driver = memory.driver
         assert driver is not None
         self._driver = driver
-        self._package = told = _at_batch(package, job.get("sizes"))
-        self._cubins = [base64.b64decode(m["cubin"]) for m in package["modules"]]
-        self._modules = modules = [driver.load_module(cubin) for cubin in self._cubins]
+        self._package = package
+        self._modules = modules = [driver.load_module(cubin) for cubin in package.modules]
         self._keep: list[Any] = []
-        self._scratch = [driver.allocate(n) for n in told.get("scratch", ())]
+        self._scratch = [driver.allocate(n) for n in package.scratch]
         kernels = [
-            driver.function(
-                modules[one["module"]],
-                one["function"],
-                one.get("shared_bytes", 0),
-                one.get("cluster", 1),
-            )
-            for one in told["launches"]
+            driver.function(modules[one.module], one.function, one.shared_bytes, one.cluster)
+            for one in package.launches
         ]
         self._calls = [
-            [self._launch(kernel, one, pointers) for kernel, one in zip(kernels, told["launches"])]
+            [self._launch(kernel, one, pointers) for kernel, one in zip(kernels, package.launches)]
             for pointers in self._pointers(job, memory)
         ]
         self._clock = clock_of(driver)
@@ -129,7 +102,9 @@ class Launches:
             self._driver.free(address)
 
     def built(self) -> dict[str, dict[str, int]]:
-        return built_code.of_package(self._package, self._cubins, self._driver.multiprocessor())
+        return built_code.of_package(
+            self._package.launches, self._package.modules, self._driver.multiprocessor()
+        )
 
     def _pointers(
         self, job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory
@@ -145,7 +120,7 @@ class Launches:
             yield named
 
     def _launch(
-        self, kernel: ctypes.c_void_p, one: dict[str, Any], pointers: dict[str, int]
+        self, kernel: ctypes.c_void_p, one: Launch, pointers: dict[str, int]
     ) -> tuple[Any, ...]:
         """The call that launches and its arguments, made once."""
         try:
@@ -153,19 +128,18 @@ class Launches:
                 ctypes.c_int64(a)
                 if isinstance(a, int)  # or its half
                 else ctypes.c_void_p(pointers[a])
-                for a in one["arguments"]
+                for a in one.arguments
             ]
         except KeyError as error:
-            raise BadPackage(f"{one['function']} asks for the buffer {error}") from None
+            raise BadPackage(f"{one.function} asks for the buffer {error}") from None
         array = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         self._keep.append(values)
-        shared_bytes = one.get("shared_bytes", 0)
-        cluster = one.get("cluster", 1)
-        cooperative = one.get("cooperative", False)
-        if cluster == 1 and not cooperative:
-            shape = (*one["grid"], one["threads"], 1, 1, shared_bytes)
+        if one.cluster == 1 and not one.cooperative:
+            shape = (*one.grid, one.threads, 1, 1, one.shared_bytes)
             return ("cuLaunchKernel", kernel, *shape, None, array, None)
-        config = launch_config(one["grid"], one["threads"], shared_bytes, cluster, cooperative)
+        config = launch_config(
+            one.grid, one.threads, one.shared_bytes, one.cluster, one.cooperative
+        )
         self._keep.append(config)
         return ("cuLaunchKernelEx", ctypes.byref(config), kernel, array, None)
 
