@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "embedded/runtime/store/library.sql"
+#include "runtime/store/own_key.hpp"
 #include "runtime/store/sha256.hpp"
 #include "runtime/store/text_lines.hpp"
 
@@ -167,6 +168,12 @@ Error explained(const fs::path& file, const Error& error) {
       return {error.code, is_named ? "the kernel library " + error.message
                                    : who + ": " + error.message};
   }
+}
+
+/// Only this user's weft can make it: a built kernel is loaded into the process
+/// of the user's program, and its text, which is verified, may be another's.
+std::string artefact_mark(std::string_view key, std::string_view bytes) {
+  return own_mark(std::string(key) + '\0' + content_hash(bytes));
 }
 
 fs::path from_environment(const char* name) {
@@ -341,10 +348,11 @@ Result<std::optional<std::string>> Library::find_artefact(
     if (!row) return std::unexpected(row.error());
     if (!*row) return std::nullopt;
     std::string bytes(query->bytes(0));
-    const bool is_whole = content_hash(bytes) == query->bytes(1);
+    const std::string mark = artefact_mark(key, bytes);
+    const bool is_own = !mark.empty() && mark == query->bytes(1);
     const bool is_fresh = clock_() - query->integer(2) < kUsedGrainUs;
     query->reset();
-    if (!is_whole) return std::nullopt;
+    if (!is_own) return std::nullopt;
     if (!is_fresh) {
       auto touch =
           database->prepare("UPDATE made SET used_us = ? WHERE key = ?");
@@ -370,7 +378,7 @@ Result<void> Library::store_artefact(std::string_view key,
     auto query =
         database->prepare("INSERT OR REPLACE INTO made VALUES(?, ?, ?, ?, ?)");
     if (!query) return std::unexpected(query.error());
-    const std::string check = content_hash(bytes);
+    const std::string check = artefact_mark(key, bytes);
     query->bind_text(1, key);
     query->bind_blob(2, bytes);
     query->bind_text(3, check);

@@ -1,35 +1,11 @@
 #include "runtime/machine/installation.hpp"
 
-#include <cstdlib>
-#include <utility>
-
 #include "runtime/machine/toolchain.hpp"
+#include "tests/runtime/environment_fixture.hpp"
 #include "tests/runtime/journal_fixture.hpp"
 
 namespace weft {
 namespace {
-
-/// A variable with another value until the end of the test.
-class Variable {
- public:
-  Variable(std::string name, const std::string& value)
-      : name_(std::move(name)) {
-    if (const char* before = std::getenv(name_.c_str())) before_ = before;
-    setenv(name_.c_str(), value.c_str(), 1);
-  }
-  Variable(const Variable&) = delete;
-  ~Variable() {
-    if (before_) {
-      setenv(name_.c_str(), before_->c_str(), 1);
-    } else {
-      unsetenv(name_.c_str());
-    }
-  }
-
- private:
-  std::string name_;
-  std::optional<std::string> before_;
-};
 
 void write_program(const fs::path& file, const std::string& script) {
   fs::create_directories(file.parent_path());

@@ -8,6 +8,8 @@
 
 #include "runtime/machine/files.hpp"
 #include "runtime/store/llm_store.hpp"
+#include "runtime/store/sha256.hpp"
+#include "tests/runtime/environment_fixture.hpp"
 #include "tests/sandbox_fixture.hpp"
 
 using namespace weft;
@@ -261,10 +263,31 @@ TEST_CASE("a library that cannot be made is an error, and none is one too") {
   CHECK_FALSE(Library("").find(key_of("s")));
 }
 
-TEST_CASE("made bytes that are not those that were kept are not given") {
+TEST_CASE("made bytes that this user did not keep for that key are not given") {
   LibraryFolder folder;
   const fs::path file = folder.path / "library.db";
+  const Variable home("XDG_CACHE_HOME", (folder.path / "own").string());
   REQUIRE(Library(file).store_artefact("a", "right"));
-  execute_in(file, "UPDATE made SET content = 'wrong'");
+  REQUIRE(Library(file).store_artefact("b", "also right"));
+  REQUIRE(Library(file).find_artefact("a").value() == "right");
+  SUBCASE("others than those that were kept") {
+    execute_in(file, "UPDATE made SET content = 'wrong'");
+  }
+  SUBCASE("with the hash of these bytes, which anybody can make") {
+    const std::string change =
+        "UPDATE made SET content = 'wrong', \"check\" = '" +
+        content_hash("wrong") + "'";
+    execute_in(file, change.c_str());
+  }
+  SUBCASE("those of another key") {
+    execute_in(file,
+               "UPDATE made SET (content, \"check\") = (SELECT content, "
+               "\"check\" FROM made WHERE key = 'b') WHERE key = 'a'");
+  }
+  SUBCASE("those of another user") {
+    const Variable other("XDG_CACHE_HOME", (folder.path / "other").string());
+    CHECK(Library(file).find_artefact("a").value() == std::nullopt);
+    return;
+  }
   CHECK(Library(file).find_artefact("a").value() == std::nullopt);
 }
