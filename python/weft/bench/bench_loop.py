@@ -49,6 +49,8 @@ class Bench:
         folders = settings.folder, settings.beside
         found = problems.find_beside(*folders)
         self.chosen = problems.find_beside(*folders, settings.levels, settings.only)
+        if link := records.first_link(settings.out):
+            raise Refused(f"{link} is not a plain file or folder: remove it, or name another --out")
         self._records = records.Records(settings.out)
         self._lock = _lock(settings.out)
         self._sessions = _open_sessions(settings)
@@ -446,7 +448,9 @@ def _open_sessions(settings: BenchSettings) -> list[list[float]]:
                     f"({told.get(name)!r}, not {value!r}): choose "
                     "another --out, or begin again with --rerun"
                 )
-    sessions = told.get("sessions", []) if told else []
+    sessions = told.get("sessions") if told else None
+    if not records.are_pairs(sessions):
+        sessions = []
     sessions.append([time.time(), time.time()])
     _save_sessions(settings, sessions)
     return sessions

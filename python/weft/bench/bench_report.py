@@ -424,7 +424,8 @@ def _every(rows: list[Row]) -> str:
             verdict += ", not discriminating"
         if row.verified and score.slower_than_eager(row):
             verdict += ", slower than eager: no result"
-        error = "–" if row.max_error is None else f"{row.max_error:.1e} ({row.tolerance:.1e})"
+        is_known = row.max_error is not None and row.tolerance is not None
+        error = f"{row.max_error:.1e} ({row.tolerance:.1e})" if is_known else "–"
         kernels = "–" if row.kernels_ours is None else f"{row.kernels_ours} + {row.kernels_extern}"
         lines.append(
             " | ".join(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from weft.bench.records import is_number
+
 #: Fields of a row that are no columns of results.csv.
 _NO_COLUMNS = ("label", "key", "state", "path", "result", "machine", "precision")
 _FIRST = ("level", "number", "name", "verdict", "verified", "discriminating", "reason")
@@ -85,6 +87,19 @@ class Row:
     best_over_compile: float | None = None
     machine: dict[str, Any] | None = None
     precision: str | None = None
+
+    def check_types(self) -> None:
+        """An error if a value is not of its column's type: the report and the plots compute
+        with the numbers of all rows."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value is None or one.name in ("result", "machine"):
+                continue
+            is_text = str(one.type).startswith("str")
+            if not (isinstance(value, str) if is_text else is_number(value) and value >= 0):
+                raise TypeError(one.name)
+            if "over_" in one.name and value == 0:
+                raise ValueError(one.name)  # the report takes speedups' logarithms
 
     def told(self) -> dict[str, Any]:
         """As `weft bench --json` prints it."""

@@ -7,9 +7,11 @@ a new one. Results of a run are in the run's folder.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import sqlite3
+import stat
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +41,34 @@ class Record:
     #: Where its run is, of several devices: what it timed is that one's.
     device: int = -1
 
+    def is_sound(self) -> bool:
+        """False: something else than a bench has written it."""
+        texts = (self.digest, self.state, self.reason, self.alone)
+        numbers = (self.exit_code, self.device)
+        return (
+            all(isinstance(text, str) for text in texts)
+            and all(isinstance(number, int) for number in numbers)
+            and are_pairs(self.tries)
+        )
+
     @property
     def wall_s(self) -> float:
         return sum(max(0.0, end - begin) for begin, end in self.tries if end)
+
+
+def is_number(value: object) -> bool:
+    """Finite, and within a float's range."""
+    try:
+        return isinstance(value, (int, float)) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def are_pairs(value: object) -> bool:
+    """[begin, end] of each, as numbers."""
+    return isinstance(value, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(map(is_number, pair)) for pair in value
+    )
 
 
 class Records:
@@ -68,7 +95,8 @@ class Records:
         """What another weft has written beside these fields is left out."""
         told = read_json(self._path("records", problem.key + ".json"))
         known = {one.name for one in fields(Record)}
-        return Record(**{name: value for name, value in (told or {}).items() if name in known})
+        record = Record(**{name: value for name, value in (told or {}).items() if name in known})
+        return record if record.is_sound() else Record()
 
     def save(self, problem: Problem, record: Record) -> None:
         path = self._path("records", problem.key + ".json")
@@ -109,6 +137,20 @@ class Records:
 
     def _path(self, *names: str) -> str:
         return os.path.join(self.out, *names)
+
+
+def first_link(out: str) -> str | None:
+    """A link, a pipe or another special file that the bench would write or read by name. The
+    folder may be somebody else's: what the bench writes would go where the link points."""
+    for folder, folders, names in os.walk(out):
+        for name in folders + names:
+            path = os.path.join(folder, name)
+            mode = os.lstat(path).st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                return path
+        if os.path.dirname(folder) == os.path.join(out, "runs"):
+            folders[:] = [name for name in folders if name == "composed"]
+    return None
 
 
 def read_json(path: str) -> dict[str, Any] | None:

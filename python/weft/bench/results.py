@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weft.bench import bench_report, kernelbench, plots, score
@@ -20,6 +21,7 @@ from weft.bench.records import (
     TIMED_OUT,
     Record,
     Records,
+    is_number,
     write_atomically,
 )
 from weft.shown_text import csv_cell
@@ -34,6 +36,9 @@ _SIDES = (
     ("compile", "compile"),
     ("autotune", "compile_autotune"),
 )
+#: Fields of a time and of a speedup, and the ends of the columns' names.
+_TIMES = {"median_us": "_us", "p10_us": "_p10_us", "p90_us": "_p90_us"}
+_SPEEDUP = {"ratio": "", "low": "_low", "high": "_high"}
 _OVERS = (
     ("over_eager", "over_eager"),
     ("over_compile", "over_compile"),
@@ -72,6 +77,16 @@ def row(problem: Problem, record: Record, result: dict[str, Any] | None) -> Row:
     )
     if record.state != FINISHED or not result:
         return made
+    try:
+        return _filled(replace(made), result)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+        made.verdict = "result.json damaged"
+        made.reason = "its result.json is not what weft writes: run it again with --rerun"
+        return made
+
+
+def _filled(made: Row, result: dict[str, Any]) -> Row:
+    """With all that the result tells. An error: it is not what weft writes."""
     verdict, timing = result["verdict"], result["timing"]
     made.verified = verdict["correct"]
     made.discriminating = verdict["kind"] != "not_discriminating"
@@ -87,6 +102,9 @@ def row(problem: Problem, record: Record, result: dict[str, Any] | None) -> Row:
     _add_nearness(made, result)
     _add_kernels(made, result)
     _add_best(made)
+    made.check_types()
+    lacked_memory(made)
+    add_floors([replace(made)])
     return made
 
 
@@ -115,11 +133,10 @@ def lacked_memory(made: Row) -> bool:
 
 def _add_times(made: Row, timing: dict[str, Any]) -> None:
     for name, side in _SIDES:
-        told = timing[side]
-        if told:
-            setattr(made, name + "_us", told["median_us"])
-            setattr(made, name + "_p10_us", told["p10_us"])
-            setattr(made, name + "_p90_us", told["p90_us"])
+        for key, value in (timing[side] or {}).items():
+            if not is_number(value):  # KernelBench's files have them all
+                raise TypeError(key)
+        _add_numbers(made, timing[side], name, _TIMES)
     for name, over in _OVERS:
         _add_speedup(made, name, timing[over])
     for name, side in _SIDES[:2]:
@@ -155,9 +172,19 @@ def _add_nearness(made: Row, result: dict[str, Any]) -> None:
 
 def _add_speedup(made: Row, name: str, told: dict[str, float] | None) -> None:
     """`told`: replies.Speedup, or None."""
-    if told:
-        for field, key in ((name, "ratio"), (name + "_low", "low"), (name + "_high", "high")):
-            setattr(made, field, told[key])
+    _add_numbers(made, told, name, _SPEEDUP)
+
+
+def _add_numbers(
+    made: Row, told: dict[str, float] | None, name: str, suffixes: dict[str, str]
+) -> None:
+    """All of them, or none: the report shows an interval with each."""
+    if not told:
+        return
+    for key, suffix in suffixes.items():
+        if not is_number(told[key]):
+            raise TypeError(name + suffix)
+        setattr(made, name + suffix, told[key])
 
 
 def _add_best(made: Row) -> None:
