@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "messages/shown_text.hpp"
+
 namespace weft {
 namespace {
 
@@ -11,8 +13,7 @@ namespace {
 bool is_computed(std::string_view text) {
   constexpr std::array<std::string_view, 8> kFirst = {
       "=", "+", "-", "@", "\uFF1D", "\uFF0B", "\uFF0D", "\uFF20"};
-  if (text.starts_with('\t') || text.starts_with('\r')) return true;
-  const auto begin = text.find_first_not_of(" \t\r\n\v\f");
+  const auto begin = text.find_first_not_of(' ');
   if (begin == std::string_view::npos) return false;
   text.remove_prefix(begin);
   return std::ranges::any_of(
@@ -22,8 +23,9 @@ bool is_computed(std::string_view text) {
 }  // namespace
 
 std::string csv_cell(std::string_view text) {
-  const std::string cell = (is_computed(text) ? "'" : "") + std::string(text);
-  if (cell.find_first_of(",\"\r\n") == std::string::npos) return cell;
+  const std::string line = terminal_line(text);
+  const std::string cell = (is_computed(line) ? "'" : "") + line;
+  if (cell.find_first_of(",\"") == std::string::npos) return cell;
   std::string quoted = "\"";
   for (const char c : cell) {
     quoted += c;

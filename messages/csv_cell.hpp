@@ -7,7 +7,8 @@
 
 namespace weft {
 
-/// The cell, quoted if it must be. A spreadsheet computes a cell that begins
+/// The cell, quoted if it must be, in one line without control characters: it
+/// may be printed on a terminal. A spreadsheet computes a cell that begins
 /// with =, +, - or @, in ASCII or full-width, also after blanks: such a text
 /// gets an apostrophe before it. For texts, not for numbers.
 std::string csv_cell(std::string_view text);

@@ -1,6 +1,7 @@
 """Text that somebody else wrote, made fit for the medium that shows it, as
 messages/shown_text.hpp has it for C++: one function for each medium."""
 
+import html
 import re
 
 #: Controls of a terminal, and what reorders or hides text.
@@ -10,7 +11,7 @@ _HIDDEN = re.compile(
 )
 #: Beginning of a formula. Some spreadsheets skip blanks before it, and take the
 #: full-width character for the ASCII one.
-_COMPUTED = re.compile("[\t\r]|[ \t\r\n\v\f]*[=+@\uff1d\uff0b\uff0d\uff20-]")
+_COMPUTED = re.compile(" *[=+@\uff1d\uff0b\uff0d\uff20-]")
 TABLE_CELL_LENGTH_MAX = 400
 
 
@@ -32,10 +33,16 @@ def table_cell(text: str | None) -> str:
     return line.replace("](", "]\\(")
 
 
+def html_text(text: str) -> str:
+    """Text of an HTML element: no mark-up, and line breaks stay."""
+    return "<br>".join(html.escape(terminal_line(line)) for line in text.split("\n"))
+
+
 def csv_cell(text: str) -> str:
-    """A text for csv.writer, which adds quotes: a spreadsheet does not evaluate it as a
-    formula. Not for numbers."""
-    return "'" + text if _COMPUTED.match(text) else text
+    """A text for csv.writer, which adds quotes: one line that a spreadsheet does not
+    evaluate as a formula. Not for numbers."""
+    line = terminal_line(text)
+    return "'" + line if _COMPUTED.match(line) else line
 
 
 def _shown(text: str, instead: dict[str, str]) -> str:

@@ -45,17 +45,20 @@ TEST_CASE("a listing keeps its lines") {
 }
 
 TEST_CASE("a spreadsheet computes no text") {
-  for (const char* text :
-       {"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\uFF1D1"}) {
+  for (const char* text : {"=1+1", "+1", "-1", "@SUM(A1)", " =1", "\uFF1D1"}) {
     CHECK(csv_cell(text) == "'" + std::string(text));
   }
-  CHECK(csv_cell("\r=1") == "\"'\r=1\"");
+  CHECK(csv_cell("\t=1") == "' =1");
   CHECK(csv_cell("=HYPERLINK(\"x\",\"y\")") ==
         "\"'=HYPERLINK(\"\"x\"\",\"\"y\"\")\"");
   CHECK(csv_cell("a=1") == "a=1");
   CHECK(csv_cell("  ") == "  ");
-  CHECK(csv_cell("a,b\nc") == "\"a,b\nc\"");
   CHECK(csv_cell("") == "");
+}
+
+TEST_CASE("a cell is one line without controls") {
+  CHECK(csv_cell("a,b\nc") == "\"a,b\\nc\"");
+  CHECK(csv_cell("\r=1\x1b[31m") == "\\x0d=1\\x1b[31m");
 }
 
 TEST_CASE("a line of Markdown has no mark-up of its own") {

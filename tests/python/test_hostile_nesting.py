@@ -6,7 +6,7 @@ import unittest
 
 import made_journal
 from made_journal import MadeJournal, MadeRun
-from weft_case import ROOT, WeftCase
+from weft_case import ROOT, WeftCase, at_run
 
 LEVELS = 400_000
 
@@ -56,12 +56,12 @@ class Nesting(WeftCase):
                     ["replay"],
                     ["replay", "--at", str(event)],
                     ["diff", other],
-                    ["export", "--format", "csv"],
+                    ["export", "csv"],
                     ["resume", "--recorded"],
                     ["explain"],
                 ):
                     with self.subTest(level=level, event=event, words=words):
-                        self.ended(words[0], run, *words[1:])
+                        self.ended(*at_run(words, run))
 
     def test_settings_are_refused(self) -> None:
         dots = "a." * 200_000

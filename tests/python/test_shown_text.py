@@ -2,7 +2,7 @@
 
 import unittest
 
-from weft.shown_text import csv_cell, table_cell, terminal_line, terminal_paragraph
+from weft.shown_text import csv_cell, html_text, table_cell, terminal_line, terminal_paragraph
 
 
 class ShownText(unittest.TestCase):
@@ -25,11 +25,17 @@ class ShownText(unittest.TestCase):
         self.assertEqual(table_cell("a|b\n# <b> [x](y) `z`"), "a\\|b # \\<b> [x]\\(y) \\`z\\`")
         self.assertEqual(table_cell(None), "")
 
+    def test_an_element_of_html_has_no_mark_up_and_hides_nothing(self):
+        self.assertEqual(html_text('<b>\n\u202e\x1b&"'), "&lt;b&gt;<br>\\u202e\\x1b&amp;&quot;")
+
     def test_a_spreadsheet_computes_no_cell(self):
-        for text in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "\n=1", "\uff1d1"):
+        for text in ("=1+1", "+1", "-1", "@SUM(A1)", " =1", "\uff1d1"):
             self.assertEqual(csv_cell(text), "'" + text)
-        for text in ("a=1", "", "  ", "a\n=1"):
+        for text in ("a=1", "", "  "):
             self.assertEqual(csv_cell(text), text)
+        self.assertEqual(csv_cell("\t=1"), "' =1")
+        self.assertEqual(csv_cell("\r=1\x1b[31m"), "\\x0d=1\\x1b[31m")
+        self.assertEqual(csv_cell("\n=1"), "\\n=1")
 
 
 if __name__ == "__main__":

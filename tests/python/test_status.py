@@ -156,12 +156,13 @@ class Played(unittest.TestCase):
 class Notebook(unittest.TestCase):
     def test_texts_are_escaped(self):
         graph = explain.GraphReport(
-            "inference", 3, "pytorch", "<script>alert(1)</script> & more", "", 1, 0
+            "inference", 3, "pytorch", "<script>alert(1)</script> & more\u202e", "", 1, 0
         )
         report = dispatch.Report(False, "", graph.reason, 1.0, False, "")
         for shown in (graph, report, explain.Explanation([graph], [], ["a < b"])):
             text = shown._repr_html_()
             self.assertNotIn("<script>", text)
+            self.assertNotIn("\u202e", text)
             self.assertIn("&lt;script&gt;alert(1)&lt;/script&gt; &amp; more", text)
         self.assertIn("a &lt; b", text)
 

@@ -168,6 +168,13 @@ def held_against(run, by):
     return found
 
 
+def at_run(words, run):
+    """The command, its run and its options."""
+    if words[0] == "export":
+        return [*words, run]
+    return [words[0], run, *words[1:]]
+
+
 class WeftCase(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="weft-case-")

@@ -1,8 +1,9 @@
 """How records look in a notebook: a table of their fields, escaped."""
 
 import dataclasses
-import html
 from typing import Any
+
+from weft.shown_text import html_text
 
 
 class Shown:
@@ -17,12 +18,12 @@ class Shown:
 
 def _table(title: str, fields: list[tuple[str, Any]]) -> str:
     rows = "".join(
-        f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+        f"<tr><th style='text-align:left'>{html_text(name)}</th>"
         f"<td style='text-align:left'>{_cell(value)}</td></tr>"
         for name, value in fields
         if value not in ("", None, [], ())
     )
-    return f"<table><caption>{html.escape(title)}</caption>{rows}</table>"
+    return f"<table><caption>{html_text(title)}</caption>{rows}</table>"
 
 
 def _cell(value: Any) -> str:
@@ -30,4 +31,4 @@ def _cell(value: Any) -> str:
         return "<br>".join(map(_cell, value))
     if isinstance(value, float):
         return f"{value:.6g}"
-    return html.escape(str(value)).replace("\n", "<br>")
+    return html_text(str(value))
