@@ -97,7 +97,7 @@ class HostileFolders(WeftCase):
                 put(result, path, value)
                 rows.append(row_of(len(rows), result))
         self.assertGreater(len(rows), 500)
-        verdicts = {row["verdict"] for row in rows}
+        verdicts = {row.verdict for row in rows}
         self.assertIn("result.json damaged", verdicts)
         self.assertIn("verified", verdicts)
         rates = results.add_floors(rows)

@@ -122,7 +122,7 @@ def lacked_memory(made: Row) -> bool:
         made.compile_error or "",
         made.kernelbench_reason or "",
         *(made.result or {}).get("notes", ()),
-        *(part["reason"] for part in parts),
+        *(part.get("reason", "") for part in parts),
     ]
     return any(
         words in reason
