@@ -25,6 +25,11 @@ struct LlmEndpoint {
   std::int64_t connect_ms = 10'000;
   std::int64_t idle_ms = 120'000;  ///< with no byte of the reply
   std::int64_t reply_bytes_max = std::int64_t{50} << 20;
+  bool batch = false;  ///< calls go through the provider's batch API
+  /// How long a run waits for a batch before it is suspended, and between two
+  /// looks at the batch.
+  std::int64_t batch_wait_s = 60;
+  std::int64_t batch_poll_ms = 10'000;
 };
 
 }  // namespace weft

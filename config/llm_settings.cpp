@@ -151,14 +151,20 @@ LlmPrices read_prices(Section& section, const std::string& dialect) {
   return prices;
 }
 
-LlmLimits read_limits(Section& section) {
+/// Calls of a batch wait on the provider's side: none needs a connection.
+constexpr int kBatchCalls = 1'000;
+/// A batch may take a day, and is looked at for so long after that.
+constexpr std::int64_t kBatchWallMs = 26 * 3'600'000;
+
+LlmLimits read_limits(Section& section, bool is_batch) {
   constexpr std::int64_t kCallsMax = 10'000;
   constexpr std::int64_t kRateMax = 1'000'000'000'000;
   /// 2.5 % of a minute: as much of the rate is given up for it.
   constexpr std::int64_t kGraceMs = 1'500;
   LlmLimits limits;
   limits.calls_at_once = static_cast<int>(section.whole(
-      "limits.calls_at_once", limits.calls_at_once, 1, kCallsMax));
+      "limits.calls_at_once", is_batch ? kBatchCalls : limits.calls_at_once, 1,
+      kCallsMax));
   limits.requests_per_minute =
       section.whole("limits.requests_per_minute", 0, 0, kRateMax);
   limits.tokens_per_minute =
@@ -182,14 +188,17 @@ LlmProvider read_provider(Section& section, const std::string& name) {
   if (provider.model.empty()) {
     section.reject("model", "lacks: name the model as its provider does");
   }
+  const bool is_batch = section.flag("batch", false);
   provider.prices = read_prices(section, provider.dialect);
-  provider.limits = read_limits(section);
+  provider.limits = read_limits(section, is_batch);
   provider.max_output_tokens = section.whole(
       "max_output_tokens", provider.max_output_tokens, 1, kTokensMax);
   provider.context_tokens = section.whole("context_tokens", 0, 0, kTokensMax);
   provider.temperature = section.number("temperature", -1, 0, 2);
   provider.effort = section.text("effort");
-  provider.wall_ms = section.whole("wall_ms", provider.wall_ms, 1, kDayMs);
+  provider.wall_ms =
+      section.whole("wall_ms", is_batch ? kBatchWallMs : provider.wall_ms, 1,
+                    is_batch ? kBatchWallMs : kDayMs);
   provider.fallbacks = section.list("fallbacks");
   return provider;
 }
@@ -257,6 +266,11 @@ LlmEndpoint read_reach(Section& section, LlmProvider provider,
   endpoint.connect_ms =
       section.whole("connect_ms", endpoint.connect_ms, 1, kDayMs);
   endpoint.idle_ms = section.whole("idle_ms", endpoint.idle_ms, 1, kDayMs);
+  endpoint.batch = section.flag("batch", false);
+  endpoint.batch_wait_s =
+      section.whole("batch_wait_s", endpoint.batch_wait_s, 0, kDayMs / 1000);
+  endpoint.batch_poll_ms =
+      section.whole("batch_poll_ms", endpoint.batch_poll_ms, 100, kDayMs);
   provider.native_samples =
       section.flag("native_samples", endpoint.base_url == usual_url &&
                                          provider.dialect == "openai");
@@ -378,6 +392,12 @@ const std::vector<LlmSettingSpec>& llm_setting_specs() {
       {"idle_ms", Kind::integer, shown(usual.idle_ms),
        "limit of silence within a reply"},
       {"wall_ms", Kind::integer, shown(provider.wall_ms), "limit of one call"},
+      {"batch", Kind::boolean, "false",
+       "calls go through the provider's batch API: cheaper, within a day"},
+      {"batch_wait_s", Kind::integer, shown(usual.batch_wait_s),
+       "how long a run waits for a batch before it is suspended"},
+      {"batch_poll_ms", Kind::integer, shown(usual.batch_poll_ms),
+       "time between two looks at a batch"},
       {"headers.*", Kind::text, "", "sent with every call; must not be secret"},
       {"limits.calls_at_once", Kind::integer,
        shown(provider.limits.calls_at_once), "concurrent calls, at most"},

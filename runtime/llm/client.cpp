@@ -219,16 +219,6 @@ LlmAnswer refused(const Error& error) {
   return answer;
 }
 
-/// The key, if the endpoint may be sent it.
-Result<std::string> usable_key(const LlmEndpoint& endpoint) {
-  auto key = read_key(endpoint);
-  if (!key) return key;
-  if (const auto use = check_key_use(endpoint, *key); !use) {
-    return std::unexpected(use.error());
-  }
-  return key;
-}
-
 std::vector<std::string> model_names(const std::string& body) {
   std::vector<std::string> names;
   const auto list = parse_json(repaired_utf8(body));
@@ -242,6 +232,20 @@ std::vector<std::string> model_names(const std::string& body) {
 }
 
 }  // namespace
+
+LlmAnswer whole_answer(const LlmEndpoint& endpoint, const std::string& key,
+                       const HttpEnd& end, std::string_view body) {
+  LlmAnswer answer;
+  Exchange exchange;
+  exchange.endpoint = endpoint;
+  exchange.key = key;
+  exchange.on_answer = [&](LlmAnswer given) { answer = std::move(given); };
+  exchange.reader = make_reply_reader(endpoint.provider.dialect);
+  exchange.body = body;
+  exchange.has_bytes = !body.empty();
+  exchange.end(end);
+  return answer;
+}
 
 LlmClient::Id LlmClient::ask(const LlmEndpoint& endpoint, const Prompt& prompt,
                              OnAnswer on_answer) {

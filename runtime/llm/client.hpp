@@ -13,6 +13,10 @@
 
 namespace weft {
 
+/// What a reply says that came whole: one of a batch's, or an error.
+LlmAnswer whole_answer(const LlmEndpoint& endpoint, const std::string& key,
+                       const HttpEnd& end, std::string_view body);
+
 class LlmClient {
  public:
   using Id = HttpClient::Id;

@@ -111,4 +111,13 @@ Result<void> check_key_use(const LlmEndpoint& endpoint, std::string_view key) {
                   " unencrypted: use https, or set plain_http = true");
 }
 
+Result<std::string> usable_key(const LlmEndpoint& endpoint) {
+  auto key = read_key(endpoint);
+  if (!key) return key;
+  if (const auto use = check_key_use(endpoint, *key); !use) {
+    return std::unexpected(use.error());
+  }
+  return key;
+}
+
 }  // namespace weft

@@ -27,4 +27,7 @@ std::string without_key(std::string text, std::string_view key);
 /// machine.
 Result<void> check_key_use(const LlmEndpoint& endpoint, std::string_view key);
 
+/// The key, if the endpoint may be sent it.
+Result<std::string> usable_key(const LlmEndpoint& endpoint);
+
 }  // namespace weft

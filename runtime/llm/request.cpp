@@ -58,9 +58,7 @@ std::string max_tokens_field(const LlmEndpoint& endpoint) {
 
 json openai_body(const LlmEndpoint& endpoint, const Prompt& prompt) {
   json body = {{"model", endpoint.provider.model},
-               {"messages", openai_messages(prompt)},
-               {"stream", true},
-               {"stream_options", {{"include_usage", true}}}};
+               {"messages", openai_messages(prompt)}};
   if (prompt.max_tokens > 0) {
     body[max_tokens_field(endpoint)] = prompt.max_tokens;
   }
@@ -75,7 +73,6 @@ json openai_body(const LlmEndpoint& endpoint, const Prompt& prompt) {
 json responses_body(const LlmEndpoint& endpoint, const Prompt& prompt) {
   json body = {{"model", endpoint.provider.model},
                {"input", openai_messages(prompt)},
-               {"stream", true},
                {"store", false}};
   if (prompt.max_tokens > 0) body["max_output_tokens"] = prompt.max_tokens;
   if (prompt.temperature >= 0) body["temperature"] = prompt.temperature;
@@ -98,7 +95,6 @@ json anthropic_blocks(const Turn& turn, int& breakpoints) {
 
 json anthropic_body(const LlmEndpoint& endpoint, const Prompt& prompt) {
   json body = {{"model", endpoint.provider.model},
-               {"stream", true},
                {"max_tokens", prompt.max_tokens > 0
                                   ? prompt.max_tokens
                                   : endpoint.provider.max_output_tokens}};
@@ -125,6 +121,8 @@ json anthropic_body(const LlmEndpoint& endpoint, const Prompt& prompt) {
 bool is_anthropic(const LlmEndpoint& endpoint) {
   return endpoint.provider.dialect == "anthropic";
 }
+
+}  // namespace
 
 HttpRequest to_endpoint(const LlmEndpoint& endpoint, std::string_view path,
                         std::string_view key) {
@@ -155,26 +153,29 @@ HttpRequest to_endpoint(const LlmEndpoint& endpoint, std::string_view path,
   return request;
 }
 
-}  // namespace
+std::string_view call_path(const LlmEndpoint& endpoint) {
+  const std::string& dialect = endpoint.provider.dialect;
+  if (dialect == "anthropic") return "/messages";
+  return dialect == "responses" ? "/responses" : "/chat/completions";
+}
+
+json llm_body(const LlmEndpoint& endpoint, const Prompt& prompt, bool streams) {
+  const std::string& dialect = endpoint.provider.dialect;
+  json body = dialect == "anthropic"   ? anthropic_body(endpoint, prompt)
+              : dialect == "responses" ? responses_body(endpoint, prompt)
+                                       : openai_body(endpoint, prompt);
+  if (!streams) return body;
+  body["stream"] = true;
+  if (dialect == "openai") body["stream_options"] = {{"include_usage", true}};
+  return body;
+}
 
 HttpRequest make_llm_request(const LlmEndpoint& endpoint, const Prompt& prompt,
                              std::string_view key) {
-  const std::string& dialect = endpoint.provider.dialect;
-  std::string_view path = "/chat/completions";
-  json body;
-  if (dialect == "anthropic") {
-    path = "/messages";
-    body = anthropic_body(endpoint, prompt);
-  } else if (dialect == "responses") {
-    path = "/responses";
-    body = responses_body(endpoint, prompt);
-  } else {
-    body = openai_body(endpoint, prompt);
-  }
-  HttpRequest request = to_endpoint(endpoint, path, key);
+  HttpRequest request = to_endpoint(endpoint, call_path(endpoint), key);
   request.headers.push_back("content-type: application/json");
   request.headers.push_back("accept: text/event-stream");
-  request.body = body.dump();
+  request.body = llm_body(endpoint, prompt, true).dump();
   return request;
 }
 

@@ -29,7 +29,8 @@ std::optional<StoredAnswer> unpacked(std::string_view bytes) {
 
 /// Full sync: what was paid for must outlive a power cut. A file that has any
 /// table but `own` is left alone.
-Result<Database> open_database(const fs::path& file, std::string_view own,
+Result<Database> open_database(const fs::path& file,
+                               std::initializer_list<std::string_view> own,
                                const char* tables) {
   std::error_code ignored;
   if (file.has_parent_path())
@@ -37,7 +38,7 @@ Result<Database> open_database(const fs::path& file, std::string_view own,
   auto database =
       Database::open(file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (!database) return database;
-  const auto is_foreign = database->has_other_table({own});
+  const auto is_foreign = database->has_other_table(own);
   if (!is_foreign) return std::unexpected(is_foreign.error());
   if (*is_foreign) {
     return fail(ErrorCode::damaged,
@@ -66,16 +67,20 @@ Result<std::int64_t> number(Database& database, const char* sql,
 
 Result<LlmReplies> LlmReplies::open(const fs::path& file) {
   auto database = open_database(
-      file, "call",
+      file, {"call", "batch"},
       "CREATE TABLE IF NOT EXISTS call(request TEXT PRIMARY KEY, "
       "prompt TEXT NOT NULL, good INTEGER NOT NULL DEFAULT 0, answer BLOB) "
-      "WITHOUT ROWID; CREATE INDEX IF NOT EXISTS call_prompt ON call(prompt)");
+      "WITHOUT ROWID; CREATE INDEX IF NOT EXISTS call_prompt ON call(prompt); "
+      "CREATE TABLE IF NOT EXISTS batch(request TEXT PRIMARY KEY, "
+      "batch TEXT NOT NULL) WITHOUT ROWID");
   if (!database) return std::unexpected(database.error());
   return LlmReplies(std::move(*database));
 }
 
 Result<LlmReplies::Call> LlmReplies::find(const std::string& request) {
-  auto query = database_.prepare("SELECT answer FROM call WHERE request = ?");
+  auto query = database_.prepare(
+      "SELECT answer, batch FROM call LEFT JOIN batch USING(request) "
+      "WHERE request = ?");
   if (!query) return std::unexpected(query.error());
   query->bind_text(1, request);
   const auto row = query->step();
@@ -84,6 +89,7 @@ Result<LlmReplies::Call> LlmReplies::find(const std::string& request) {
   if (!*row) return call;
   call.asked = true;
   if (query->type(0) != SQLITE_NULL) call.answer = unpacked(query->bytes(0));
+  if (query->type(1) != SQLITE_NULL) call.batch = query->bytes(1);
   return call;
 }
 
@@ -117,6 +123,18 @@ Result<void> LlmReplies::keep(const std::string& request,
   return query->run();
 }
 
+Result<void> LlmReplies::note_batch(const std::vector<std::string>& requests,
+                                    const std::string& batch) {
+  for (const std::string& request : requests) {
+    auto query = database_.prepare("INSERT OR REPLACE INTO batch VALUES(?, ?)");
+    if (!query) return std::unexpected(query.error());
+    query->bind_text(1, request);
+    query->bind_text(2, batch);
+    if (const auto done = query->run(); !done) return done;
+  }
+  return {};
+}
+
 Result<int> LlmReplies::answered(const std::string& prompt) {
   const auto count =
       number(database_, "SELECT SUM(good) FROM call WHERE prompt = ?", prompt);
@@ -126,7 +144,7 @@ Result<int> LlmReplies::answered(const std::string& prompt) {
 
 Result<LlmCache> LlmCache::open(const fs::path& file, std::int64_t bytes_max) {
   auto database = open_database(
-      file, "answer",
+      file, {"answer"},
       "CREATE TABLE IF NOT EXISTS answer(id INTEGER PRIMARY KEY, "
       "prompt TEXT NOT NULL, ordinal INTEGER NOT NULL, bytes INTEGER NOT NULL, "
       "answer BLOB NOT NULL, UNIQUE(prompt, ordinal))");

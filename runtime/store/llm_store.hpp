@@ -30,6 +30,7 @@ class LlmReplies {
 
   struct Call {
     bool asked = false;  ///< by this process or one before
+    std::string batch;   ///< the provider's batch that it is in; empty: none
     std::optional<StoredAnswer> answer;
   };
   /// `request` and `prompt` are content hashes, of the one call and of what it
@@ -42,6 +43,9 @@ class LlmReplies {
   /// It never left: who asks again may do so.
   Result<void> forget_asked(const std::string& request);
   Result<void> keep(const std::string& request, const StoredAnswer& answer);
+  /// The calls are in that batch of their provider's.
+  Result<void> note_batch(const std::vector<std::string>& requests,
+                          const std::string& batch);
 
   /// How many good answers this run has had to that prompt.
   Result<int> answered(const std::string& prompt);

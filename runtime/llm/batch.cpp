@@ -1,0 +1,242 @@
+#include "runtime/llm/batch.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "messages/parse_json.hpp"
+#include "runtime/llm/reply_reader.hpp"
+#include "runtime/llm/request.hpp"
+#include "runtime/llm/utf8.hpp"
+#include "runtime/store/sha256.hpp"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kOk = 200;
+constexpr int kBadRequest = 400;
+constexpr int kTimedOut = 408;
+constexpr int kServerError = 500;
+
+/// One request of a batch takes no longer, however long the batch does.
+constexpr std::int64_t kRequestMs = 600'000;
+
+HttpRequest batch_request(const LlmEndpoint& endpoint, std::string_view path,
+                          std::string_view key) {
+  HttpRequest request = to_endpoint(endpoint, path, key);
+  request.total_ms = kRequestMs;
+  return request;
+}
+
+HttpRequest with_json(HttpRequest request, const json& body) {
+  request.headers.push_back("content-type: application/json");
+  request.body = body.dump();
+  return request;
+}
+
+std::string text_of(const json& object, const char* name) {
+  if (!object.is_object()) return "";
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>()
+                                                     : "";
+}
+
+const json& member(const json& object, const char* name) {
+  static const json none;
+  if (!object.is_object()) return none;
+  const auto found = object.find(name);
+  return found == object.end() ? none : *found;
+}
+
+/// Ids go into addresses.
+bool is_id(std::string_view text) {
+  constexpr std::size_t kBytesMax = 256;
+  return !text.empty() && text.size() <= kBytesMax &&
+         std::ranges::all_of(text, [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '-' || c == '_';
+         });
+}
+
+json error_body(const std::string& message) {
+  return {{"error", {{"message", message}}}};
+}
+
+std::string file_of_calls(const LlmEndpoint& endpoint,
+                          const std::vector<BatchCall>& calls) {
+  std::string lines;
+  for (const BatchCall& call : calls) {
+    const json line = {{"custom_id", call.id},
+                       {"method", "POST"},
+                       {"url", "/v1" + std::string(call_path(endpoint))},
+                       {"body", llm_body(endpoint, call.prompt, false)}};
+    lines += line.dump() + "\n";
+  }
+  return lines;
+}
+
+/// A form with a field and a file.
+HttpRequest with_form(HttpRequest request, const std::string& file) {
+  const std::string boundary = "weft-" + content_hash(file);
+  const auto part = [&](const std::string& about, const std::string& content) {
+    return "--" + boundary + "\r\ncontent-disposition: form-data; " + about +
+           "\r\n\r\n" + content + "\r\n";
+  };
+  request.headers.push_back("content-type: multipart/form-data; boundary=" +
+                            boundary);
+  request.body = part("name=\"purpose\"", "batch") +
+                 part(
+                     "name=\"file\"; filename=\"calls.jsonl\"\r\n"
+                     "content-type: application/jsonl",
+                     file) +
+                 "--" + boundary + "--\r\n";
+  return request;
+}
+
+/// OpenAI's line: a response, or an error in its place.
+BatchResult openai_result(const json& line) {
+  const json& response = member(line, "response");
+  const json& status = member(response, "status_code");
+  if (status.is_number_integer()) {
+    return {status.get<int>(), member(response, "body").dump()};
+  }
+  const auto error = error_in(line);
+  const std::string code = error ? error->code : "";
+  const bool is_late = code.find("expired") != std::string::npos ||
+                       code.find("cancel") != std::string::npos;
+  return {is_late ? kTimedOut : kServerError,
+          error_body(error ? error->message : "there is no response").dump()};
+}
+
+BatchResult anthropic_result(const json& line) {
+  const json& result = member(line, "result");
+  const std::string type = text_of(result, "type");
+  if (type == "succeeded") return {kOk, member(result, "message").dump()};
+  if (type != "errored") {
+    return {kTimedOut, error_body("the call is " + type).dump()};
+  }
+  json body = member(result, "error");
+  // {"type": "error", "error": {…}}, or the inner object alone.
+  if (!body.contains("error")) body = {{"error", body}};
+  const bool is_wrong =
+      text_of(body["error"], "type").find("invalid") != std::string::npos;
+  return {is_wrong ? kBadRequest : kServerError, body.dump()};
+}
+
+std::string errors_of(const json& batch) {
+  std::string all;
+  const json& errors = member(member(batch, "errors"), "data");
+  if (!errors.is_array()) return all;
+  for (const json& error : errors) {
+    const std::string text = text_of(error, "message");
+    if (!text.empty()) all += (all.empty() ? "" : "; ") + text;
+  }
+  return all;
+}
+
+bool has_ended(const std::string& status) {
+  return status == "ended" || status == "completed" || status == "failed" ||
+         status == "expired" || status == "cancelled";
+}
+
+}  // namespace
+
+HttpRequest make_batch_calls(const LlmEndpoint& endpoint,
+                             const std::vector<BatchCall>& calls,
+                             std::string_view key) {
+  if (has_batch_file(endpoint)) {
+    return with_form(batch_request(endpoint, "/files", key),
+                     file_of_calls(endpoint, calls));
+  }
+  json requests = json::array();
+  for (const BatchCall& call : calls) {
+    requests.push_back({{"custom_id", call.id},
+                        {"params", llm_body(endpoint, call.prompt, false)}});
+  }
+  return with_json(batch_request(endpoint, "/messages/batches", key),
+                   {{"requests", std::move(requests)}});
+}
+
+bool has_batch_file(const LlmEndpoint& endpoint) {
+  return endpoint.provider.dialect != "anthropic";
+}
+
+HttpRequest make_batch_start(const LlmEndpoint& endpoint,
+                             const std::string& file, std::string_view key) {
+  return with_json(batch_request(endpoint, "/batches", key),
+                   {{"input_file_id", file},
+                    {"endpoint", "/v1" + std::string(call_path(endpoint))},
+                    {"completion_window", "24h"}});
+}
+
+HttpRequest make_batch_look(const LlmEndpoint& endpoint,
+                            const std::string& batch, std::string_view key) {
+  const std::string folder =
+      has_batch_file(endpoint) ? "/batches/" : "/messages/batches/";
+  return batch_request(endpoint, folder + batch, key);
+}
+
+Result<std::string> batch_id_in(std::string_view body) {
+  std::string id = text_of(parse_json(repaired_utf8(body)), "id");
+  if (is_id(id)) return id;
+  return fail(ErrorCode::failed, "the reply to a batch has no usable id");
+}
+
+Result<BatchState> batch_state_in(const LlmEndpoint& endpoint,
+                                  const std::string& batch,
+                                  std::string_view body) {
+  const json told = parse_json(repaired_utf8(body));
+  BatchState state;
+  if (!has_batch_file(endpoint)) {
+    state.status = text_of(told, "processing_status");
+    // Not the reply's own results_url: the key goes to base_url alone.
+    state.paths = {"/messages/batches/" + batch + "/results"};
+  } else {
+    state.status = text_of(told, "status");
+    for (const char* name : {"output_file_id", "error_file_id"}) {
+      const std::string file = text_of(told, name);
+      if (is_id(file)) state.paths.push_back("/files/" + file + "/content");
+    }
+    if (state.status == "failed") {
+      state.error = errors_of(told);
+      if (state.error.empty()) state.error = "the batch failed";
+    }
+  }
+  if (state.status.empty()) {
+    return fail(ErrorCode::failed, "the reply does not tell the batch's state");
+  }
+  state.has_ended = has_ended(state.status);
+  return state;
+}
+
+HttpRequest make_batch_results(const LlmEndpoint& endpoint,
+                               const std::string& path, std::string_view key) {
+  return batch_request(endpoint, path, key);
+}
+
+std::map<std::string, BatchResult> batch_results_in(const LlmEndpoint& endpoint,
+                                                    std::string_view body) {
+  std::map<std::string, BatchResult> results;
+  const std::string text = repaired_utf8(body);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const json line = parse_json(std::string_view(text).substr(at, end - at));
+    at = end + 1;
+    const std::string id = text_of(line, "custom_id");
+    if (id.empty()) continue;
+    results[id] =
+        has_batch_file(endpoint) ? openai_result(line) : anthropic_result(line);
+  }
+  return results;
+}
+
+BatchResult missing_batch_result(const BatchState& state) {
+  if (!state.error.empty()) {
+    return {kBadRequest, error_body(state.error).dump()};
+  }
+  return {kTimedOut, error_body("the batch is " + state.status +
+                                " and has no answer to this call")
+                         .dump()};
+}
+
+}  // namespace weft
