@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <unordered_map>
@@ -36,6 +37,9 @@ namespace weft {
 namespace {
 
 constexpr std::chrono::milliseconds kSettleTick{1};
+
+/// How often is looked whether a run waits for hours.
+constexpr std::chrono::milliseconds kLongWaitTick{500};
 
 class CafHost;
 
@@ -163,9 +167,19 @@ class CafHost {
 
   HostEnd wait(std::stop_token stop) {
     std::unique_lock lock(mutex_);
-    ended_.wait(lock, stop, [this] { return end_.has_value(); });
-    if (end_) return *end_;
-    return HostEnd{HostEnd::Kind::interrupted, {}, {}};
+    const auto has_end = [this] { return end_.has_value(); };
+    while (!ended_.wait_for(lock, stop, kLongWaitTick, has_end)) {
+      if (stop.stop_requested()) {
+        return {HostEnd::Kind::interrupted, {}, {}};
+      }
+      lock.unlock();
+      const std::string waits_for = long_wait();
+      lock.lock();
+      if (!waits_for.empty() && !end_) {
+        return {HostEnd::Kind::suspended, {}, {}, waits_for};
+      }
+    }
+    return *end_;
   }
 
  private:
@@ -185,6 +199,29 @@ class CafHost {
     broken({ErrorCode::missing,
             why + ": make room, then go on with 'weft resume'"});
     return true;
+  }
+
+  /// What the run waits for, if that may take hours: nothing else is under way,
+  /// except for timers. Empty: something may come soon.
+  std::string long_wait() {
+    if (in_flight_ > 0) return "";
+    std::set<Address> asked;
+    {
+      const std::lock_guard lock(effects_mutex_);
+      for (const auto& [effect, source] : running_) {
+        asked.insert(std::get<1>(effect));
+      }
+    }
+    asked.erase(address::clock);
+    std::string text;
+    const std::lock_guard lock(ports_mutex_);
+    for (const Address& port : asked) {
+      const Port* found = find_port(ports_, port);
+      const std::string waits_for = found ? found->waits_for() : "";
+      if (waits_for.empty()) return "";
+      text += (text.empty() ? "" : ", ") + waits_for;
+    }
+    return text;
   }
 
   void settle_effect(const Effect& effect) {

@@ -22,11 +22,13 @@ struct HostEnd {
   enum class Kind {
     finished,     ///< RunFinished came
     interrupted,  ///< the stop token said so; the run can be resumed
+    suspended,    ///< what it waits for may take hours; it can be resumed
     broken,       ///< the journal cannot be written, or a role has a bug
   };
   Kind kind = Kind::broken;
   RunFinished finished;
-  Error error;  ///< when broken
+  Error error;              ///< when broken
+  std::string waits_for{};  ///< when suspended, for people
 };
 
 struct HostOptions {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <stop_token>
+#include <string>
 #include <utility>
 
 #include "messages/envelope.hpp"
@@ -35,6 +36,10 @@ class Port {
     (void)cancelled;
     start(request, std::move(reply));
   }
+
+  /// What the port waits for, for people, if that may take hours: a run that
+  /// waits for nothing else is suspended. Empty: something may come soon.
+  virtual std::string waits_for() const { return ""; }
 };
 
 using Ports = std::map<Address, std::unique_ptr<Port>>;

@@ -56,7 +56,13 @@ std::string prompt_key(const LlmEndpoint& endpoint, const Prompt& prompt) {
 }
 
 LlmPort::LlmPort(Blobs& blobs, Options options)
-    : blobs_(blobs), options_(std::move(options)) {}
+    : blobs_(blobs),
+      options_(std::move(options)),
+      batches_([this](const std::vector<std::string>& calls,
+                      const std::string& batch) {
+        queue_.push(
+            [this, calls, batch] { (void)replies_->note_batch(calls, batch); });
+      }) {}
 
 LlmPort::~LlmPort() {
   // Calls that end because weft does have had no answer.
@@ -76,7 +82,12 @@ void LlmPort::begin(const Message& request, std::stop_token cancelled,
   call.id = content_hash(encode(request));
   call.reply = std::move(reply);
   call.cancelled = std::move(cancelled);
+  ++soon_;
   queue_.push([this, call = std::move(call)] { answer(call); });
+}
+
+std::string LlmPort::waits_for() const {
+  return soon_ > 0 ? "" : batches_.waits_for();
 }
 
 Result<void> LlmPort::open_stores() {
@@ -114,6 +125,7 @@ void LlmPort::refuse(const Call& call, Failure failure) {
   reply.effect = call.request.effect;
   reply.failure = std::move(failure);
   call.reply(reply);
+  --soon_;
 }
 
 void LlmPort::answer(Call call) {
@@ -144,6 +156,7 @@ void LlmPort::answer(Call call) {
   if (const auto noted = replies_->note_asked(call.id, call.prompt); !noted) {
     return refuse(call, to_failure(noted.error()));
   }
+  if (call.endpoint.batch) return ask_in_batch(std::move(call), *prompt, "");
   ask(std::move(call), *prompt);
 }
 
@@ -190,7 +203,11 @@ bool LlmPort::answer_from_disk(Call& call) {
     return true;
   }
   if (known && known->asked) {
-    give_up(call);
+    if (known->batch.empty() || call.prompt.empty()) {
+      give_up(call);
+    } else {
+      ask_in_batch(call, {}, known->batch);
+    }
     return true;
   }
   if (!cache_ || call.prompt.empty()) return false;
@@ -229,21 +246,43 @@ void LlmPort::give_up(const Call& call) {
 }
 
 void LlmPort::ask(Call call, const Prompt& prompt) {
-  // Made and ended on the queue's thread alone, whoever cancels.
-  using Watch = std::stop_callback<std::function<void()>>;
-  const auto watch = std::make_shared<std::optional<Watch>>();
+  const auto watch = std::make_shared<Watch>();
   const LlmEndpoint endpoint = call.endpoint;
   const std::stop_token cancelled = call.cancelled;
-  const LlmClient::Id id = client_.ask(
-      endpoint, prompt,
-      [this, watch, call = std::move(call)](LlmAnswer answer) {
-        if (closing_) return;
-        queue_.push([this, watch, call, answer = std::move(answer)] {
-          watch->reset();
-          take(call, answer);
-        });
-      });
+  const LlmClient::Id id =
+      client_.ask(endpoint, prompt, taker(std::move(call), watch));
   if (id != 0) watch->emplace(cancelled, [this, id] { client_.cancel(id); });
+}
+
+void LlmPort::ask_in_batch(Call call, const Prompt& prompt,
+                           const std::string& batch) {
+  const auto watch = std::make_shared<Watch>();
+  const LlmEndpoint endpoint = call.endpoint;
+  const std::stop_token cancelled = call.cancelled;
+  const std::string id = call.id;
+  LlmClient::OnAnswer on_answer =
+      [this, take = taker(std::move(call), watch)](LlmAnswer answer) {
+        ++soon_;
+        take(std::move(answer));
+      };
+  if (batch.empty()) {
+    batches_.add(endpoint, {id, prompt}, std::move(on_answer));
+  } else {
+    batches_.follow(endpoint, batch, id, std::move(on_answer));
+  }
+  --soon_;  // from here on it is theirs
+  watch->emplace(cancelled, [this, id] { batches_.cancel(id); });
+}
+
+LlmClient::OnAnswer LlmPort::taker(Call call, std::shared_ptr<Watch> watch) {
+  return [this, watch = std::move(watch),
+          call = std::move(call)](LlmAnswer answer) {
+    if (closing_) return;
+    queue_.push([this, watch, call, answer = std::move(answer)] {
+      watch->reset();
+      take(call, answer);
+    });
+  };
 }
 
 void LlmPort::take(const Call& call, LlmAnswer answer) {
@@ -273,6 +312,7 @@ void LlmPort::give(const Call& call, StoredAnswer stored_answer) {
   }
   stored_answer.reply.effect = call.request.effect;
   call.reply(stored_answer.reply);
+  --soon_;
 }
 
 }  // namespace weft

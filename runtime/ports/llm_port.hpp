@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -18,6 +20,7 @@
 #include "runtime/host/port.hpp"
 #include "runtime/llm/client.hpp"
 #include "runtime/machine/work_queue.hpp"
+#include "runtime/ports/llm_batches.hpp"
 #include "runtime/store/llm_store.hpp"
 
 namespace weft {
@@ -46,7 +49,10 @@ class LlmPort : public Port {
   /// what it has cost until then may be billed.
   void begin(const Message& request, std::stop_token cancelled, Reply reply);
 
+  std::string waits_for() const override;
+
  private:
+  using Watch = std::optional<std::stop_callback<std::function<void()>>>;
   /// One call on its way.
   struct Call {
     LlmRequest request;
@@ -62,6 +68,11 @@ class LlmPort : public Port {
 
   void answer(Call call);
   void ask(Call call, const Prompt& prompt);
+  /// By the provider's batch API: in `batch`, or in the next one if empty.
+  void ask_in_batch(Call call, const Prompt& prompt, const std::string& batch);
+  /// Takes an answer to the queue's thread. `watch` ends the call if the asker
+  /// does not want it any more; it is made and ended on that thread alone.
+  LlmClient::OnAnswer taker(Call call, std::shared_ptr<Watch> watch);
   void take(const Call& call, LlmAnswer answer);
   /// Whether the call fits in Options::limit; if so, it is counted.
   bool is_affordable(Call& call, const Prompt& prompt);
@@ -80,8 +91,10 @@ class LlmPort : public Port {
   std::optional<LlmCache> cache_;
   LlmSpendingLimit spent_{0, 0};  ///< the queue's thread's alone
   std::atomic<bool> closing_ = false;
-  WorkQueue queue_{1};  ///< the stores' thread
-  LlmClient client_;    ///< ends before the queue that its answers go to
+  WorkQueue queue_{1};         ///< the stores' thread
+  std::atomic<int> soon_ = 0;  ///< calls that are in no batch
+  LlmClient client_;           ///< ends before the queue that its answers go to
+  LlmBatches batches_;         ///< likewise
 };
 
 /// What tells one prompt from another: server, model, texts, parameters.

@@ -26,6 +26,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from llm_batches import LlmBatches
 
 USAGE = {"input": 100, "cached": 0, "written": 0, "output": 20, "reasoning": 0}
 
@@ -304,7 +308,9 @@ class LlmServer:
         certificate: tuple[str, str] | None = None,
         models: tuple[str, ...] = ("scripted",),
         port: int = 0,
+        batches: LlmBatches | None = None,
     ):
+        self.batches = batches
         self.answer = answer
         self.models = models
         self.calls: list[Call] = []
@@ -393,6 +399,10 @@ class LlmServer:
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         bytes_ = await reader.readexactly(int(headers.get("content-length", 0)))
         path = first.split(" ")[1]
+        if self.batches and self.batches.is_meant(path):
+            status, answered = self.batches.take(first.split(" ")[0], path, headers, bytes_)
+            await self._send(writer, status, {}, "application/json", answered)
+            return True
         body = json.loads(bytes_) if bytes_ else {}
         dialect = dialect_of(path)
         if dialect == "models":

@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/device.hpp"
+#include "config/llm_settings.hpp"
 #include "runtime/machine/installation.hpp"
 #include "runtime/sandbox/gpu.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/python_driver.hpp"
 #include "tools/weft/run_machine.hpp"
+#include "tools/weft/settings_flags.hpp"
 #include "tools/weft/version.hpp"
 
 namespace weft {
@@ -111,6 +113,20 @@ std::vector<std::string> run_words(const CommonFlags& common,
   return words;
 }
 
+/// Whether runs may be suspended until a batch of their language model's
+/// provider has ended: they have no budget of time. Whatever is wrong with the
+/// settings, the runs say.
+bool waits_for_batches(const CommonFlags& common, const BenchFlags& flags) {
+  const std::string& name = flags.options.llm.name;
+  if (name.empty()) return false;
+  const auto loaded = load_settings(common.config);
+  if (!loaded) return false;
+  const auto providers = providers_of(loaded->endpoints, name);
+  return providers && std::ranges::any_of(*providers, [&](const auto& one) {
+           return find_endpoint(loaded->endpoints, one.name)->batch;
+         });
+}
+
 std::string baseline_folder_of(const BenchFlags& flags) {
   if (!flags.beside) return "";
   return fs::absolute(*flags.beside).lexically_normal().string();
@@ -161,7 +177,8 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"timed", here.is_timed},
           {"run_flags", run_words(common, flags, on_gpu)},
           {"fleet", fleet_settings(common, flags, name.string())},
-          {"has_budget", flags.options.budget_ms > 0},
+          {"has_budget",
+           flags.options.budget_ms > 0 || waits_for_batches(common, flags)},
           {"json", common.json},
           {"quiet", common.quiet}};
 }

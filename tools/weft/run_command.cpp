@@ -103,6 +103,22 @@ Result<void> check_prices(const LlmOptions& llm,
   return {};
 }
 
+/// Answers of a batch come within a day: nobody waits for them.
+Result<void> check_batch(const RunOptions& options,
+                         const std::vector<LlmEndpoint>& endpoints,
+                         bool is_described) {
+  if (options.budget_ms == 0 && !is_described) return {};
+  for (const LlmProvider& provider : options.llm.providers) {
+    if (!find_endpoint(endpoints, provider.name)->batch) continue;
+    return fail(ErrorCode::wrong_input,
+                std::string(is_described ? "--describe" : "--budget-s") +
+                    " does not go with [llm." + provider.name +
+                    "], whose answers come within a day (batch = true): "
+                    "leave one of them out");
+  }
+  return {};
+}
+
 /// The providers that the run may ask, as its roles must know them.
 Result<void> settle_llm(RunOptions& options,
                         const std::vector<LlmEndpoint>& endpoints,
@@ -123,6 +139,8 @@ Result<void> settle_llm(RunOptions& options,
   if (!is_asked) return {};
   const auto key = check_llm_key(endpoints, options.llm.name);
   if (!key) return key;
+  const auto batch = check_batch(options, endpoints, is_described);
+  if (!batch) return batch;
   return check_prices(options.llm, endpoints);
 }
 

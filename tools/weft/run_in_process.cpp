@@ -103,6 +103,21 @@ Result<HostEnd> host(const Hosting& hosting, OpenRun& run,
   return go(production.ports, std::move(options));
 }
 
+/// Of a run that waits for a batch of its language model's provider.
+constexpr int kSuspendedExitCode = 5;
+
+int report_suspended(const CommonFlags& common, const std::string& waits_for,
+                     const std::string& folder) {
+  if (common.json) {
+    print_line({{"suspended", waits_for}, {"exit_code", kSuspendedExitCode}});
+  }
+  std::fprintf(stderr,
+               "weft: suspended: the run waits for %s; later, go on with: weft "
+               "resume %s\n",
+               terminal_paragraph(waits_for).c_str(), folder.c_str());
+  return kSuspendedExitCode;
+}
+
 /// The run stands without its page: one that cannot be made is said, and no
 /// more.
 void write_page(Display& display, const RunDirectory& run) {
@@ -127,6 +142,8 @@ int conclude(const CommonFlags& common, Display& display,
       std::fprintf(stderr, "weft: interrupted; go on with: weft resume %s\n",
                    folder.c_str());
       return 130;
+    case HostEnd::Kind::suspended:
+      return report_suspended(common, end.waits_for, folder);
     case HostEnd::Kind::finished:
       break;
   }

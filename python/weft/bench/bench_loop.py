@@ -347,6 +347,8 @@ class Bench:
         if code in (2, 3):
             reason = reason or child.last_words()
             return _refusal(code, reason), reason
+        if code == records.SUSPENDED_CODE:
+            return STOPPED, child.last_words()
         if problem in self._unreachable:
             return MISSING, (
                 f"no node can be connected to its run: {self._unreachable.pop(problem)}; then the "
@@ -376,9 +378,13 @@ class Bench:
 
     def _exit_code(self) -> int:
         rows = [self._row(problem) for problem in self.chosen]
-        self.progress.end(rows, self._stopping)
+        codes = {self._of(problem).exit_code for problem in self.chosen}
+        is_suspended = records.SUSPENDED_CODE in codes
+        self.progress.end(rows, self._stopping or ("suspended" if is_suspended else ""))
         if self._stopping == "interrupted":
             return 130
+        if is_suspended:
+            return records.SUSPENDED_CODE
         if any(row.state in (MISSING, NO_NETWORK) for row in rows):
             return 3
         return 0 if all(row.verified for row in rows) else 1

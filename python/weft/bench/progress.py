@@ -93,7 +93,11 @@ class Progress:
             f"{verified} of {run} verified{not_run}" + geometric_means(rows) + near_words(rows)
         )
         if stopping or left:
-            why = {"limit": "the time is up: ", "interrupted": "interrupted: "}
+            why = {
+                "limit": "the time is up: ",
+                "interrupted": "interrupted: ",
+                "suspended": "the language model answers later: ",
+            }
             print(
                 f"weft: {why.get(stopping, '')}{are_left(left)}; the same command goes on",
                 file=sys.stderr,

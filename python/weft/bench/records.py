@@ -26,6 +26,8 @@ DIED = "died"
 MISSING = "missing"  # something on the machine
 NO_NETWORK = "no network"  # here, and the problem loads from one
 STOPPED = "stopped"  # or never begun
+#: How a run ends that waits for a batch of its language model's provider.
+SUSPENDED_CODE = 5
 
 
 @dataclass
