@@ -63,7 +63,7 @@ struct BatchResult {
 std::map<std::string, BatchResult> batch_results_in(const LlmEndpoint& endpoint,
                                                     std::string_view body);
 
-/// Of a call that an ended batch has no result of.
+/// Stands for a result that an ended batch lacks.
 BatchResult missing_batch_result(const BatchState& state);
 
 }  // namespace weft

@@ -28,7 +28,7 @@ class LlmBatches {
                                        const std::string& batch)>;
 
   explicit LlmBatches(OnStarted on_started);
-  /// What is under way stays without an answer; follow() finds it again.
+  /// Calls under way stay without an answer; follow() finds them again.
   ~LlmBatches();
 
   void add(const LlmEndpoint& endpoint, BatchCall call, OnAnswer on_answer);

@@ -270,7 +270,7 @@ void LlmPort::ask_in_batch(Call call, const Prompt& prompt,
   } else {
     batches_.follow(endpoint, batch, id, std::move(on_answer));
   }
-  --soon_;  // from here on it is theirs
+  --soon_;  // the batches have it now
   watch->emplace(cancelled, [this, id] { batches_.cancel(id); });
 }
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from llm_server import Reply, anthropic_usage, openai_whole, texts_in
 
-#: What a line of results may be, besides an answer.
+#: A line of results may be one of these instead of an answer.
 EXPIRED, ERRORED, ABSENT = object(), object(), object()
 
 
@@ -29,7 +29,7 @@ class LlmBatches:
         self.requests: list[tuple[str, str]] = []  # (method, path)
         self.calls: list[dict] = []  # bodies, in the order in which they came
         self.ends_at_once = False
-        #: What to answer the next requests with, instead: (status, body).
+        #: Answers to the next requests, instead of the usual ones: (status, body).
         self.refusals: list[tuple[int, dict]] = []
         self._lock = threading.Lock()
 

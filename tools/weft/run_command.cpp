@@ -103,7 +103,7 @@ Result<void> check_prices(const LlmOptions& llm,
   return {};
 }
 
-/// Answers of a batch come within a day: nobody waits for them.
+/// Batches are answered within a day, which no budget of seconds allows.
 Result<void> check_batch(const RunOptions& options,
                          const std::vector<LlmEndpoint>& endpoints,
                          bool is_described) {
