@@ -13,8 +13,8 @@ tell = model_runner.describe
 
 def describe(*words):
     told = tell(*words)
-    for output in told["outputs"]:
-        output["aliases"] = []
+    for output in told.outputs:
+        output.aliases.clear()
     return told
 
 

@@ -15,7 +15,7 @@ _LATE = ("wall_s", "group")
 
 @dataclass
 class Row:
-    """What was not measured is None. Times are in microseconds."""
+    """A value that was not measured is None. Times are in microseconds."""
 
     label: str
     key: str

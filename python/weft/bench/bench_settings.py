@@ -55,7 +55,7 @@ class BenchSettings:
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """What results that are compared have in common, by the names of bench.json."""
+        """The conditions that all results of a folder share, by the names of bench.json."""
         return {
             "folder": self.folder,
             "beside": self.beside,

@@ -11,13 +11,12 @@ tensor.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +31,14 @@ from weft.problem import (
     sentences,
 )
 from weft.candidate.mapped_tensors import tensor_at
+from weft.candidate.result_form import (
+    NEW_MODULE,
+    OutputForm,
+    describe,
+    fits,
+    lie,
+    tensor_leaves,
+)
 from weft.problem.module_state import (
     HeldState,
     described_state,
@@ -41,7 +48,6 @@ from weft.problem.module_state import (
     write,
 )
 from weft.problem.problem import (
-    MODULE_NAME,
     build_model,
     init_arguments,
     load_problem,
@@ -55,11 +61,8 @@ if TYPE_CHECKING:
     from weft.device.clock import DeviceClock
     from weft.device.device_arena import SharedDeviceMemory
 
-NEW_MODULE = "weft_model_new"
 #: What a composed module calls it (compiler/compose/pass_on_source.cpp).
 PASSED_ON = "_weft_passed_on"
-#: By the class itself: a candidate may give its own class any name.
-_TENSOR_TYPES = {torch.Tensor: "Tensor", torch.nn.Parameter: "Parameter"}
 
 
 def load(job: dict[str, Any], memory: SharedMemory | SharedDeviceMemory) -> ModelRunner:
@@ -128,7 +131,7 @@ class ModelRunner:
         self._places = tensors
         self._template = job["inputs"]  # leaves: a place's number, or a value
         self._treespec = pytree.treespec_loads(job["treespec"])
-        self._wants = job["outputs"]
+        self._wants = [OutputForm(**one) for one in job["outputs"]]
         self._result: Any = None
         self._kept: list[Any] = []
         self._leaves: list[Any] = []
@@ -272,13 +275,13 @@ class ModelRunner:
     def _export(self, call: dict[str, Any]) -> dict[str, Any]:
         """Results to shared memory, if they fit; and what they look like."""
         held = self._given()
-        described = describe(self._result, held, self._lain, self._state.named, self._state.now())
-        if described["outputs"] == [] or fits(described, self._wants):
+        form = describe(self._result, held, self._lain, self._state.named, self._state.now())
+        if not form.outputs or fits(form, self._wants):
             self._put_results(self._result)
         for tensor, place in zip(held, self._places["inputs_after"]):
             place.copy_(tensor)
         self._put_state()
-        return described
+        return form.to_json()
 
     def _put_results(self, result: Any) -> None:
         for tensor, place in zip(tensor_leaves(result), self._places["outputs"]):
@@ -287,103 +290,3 @@ class ModelRunner:
     def _put_state(self) -> None:
         for tensor, place in zip(self._state.now(), self._places["state_after"]):
             place.copy_(tensor)
-
-
-def tensor_leaves(result: Any) -> list[torch.Tensor]:
-    leaves, _ = pytree.tree_flatten(result)
-    return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
-
-
-def describe(
-    result: Any,
-    arguments: list[torch.Tensor],
-    lain: list[Any],
-    named: list[tuple[str, torch.Tensor]],
-    state_after: list[torch.Tensor],
-) -> dict[str, Any]:
-    """Structure, and each tensor's type, layout and whose memory it is: an
-    argument's, the state's before or after, or an earlier result's. Which of
-    the state has an argument's; and which argument does not `lie` as it did
-    before the call, which `lain` says."""
-    leaves, treespec = pytree.tree_flatten(result)
-    outputs, others = [], []
-    given = [[_span(t)] for t in arguments]
-    after = [_span(t) for t in state_after]
-    owners = given + [[_span(t), now] for (_, t), now in zip(named, after)]
-    for leaf in leaves:
-        if not isinstance(leaf, torch.Tensor):
-            others.append(repr(leaf)[:200])
-            continue
-        span = _span(leaf)
-        outputs.append(
-            {
-                "type": _type_of(leaf),
-                "dtype": str(leaf.dtype).removeprefix("torch."),
-                "shape": list(leaf.shape),
-                "stride": plain_stride(leaf),
-                "aliases": _sharing(span, owners),
-            }
-        )
-        owners.append([span])
-    # A class of the problem's own is in each file a class of its own.
-    nesting = str(treespec).replace(f"'{NEW_MODULE}.", f"'{MODULE_NAME}.")
-    nesting += str(list(field_names(result)))
-    shape = hashlib.sha256(nesting.encode()).hexdigest()[:16]
-    kept = [i for i, span in enumerate(after) if _sharing(span, given)]
-    moved = [i for i, pair in enumerate(zip(map(lie, arguments), lain)) if pair[0] != pair[1]]
-    return {"structure": shape, "outputs": outputs, "others": others, "kept": kept, "moved": moved}
-
-
-def lie(tensor: torch.Tensor) -> tuple[tuple[int, int], tuple[int, ...]]:
-    """Where its elements are."""
-    return _span(tensor), tensor.stride()
-
-
-def _type_of(tensor: torch.Tensor) -> str:
-    """With what is left to whoever reads it: a plain tensor has values."""
-    name = _TENSOR_TYPES.get(type(tensor), "another class")
-    lazy = [
-        f" with a {what} bit"
-        for what, is_set in (("negative", tensor.is_neg()), ("conjugate", tensor.is_conj()))
-        if is_set
-    ]
-    return name + "".join(lazy)
-
-
-def field_names(result: Any) -> Iterator[tuple[str, ...]]:
-    """Of the named tuples in it, in their order."""
-    if hasattr(result, "_fields"):
-        yield result._fields
-    if isinstance(result, dict):
-        result = list(result.values())
-    if isinstance(result, (tuple, list)):
-        for part in result:
-            yield from field_names(part)
-
-
-def fits(described: dict[str, Any], wants: list[dict[str, Any]]) -> bool:
-    """Whether every output has the dtype and shape that memory is kept for."""
-    found = [(o["dtype"], o["shape"]) for o in described["outputs"]]
-    return found == [(w["dtype"], w["shape"]) for w in wants]
-
-
-def plain_stride(tensor: torch.Tensor) -> list[int]:
-    """Strides that matter: those of dimensions longer than one."""
-    if tensor.numel() == 0:
-        return []
-    return [s for n, s in zip(tensor.shape, tensor.stride()) if n > 1]
-
-
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """The addresses from its first byte to its last."""
-    if tensor.numel() == 0:
-        return 0, 0
-    steps = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
-    first = tensor.data_ptr()
-    return first, first + (steps + 1) * tensor.itemsize
-
-
-def _sharing(span: tuple[int, int], owners: list[list[tuple[int, int]]]) -> list[int]:
-    """Which owners, each of some spans, it overlaps."""
-    begin, end = span
-    return [i for i, spans in enumerate(owners) if any(begin < b and a < end for a, b in spans)]

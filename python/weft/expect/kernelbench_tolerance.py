@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from weft.candidate.result_form import ResultForm
 from weft.judge.model_case import RunData
 from weft.problem.module_state import HeldState
 from weft.problem.problem import SEED, Problem, build_model, make_inputs
@@ -55,7 +56,7 @@ class Trial:
     """Inputs and state of one of its trials, and what eager made of them."""
 
     data: RunData
-    described: dict[str, Any]
+    form: ResultForm
     outputs: list[torch.Tensor]  #: tensors
 
 
@@ -101,7 +102,7 @@ def trials(whole: WholeModel, drawn: Drawn | None = None) -> Iterator[Trial]:
         made = whole.run_eager(data)
         if made.drew and number == 0:
             _check_draws(whole, data, made.outputs)
-        yield Trial(data, made.described, made.outputs)
+        yield Trial(data, made.form, made.outputs)
         state = made.state_after  # its modules live through all trials
         del made, data
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
+from weft.candidate.result_form import ResultForm
 from weft.expect.case import Case
 from weft.expect.compare import Expected
 
@@ -40,7 +40,7 @@ class RunResults:
     outputs: list[torch.Tensor]
     inputs_after: list[torch.Tensor]
     state_after: list[torch.Tensor]
-    described: dict[str, Any]  #: model_runner.describe
+    form: ResultForm
     drew: bool  #: random numbers
     memory_bytes: int = 0  #: that the run took on a device
 
@@ -59,7 +59,7 @@ class RunResults:
 class ModelCase(Case[RunData]):
     """A case of a Model. `others` are its inputs, then its state, afterwards."""
 
-    described: dict[str, Any] = field(default_factory=dict)  #: RunResults.described
+    form: ResultForm = field(kw_only=True)
 
     @property
     def state_after(self) -> list[Expected]:

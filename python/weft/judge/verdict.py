@@ -1,8 +1,7 @@
 """The verdict on a candidate, a subgraph's kernel or a composed module.
 
-What the two have in common is here: how a case's results are compared, and what ends a
-verdict. They differ in how a candidate is called, which verify_subgraph.py and
-verify_model.py do.
+This file compares the results of one case and ends a verdict. verify_subgraph.py and
+verify_model.py call the candidate.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from weft.expect.expectation_maker import ExpectationMaker
     from weft.oracle.replies import Mismatch
 
-#: What is said of a refused result that is as exact as TF32.
+#: Remark on a refused result that is as exact as TF32.
 TF32_REASON = "; TF32 errs so, and PyTorch computed in float32 (--precision tf32 allows it)"
 
 
@@ -117,7 +116,7 @@ class Verdict:
         case: Case[Any],
         maker: ExpectationMaker[Any, Any, Any],
     ) -> str:
-        """What is to be added to the reason of results that are refused."""
+        """A remark for the reason, if TF32 explains the results that are refused."""
         if not maker.is_explained_by_tf32(got, case):
             return ""
         self.precision = "tf32"

@@ -20,6 +20,7 @@ from weft.expect.controls import Controls
 from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS, FLAGS, TOUCHES
 from weft.device.trace_spans import lap
 from weft.problem.problem import SEED, init_arguments
+from weft.candidate.result_form import ResultForm
 from weft.candidate.slot import CandidateFailed, Slot
 from weft.device.arena_keeper import ArenaKeeper
 from weft.judge.limits import BUILD_ALLOWANCE_MS, Limits
@@ -208,7 +209,7 @@ def _cases(whole: WholeModel) -> Iterator[ModelCase]:
             if name == "given":
                 raise
             continue
-        if name in FLAGS and not whole.has_room_for(case.described):
+        if name in FLAGS and not whole.has_room_for(case.form):
             continue  # of what flags select there is more or less, then
         if name in ("given", "altered", *TOUCHES) and not whole.is_large:
             given = case
@@ -308,9 +309,9 @@ class _ModuleCheck:
     def _run_next(
         self, case: ModelCase, later: ModelCase, stay: list[bool], undrawn: str | None
     ) -> None:
-        """The call after that case's goes on to draw where it ended, and leaves its
-        results as they are, where Model's does; and those of its first run, many
-        calls ago (three tensors in turn outlast the next call)."""
+        """Runs the call after that case's. It continues to draw where that case ended.
+        It leaves the results of that case as they are, where Model's call does, and the
+        results of the first call (three tensors used in turn outlast one call)."""
         self._run_case(later, steps=["hold", *_STEPS], seed=None, reuse=True)
         answer, _ = self.slot.call(self.limits.wall_ms, steps=["drawn"])
         if undrawn is not None and answer.get("drawn") != undrawn:
@@ -400,7 +401,7 @@ class _ModuleCheck:
         where = f"case {number} ({case.distribution})"
         if "number" not in how:
             hold_kernels(answer, where)
-        reason = layout_difference(answer, case.described)
+        reason = layout_difference(answer, case.form)
         with lap("guards"):
             wrong = whole.buffers.out_of_bounds_write(case.data.flat)
         if wrong:
@@ -427,35 +428,35 @@ def hold_kernels(answer: dict[str, Any], where: str) -> None:
         raise CandidateFailed("not_used", f"{where}: none of its kernels ran: {why}")
 
 
-def layout_difference(answer: dict[str, Any], wanted: dict[str, Any]) -> str:
+def layout_difference(answer: dict[str, Any], wanted: ResultForm) -> str:
     """Empty, or how the results look other than Model's."""
-    if answer.get("structure") != wanted["structure"]:
+    if answer.get("structure") != wanted.structure:
         return "the result is nested otherwise than Model's"
-    if answer.get("others") != wanted["others"]:
+    if answer.get("others") != wanted.others:
         others = str(answer.get("others"))[:300]
         return f"results that are no tensors differ: {others}"
     outputs = answer.get("outputs")
-    if not isinstance(outputs, list) or len(outputs) != len(wanted["outputs"]):
+    if not isinstance(outputs, list) or len(outputs) != len(wanted.outputs):
         return "another number of tensors than Model returns"
     if not all(isinstance(output, dict) for output in outputs):
         return "tensors that are not described"
-    for number, (mine, theirs) in enumerate(zip(wanted["outputs"], outputs)):
+    for number, (mine, theirs) in enumerate(zip(wanted.outputs, outputs)):
         for key in ("type", "dtype", "shape", "stride"):
-            if theirs.get(key) != mine[key]:
+            if theirs.get(key) != getattr(mine, key):
                 return (
                     f"output {number}: {key} is {str(theirs.get(key))[:100]}, "
-                    f"Model's is {mine[key]}"
+                    f"Model's is {getattr(mine, key)}"
                 )
         aliases = theirs.get("aliases")
         if not isinstance(aliases, list):
             return f"output {number} is not described"
-        if any(owner not in mine["aliases"] for owner in aliases):
+        if any(owner not in mine.aliases for owner in aliases):
             return f"output {number} shares memory with an input, the state or another output"
     moved = answer.get("moved")
     if not isinstance(moved, list):
         return "where its arguments lie is not described"
     for number in moved:
-        if number not in wanted["moved"]:
+        if number not in wanted.moved:
             return (
                 f"argument {str(number)[:20]} lies elsewhere after the "
                 "call, or otherwise, which Model leaves where it is"
@@ -463,6 +464,6 @@ def layout_difference(answer: dict[str, Any], wanted: dict[str, Any]) -> str:
     kept = answer.get("kept")
     if not isinstance(kept, list):
         return "what it keeps is not described"
-    if any(number not in wanted["kept"] for number in kept):
+    if any(number not in wanted.kept for number in kept):
         return "it keeps one of its inputs as it is, which Model copies"
     return ""

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
+from weft.candidate.result_form import ResultForm, describe, fits, lie, tensor_leaves
 from weft.capture import consecutive_calls
 from weft.expect import compare, inputs, perturbed_runs, scalar_variation, tf32
 from weft.device.arena import BufferSet
@@ -88,7 +89,7 @@ class WholeModel(ExpectationMaker[ModelCase, RunData, RunResults]):
         for name, _ in self.model.named_parameters():
             if name in self._changing:
                 raise written_parameter(self.problem, name)
-        self.described = first.described
+        self.form = first.form
         self._layout(first)
         self.is_large = device.is_large(self.buffers.end)
         self.takes_any_values = True
@@ -165,7 +166,7 @@ class WholeModel(ExpectationMaker[ModelCase, RunData, RunResults]):
             "places": {k: [p.to_json() for p in v] for k, v in self.places.items()},
             "inputs": template,
             "treespec": pytree.treespec_dumps(self.treespec),
-            "outputs": self.described["outputs"],
+            "outputs": self.form.to_json()["outputs"],
             "state": described_state(self.state),
             "adopted": self.problem.adopted,
             "mode": self.problem.mode,
@@ -317,7 +318,7 @@ class WholeModel(ExpectationMaker[ModelCase, RunData, RunResults]):
         distribution: str, data: RunData, narrow: RunResults, made: list[compare.Expected]
     ) -> ModelCase:
         count = len(narrow.outputs)
-        return ModelCase(distribution, data, made[:count], made[count:], described=narrow.described)
+        return ModelCase(distribution, data, made[:count], made[count:], form=narrow.form)
 
     def run_eager(self, data: RunData) -> RunResults:
         """What Model leaves of them."""
@@ -336,8 +337,6 @@ class WholeModel(ExpectationMaker[ModelCase, RunData, RunResults]):
         within: contextlib.AbstractContextManager[Any] = contextlib.nullcontext(),
     ) -> RunResults:
         """One forward() on copies of the leaves, as `take` gives them."""
-        from weft.candidate.model_runner import describe, lie, tensor_leaves
-
         self.device.make_way()
         held = self._held if model is self.model else HeldState(model)
         held.put(data.state)
@@ -360,7 +359,7 @@ class WholeModel(ExpectationMaker[ModelCase, RunData, RunResults]):
                 result_copies.unless_changed(t, leaf) for t, leaf in zip(mine, data.leaves)
             ],
             state_after=result_copies.copied_if_changed(after, data.state),
-            described=describe(result, mine, lain, held.named, after),
+            form=describe(result, mine, lain, held.named, after),
             drew=drawn != rng_state(self.device.torch),
         )
 
@@ -378,8 +377,6 @@ class WholeModel(ExpectationMaker[ModelCase, RunData, RunResults]):
         that one's results Model then leaves as they are; rng_digest, if it leaves
         that). `continues`: by what Model counts, and has set up by then. Raises
         what forward() raises."""
-        from weft.candidate.model_runner import tensor_leaves
-
         state = self.data("given", generator).state
         if continues:
             left = [one.framework for one in case.state_after]
@@ -414,11 +411,9 @@ class WholeModel(ExpectationMaker[ModelCase, RunData, RunResults]):
         other._leaves[leaf] = value
         return other
 
-    def has_room_for(self, described: dict[str, Any]) -> bool:
+    def has_room_for(self, form: ResultForm) -> bool:
         """Whether results that look so are of the shapes that memory is kept for."""
-        from weft.candidate.model_runner import fits
-
-        return fits(described, self.described["outputs"])
+        return fits(form, self.form.outputs)
 
     def fits(self, data: RunData, trace: TermsTrace) -> bool:
         """Whether the results of that data fit the memory that is kept for
@@ -440,7 +435,7 @@ class WholeModel(ExpectationMaker[ModelCase, RunData, RunResults]):
             made, self._length = run(), UNTOLD
         self.multiplies = tf32.multiplies(trace.called)
         self.framework_used_tf32 = None
-        return self.has_room_for(made.described)
+        return self.has_room_for(made.form)
 
     def _called(self, mine: list[torch.Tensor], state: list[torch.Tensor], seed: Seed) -> Any:
         """Model's result, as it gives it."""

@@ -125,7 +125,7 @@ class _Party:
             if lacks and device.is_cuda and not device.may_be_short:
                 raise torch.OutOfMemoryError(ended.reason) from None
             return self.end(FAILED if lacks else FAR, ended.reason)
-        reason = verify_model.layout_difference(answer, trial.described)
+        reason = verify_model.layout_difference(answer, trial.form)
         if not reason:
             views = self.whole.buffers.output_views[: len(trial.outputs)]
             reason = kernelbench_tolerance.hold(views, trial, self.measured())

@@ -292,7 +292,7 @@ class ModelBench(Bench):
             "given",
             self._data,
             self._whole.buffers.output_views,
-            lambda case: layout_difference(answer, case.described),
+            lambda case: layout_difference(answer, case.form),
         )
         if reason:
             return 1, reason

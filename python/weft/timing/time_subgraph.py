@@ -1,7 +1,7 @@
 """The bench for a subgraph: its calls, eager and compiled, against a kernel.
 
 It is another one than a model's (time_model.py). A kernel takes microseconds: one message
-asks for a batch of calls, each with buffers of its own. A module takes more, and makes its
+asks for a batch of calls, each in its buffers. A module takes more, and makes its
 own results: it is called once in a message, and what it does before and after is counted.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from weft.device.device import Device
     from weft.expect.expected import SubgraphCase
 
-#: One message asks for so many calls that the way there and back is noise.
+#: Time of a batch: the way to the process and back is noise in it.
 BATCH_TARGET_S = 0.002
 BATCH_MAX = 64
 #: Buffers for one batch; each call of a batch has its own.
@@ -41,10 +41,10 @@ BATCH_BYTES_MAX = 64 << 20
 #: The same on a device, where emptying the caches takes longer than a call.
 DEVICE_BATCH_MAX = 16
 DEVICE_BATCH_BYTES_MAX = 4 << 30
-#: Of a compared batch, so many calls are compared …
+#: Most calls of a batch that are compared …
 EXAMINED_MAX = 4
-#: … two at least, the others while that has taken no longer: somebody may wait
-#: for the device.
+#: … and fewest. The others are compared for EXAMINE_S at most, because other
+#: processes may wait for the device.
 EXAMINED_MIN = 2
 EXAMINE_S = 0.2
 
