@@ -454,9 +454,8 @@ def _open_sessions(settings: BenchSettings) -> list[list[float]]:
                     f"({told.get(name)!r}, not {value!r}): choose "
                     "another --out, or begin again with --rerun"
                 )
-    sessions = told.get("sessions") if told else None
-    if not records.are_pairs(sessions):
-        sessions = []
+    before = told.get("sessions") if told else None
+    sessions = before if records.are_pairs(before) else []
     sessions.append([time.time(), time.time()])
     _save_sessions(settings, sessions)
     return sessions

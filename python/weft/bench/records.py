@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import stat
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 if TYPE_CHECKING:
     from weft.bench.problems import Problem
@@ -66,7 +66,7 @@ def is_number(value: object) -> bool:
         return False
 
 
-def are_pairs(value: object) -> bool:
+def are_pairs(value: object) -> TypeGuard[list[list[float]]]:
     """[begin, end] of each, as numbers."""
     return isinstance(value, list) and all(
         isinstance(pair, list) and len(pair) == 2 and all(map(is_number, pair)) for pair in value
