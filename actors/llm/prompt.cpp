@@ -24,6 +24,8 @@ namespace {
 constexpr std::size_t kEvidenceMax = 3'000;
 /// The share of the best kernel's time that a better one should take.
 constexpr double kTargetShare = 0.9;
+/// The speedup over eager that is asked for at least: a kernel must gain 3 %.
+constexpr double kGainMin = 1.05;
 
 /// Of a compiler's errors the first, which the others follow from; with the
 /// line that says what failed. What is no compiler's stays whole.
@@ -95,6 +97,11 @@ std::string target_text(const SeedResult& best) {
   const double ratio = best.timing.over_eager.ratio;
   if (ratio <= 0) {
     return formatted("Target: %.2g of the best kernel's time.\n", kTargetShare);
+  }
+  if (ratio / kTargetShare < kGainMin) {
+    return formatted(
+        "Target: %.3gx eager or more. A slower kernel is not used.\n",
+        kGainMin);
   }
   return formatted(
       "Target: %.3gx eager or more, which is %.2g of the best kernel's time.\n",

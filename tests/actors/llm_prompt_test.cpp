@@ -231,6 +231,11 @@ TEST_CASE("measurements are no part of what an answer is kept by") {
   CHECK(first->method.contains("once"));
   CHECK(text_of(*first, blobs).contains("Target: 2.22x eager or more"));
   CHECK(text_of(*first, blobs).contains("It is the kernel below."));
+  request.best.timing.over_eager.ratio = 0.8;
+  const auto slow = seed_prompt(request, blobs);
+  REQUIRE(slow);
+  CHECK(
+      text_of(*slow, blobs).contains("Target: 1.05x eager or more. A slower"));
   request.result.timing.candidate.median_us = 17;
   request.work.machine.cpu_numbers["copy_gbps"] = 31;
   const auto second = seed_prompt(request, blobs);
