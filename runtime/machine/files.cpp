@@ -34,10 +34,10 @@ fs::path part_of(const fs::path& file) {
 
 Result<void> write_file_whole(const fs::path& file, std::string_view bytes) {
   std::error_code error;
-  fs::create_directories(file.parent_path(), error);
+  const fs::path folder = file.parent_path();
+  if (!folder.empty()) fs::create_directories(folder, error);
   if (error) {
-    return std::unexpected(
-        cannot("make the folder", file.parent_path(), error.message()));
+    return std::unexpected(cannot("make the folder", folder, error.message()));
   }
   const fs::path part = part_of(file);
   {

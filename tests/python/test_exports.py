@@ -76,6 +76,12 @@ class ExportTest(WeftCase):
         named = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
         self.assertEqual(named, set(tracks))
 
+    def test_a_file_of_the_current_folder_is_written(self):
+        done = self.weft("export", "csv", self.path("run"), "-o", "table.csv")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("table.csv"), encoding="utf-8") as file:
+            self.assertEqual(len(list(csv.DictReader(file))), 12)
+
     def test_the_table_has_a_row_a_candidate(self):
         rows = list(csv.DictReader(io.StringIO(self.export("csv"))))
         self.assertEqual(len(rows), 12)
