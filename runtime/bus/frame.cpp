@@ -16,7 +16,7 @@
 // A message refers to a blob by its SHA-256. The receiver asks for missing
 // blobs in pieces (Want). Blobs of a reply are compared with their hashes
 // before the reply is journaled. If the sender has lost one (Lack), the work is
-// done again. An answer whose blobs are larger than kBlobBytesMax together is a
+// done again. An answer whose blobs are too large, alone or together, is a
 // failure of its request, without any transfer.
 //
 // A node that breaks these rules again and again, or does not answer a Cancel,
@@ -147,15 +147,6 @@ std::string fault_of_versions(const Hello& hello) {
          std::to_string(kWireVersion) + ": install the same weft on both";
 }
 
-std::uint64_t blob_bytes(const Reply& reply) {
-  constexpr std::uint64_t most = ~std::uint64_t{0};
-  std::uint64_t sum = 0;
-  for (const BlobRef& blob : reply.blobs) {
-    sum = blob.size > most - sum ? most : sum + blob.size;
-  }
-  return sum;
-}
-
 std::string too_large_text(const std::string& what, std::uint64_t bytes,
                            std::uint64_t bytes_max) {
   constexpr std::uint64_t mib = std::uint64_t{1} << 20;
@@ -164,6 +155,20 @@ std::string too_large_text(const std::string& what, std::uint64_t bytes,
          std::to_string(bytes_max / mib) +
          " MiB: have this work done on the head (without --no-local), or make "
          "the model smaller";
+}
+
+std::string why_too_large(const std::string& node, const Reply& reply) {
+  std::uint64_t sum = 0;  // no overflow: the blobs are few and small
+  for (const BlobRef& blob : reply.blobs) {
+    if (blob.size > kBlobBytesMax) {
+      return too_large_text("a file of the answer of node " + node, blob.size,
+                            kBlobBytesMax);
+    }
+    sum += blob.size;
+  }
+  if (sum <= kAnswerBytesMax) return "";
+  return too_large_text("the answer of node " + node + " with its files", sum,
+                        kAnswerBytesMax);
 }
 
 std::string encode_header(const Header& header) {

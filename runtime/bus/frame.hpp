@@ -23,8 +23,10 @@ inline constexpr int kWireVersionMin = 1;
 inline constexpr std::size_t kHeaderBytesMax = std::size_t{64} << 10;
 inline constexpr std::size_t kBodyBytesMax = std::size_t{16} << 20;
 inline constexpr std::size_t kChunkBytes = std::size_t{64} << 10;
-/// The limit of one blob, and of all blobs of one answer.
-inline constexpr std::uint64_t kBlobBytesMax = std::uint64_t{1} << 30;
+/// The limit of one blob. The journal takes no larger ones: the run would end.
+inline constexpr std::uint64_t kBlobBytesMax = std::uint64_t{512} << 20;
+/// The limit of all blobs of one answer.
+inline constexpr std::uint64_t kAnswerBytesMax = std::uint64_t{1} << 30;
 inline constexpr std::size_t kNameBytesMax = 64;
 inline constexpr std::size_t kBlobsOfMessageMax = 256;
 inline constexpr std::size_t kDevicesMax = 64;
@@ -205,12 +207,12 @@ struct Frame {
 /// Why no session with that node is possible; empty: it is.
 std::string fault_of_versions(const Hello& hello);
 
-/// The size of all blobs of an answer; the largest number if there is no sum.
-std::uint64_t blob_bytes(const Reply& reply);
-
 /// Why nothing of that size travels between head and node, for people.
 std::string too_large_text(const std::string& what, std::uint64_t bytes,
                            std::uint64_t bytes_max);
+
+/// Why the blobs of an answer are too large; empty: they are not.
+std::string why_too_large(const std::string& node, const Reply& reply);
 
 std::string encode_header(const Header& header);
 

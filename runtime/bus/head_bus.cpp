@@ -8,12 +8,15 @@
 #include "runtime/bus/membership.hpp"
 #include "runtime/bus/rate_limit.hpp"
 #include "runtime/host/replay.hpp"
+#include "runtime/journal/blob_codec.hpp"
 #include "runtime/machine/files.hpp"
 
 namespace weft {
 namespace {
 
 using nlohmann::json;
+
+static_assert(wire::kBlobBytesMax <= kBlobBytesMax);
 
 constexpr std::int64_t kLogAgainMs = 60'000;
 constexpr std::int64_t kStateMs = 1'000;

@@ -252,12 +252,9 @@ void HeadProtocol::take_reply(Node& node, const wire::Reply& reply,
   work.is_sent = true;
   work.type = reply.type;
   work.body = std::move(body);
-  const std::uint64_t bytes = wire::blob_bytes(reply);
-  if (bytes > wire::kBlobBytesMax) {
-    complete(node, work,
-             wire::too_large_text(
-                 "the answer of node " + node.hello.name + " with its files",
-                 bytes, wire::kBlobBytesMax));
+  std::string too_large = wire::why_too_large(node.hello.name, reply);
+  if (!too_large.empty()) {
+    complete(node, work, std::move(too_large));
   } else if (reply.blobs.empty()) {
     complete(node, work);
   } else {

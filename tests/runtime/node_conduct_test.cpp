@@ -165,21 +165,29 @@ TEST_CASE("an answer whose blobs are too large together is a failure, once") {
   World::Node& node = world.add_holding("n1");
   world.submit(1, "n1");
   world.run_until([&] { return node.begun == 1; });
-  std::uint64_t bytes = wire::kBlobBytesMax / 2 + 1;
-  std::string size = "1025 MiB";
-  SUBCASE("by a little") {}
-  SUBCASE("so that there is no sum") {
-    bytes = ~std::uint64_t{0};
-    size = "17592186044416 MiB";
+  std::vector<wire::BlobRef> blobs(3);
+  for (std::size_t i = 0; i < blobs.size(); ++i) {
+    blobs[i] = {std::string(64, static_cast<char>('a' + i)),
+                wire::kAnswerBytesMax / 3 + 1};
   }
-  node.protocol->result(
-      1, "R", "done 1",
-      {{std::string(64, 'a'), bytes}, {std::string(64, 'b'), bytes}},
-      world.now);
+  std::string size = "1025 MiB";
+  std::string limit = "1024 MiB";
+  SUBCASE("by a little") {}
+  SUBCASE("one of them alone, for the journal") {
+    blobs[1].size = wire::kBlobBytesMax + 1;
+    size = "513 MiB";
+    limit = "512 MiB";
+  }
+  SUBCASE("so that there is no sum") {
+    blobs[0].size = ~std::uint64_t{0};
+    size = "17592186044416 MiB";
+    limit = "512 MiB";
+  }
+  node.protocol->result(1, "R", "done 1", blobs, world.now);
   world.run_until([&] { return world.refused.contains(1); });
   CHECK(world.refused[1].contains("node n1"));
   CHECK(world.refused[1].contains(size));
-  CHECK(world.refused[1].contains("1024 MiB"));
+  CHECK(world.refused[1].contains(limit));
   CHECK(world.refused[1].contains("--no-local"));
   // It stays, and does other work.
   node.works = true;
