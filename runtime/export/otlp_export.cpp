@@ -218,7 +218,7 @@ std::string otlp_export(const json& view) {
            {{{"resource", {{"attributes", resource.to_json()}}},
              {"scopeSpans", json::array({{{"scope", {{"name", "weft"}}},
                                           {"spans", std::move(all)}}})}}})}};
-  return request.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return request.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace weft

@@ -183,7 +183,7 @@ std::string type_in(const std::string& signature) {
 }
 
 std::string line_of(const json& pair) {
-  return pair.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return pair.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ std::string trace_export(const json& view) {
                        {{"problem", view["problem"]},
                         {"begun_us", view["begun_us"]},
                         {"left_out", timeline["left_out"]}}}};
-  return trace.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return trace.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace weft

@@ -225,12 +225,21 @@ class ForgedJournals(WeftCase):
     def test_no_text_of_a_journal_steers_a_terminal(self):
         run = self.path("texts")
         MadeRun(run, subgraphs=1, candidates=4, word=lambda text: text + HOSTILE)
+        other = self.path("other")
+        MadeRun(other, subgraphs=1, candidates=4, word=lambda text: HOSTILE + text)
         for words in (
             ["show"],
             ["show", "--events", "--verbose"],
             ["replay"],
             ["replay", "--at", "9"],
+            ["replay", "--state", "all", "--at", "15"],
             ["export", "csv"],
+            ["export", "trace"],
+            ["export", "otlp"],
+            ["export", "pairs"],
+            ["show", "--json"],
+            ["show", "--events", "--json"],
+            ["diff", other, "--json"],
         ):
             with self.subTest(words):
                 done = self.ended(*at_run(words, run))

@@ -6,6 +6,7 @@
 
 #include "messages/shown_text.hpp"
 #include "tools/weft/envelope_format.hpp"
+#include "tools/weft/json_line.hpp"
 
 namespace weft {
 namespace {
@@ -37,9 +38,7 @@ Result<std::uint64_t> number_in(const std::vector<std::string>& words,
   return number_of(words[1]);
 }
 
-std::string pretty(const json& value) {
-  return value.dump(2, ' ', false, json::error_handler_t::replace);
-}
+std::string pretty(const json& value) { return json_text(value, 2); }
 
 /// One line an event, and all of them for tools.
 Debugger::Answer list(const std::vector<Envelope>& events) {

@@ -7,6 +7,7 @@
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/envelope_format.hpp"
+#include "tools/weft/json_line.hpp"
 
 namespace weft {
 namespace {
@@ -57,9 +58,7 @@ void print_json(const Difference& found) {
                      {"inputs", std::move(fields)},
                      {"left_causes", events_json(found.left_causes)},
                      {"right_causes", events_json(found.right_causes)}};
-  std::printf(
-      "%s\n",
-      line.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
+  print_line(line);
 }
 
 void print_pair(const Pair& pair) {

@@ -7,6 +7,7 @@
 #include "messages/parse_json.hpp"
 #include "messages/shown_text.hpp"
 #include "messages/vocabulary.hpp"
+#include "tools/weft/json_line.hpp"
 
 namespace weft {
 
@@ -45,8 +46,7 @@ json envelope_fields(const Envelope& envelope) {
 }
 
 std::string envelope_json(const Envelope& envelope) {
-  return envelope_fields(envelope).dump(-1, ' ', false,
-                                        json::error_handler_t::replace);
+  return json_text(envelope_fields(envelope));
 }
 
 }  // namespace weft

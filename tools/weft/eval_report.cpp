@@ -6,6 +6,7 @@
 #include "messages/formatted.hpp"
 #include "messages/shown_text.hpp"
 #include "tools/weft/envelope_format.hpp"
+#include "tools/weft/json_line.hpp"
 
 namespace weft {
 namespace {
@@ -166,8 +167,7 @@ void show_evaluation(const CommonFlags& common,
     json fields = evaluation;
     fields["reference"] = reference.string();
     fields["candidate"] = candidate.string();
-    const auto lenient = json::error_handler_t::replace;
-    std::printf("%s\n", fields.dump(-1, ' ', false, lenient).c_str());
+    print_line(fields);
   } else if (!common.quiet || !accepted) {
     show(terminal_line(candidate.string()), evaluation);
   }

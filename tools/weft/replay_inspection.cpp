@@ -11,22 +11,15 @@
 #include "runtime/debug/journal_reader.hpp"
 #include "tools/weft/debugger.hpp"
 #include "tools/weft/envelope_format.hpp"
+#include "tools/weft/json_line.hpp"
 
 namespace weft {
 namespace {
 
 using nlohmann::json;
 
-/// For a tool: one line. What JSON cannot hold is replaced.
-void print_line(const json& data) {
-  std::printf(
-      "%s\n",
-      data.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
-}
-
 void print_pretty(const json& data) {
-  std::printf("%s\n",
-              data.dump(2, ' ', false, json::error_handler_t::replace).c_str());
+  std::printf("%s\n", json_text(data, 2).c_str());
 }
 
 /// The states of one role, or of all that there are.

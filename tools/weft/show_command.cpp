@@ -15,6 +15,7 @@
 #include "tools/weft/candidate_summary.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/envelope_format.hpp"
+#include "tools/weft/json_line.hpp"
 #include "tools/weft/report_file.hpp"
 #include "tools/weft/wait_summary.hpp"
 
@@ -32,11 +33,6 @@ struct RunSummary {
   std::uint64_t events = 0;
   std::uint64_t stale = 0;
 };
-
-/// What JSON cannot hold is replaced.
-std::string text_of(const nlohmann::json& data) {
-  return data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 void take(RunSummary& run_summary, const Envelope& envelope) {
   ++run_summary.events;
@@ -190,7 +186,7 @@ void print_json(const RunSummary& run_summary, const std::string& only) {
         line["results"].push_back(candidate_json(result));
       }
     }
-    std::printf("%s\n", text_of(line).c_str());
+    print_line(line);
   }
   json line = {{"origin", run_summary.origin.value_or(json())},
                {"events", run_summary.events},
@@ -201,7 +197,7 @@ void print_json(const RunSummary& run_summary, const std::string& only) {
     line["exit_code"] = run_summary.finished->exit_code;
     line["summary"] = run_summary.finished->summary;
   }
-  std::printf("%s\n", text_of(line).c_str());
+  print_line(line);
 }
 
 /// Of one candidate, of which there may be several results: the last counts,
@@ -222,7 +218,7 @@ int show_candidate(const CommonFlags& common, const RunSummary& run_summary,
                                              "': 'weft show RUN' lists them"});
   }
   if (common.json) {
-    std::printf("%s\n", text_of(candidate_json(*found)).c_str());
+    print_line(candidate_json(*found));
   } else {
     std::printf("%s", terminal_listing(candidate_text(*found)).c_str());
   }
@@ -237,7 +233,7 @@ int write_page(const CommonFlags& common, const RunDirectory& run,
   if (!written) return report_error(common, written.error());
   if (common.json) {
     const nlohmann::json line = {{"report", file.string()}};
-    std::printf("%s\n", text_of(line).c_str());
+    print_line(line);
   } else {
     std::printf("%s\n", terminal_line(file.string()).c_str());
   }

@@ -13,6 +13,7 @@
 #include "runtime/journal/journal.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/store/run_directory.hpp"
+#include "tools/weft/json_line.hpp"
 #include "tools/weft/run_python_driver.hpp"
 
 namespace weft {
@@ -112,9 +113,7 @@ void print(const CommonFlags& common, const Sweep& sweep, const Trial& trial,
                        {"exit_code", trial.code}, {"median_us", median},
                        {"over_eager", eager},     {"texts_changed", changed},
                        {"result", trial.result}};
-    std::printf(
-        "%s\n",
-        line.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
+    print_line(line);
     return;
   }
   const std::string times =
