@@ -48,6 +48,16 @@ class Locks(unittest.TestCase):
         holder.seek(lambda: False, 0.1)
         self.assertFalse(other.is_room_sought())
 
+    def test_a_pipe_of_another_user_keeps_nobody_waiting(self):
+        os.mkfifo(self.path + ".turn")
+        with self.lock().shared():
+            pass
+
+    def test_a_link_of_another_user_is_not_followed(self):
+        os.symlink(self.path + "-new", self.path + ".turn")
+        self.assertRaises(OSError, gpu_lock.DeviceLock, self.path)
+        self.assertFalse(os.path.exists(self.path + "-new"))
+
     def test_checks_share_and_timing_is_alone(self):
         lock = self.lock()
         with lock.shared():

@@ -260,9 +260,10 @@ def open_lock_file(path: str) -> int:
     """A descriptor for it; made for all users if it is not there.
 
     Opened for reading: a lock needs no more, and another user's file in a
-    shared folder may not be opened with O_CREAT.
+    shared folder may not be opened with O_CREAT. A pipe that another user left
+    there is not waited for.
     """
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     while True:
         try:
             return os.open(path, flags)
