@@ -146,6 +146,15 @@ class UntrustedProblem(WeftCase):
         self.assertFalse(os.path.exists(self.path("run")))
         self.check_canaries()
 
+    def test_help_tutorial_and_security_page_say_who_is_trusted(self) -> None:
+        told = {"help": self.run_here("run", "--help").stdout}
+        for page in ("docs/tutorials/first-kernel.md", "docs/explanation/security.md"):
+            with open(os.path.join(weft_case.ROOT, page), encoding="utf-8") as file:
+                told[page] = file.read()
+        for place, text in told.items():
+            self.assertIn("with your rights", " ".join(text.split()), place)
+            self.assertIn("--untrusted-problem", text, place)
+
     def test_a_driver_that_loads_the_problem_is_refused(self) -> None:
         done = self.run_here(
             "run", self.problem(), "--untrusted-problem", "--train", "--out", self.path("run")
