@@ -158,7 +158,7 @@ class Whole(WeftCase):
                 None,
             ),
         ):
-            both_modes_run.compose({"out": out, "problem": "", "quiet": True}, results)
+            both_modes_run.compose(settings_with(out=out), results)
         return results, read(path) if os.path.exists(path) else None
 
     def test_one_mode_s_kernels_stay_where_the_other_s_are_wrong(self):
@@ -203,9 +203,7 @@ class Whole(WeftCase):
             both_modes_run.near_words(results),
             "; outside KernelBench's tolerance in train mode, composed/kernelbench/model_new.py is within",
         )
-        both_modes_run.conclude(
-            {"out": self.path("out"), "problem": "p.py", "json": False, "quiet": True}, results
-        )
+        both_modes_run.conclude(settings_with(out=self.path("out"), problem="p.py"), results)
         told = json.loads(read(self.path("out"), "result.json"))
         self.assertEqual(told["verdict"]["kernelbench"]["outcome"], "outside")
         self.assertTrue(told["kernelbench_module"])
@@ -278,7 +276,8 @@ class Whole(WeftCase):
             for mode in ("eval", "train")
         }
         self.assertIn(
-            "| eval | a \\| \\<b> |", both_modes_run.report({"problem": "p.py"}, results, "")
+            "| eval | a \\| \\<b> |",
+            both_modes_run.report(settings_with(problem="p.py"), results, ""),
         )
 
     def test_no_module_is_left_where_neither_s_hold(self):

@@ -20,6 +20,7 @@ import torch
 
 import captured_cases
 import sized_cases
+from driver_settings import settings_with
 from kernel_cases import numbers
 from loading_driver import LoadingDriver
 from weft.backend.searches import module_store
@@ -245,7 +246,7 @@ class Modules(ModuleCase):
             for result in results.values():
                 result.update(timing={}, subgraphs=[], externs={})
             with mock.patch.object(both_modes_run, "judge", lambda *_: ({"correct": True}, None)):
-                both_modes_run.compose({"out": out, "problem": "", "quiet": True}, results)
+                both_modes_run.compose(settings_with(out=out), results)
             path = os.path.join(out, "composed/model_new.py")
             self.opened(path)
             model = sys.modules["composed"].ModelNew()
