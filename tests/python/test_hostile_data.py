@@ -239,7 +239,9 @@ class ForgedJournals(WeftCase):
             ["export", "pairs"],
             ["show", "--json"],
             ["show", "--events", "--json"],
+            ["diff", other],
             ["diff", other, "--json"],
+            ["explain"],
         ):
             with self.subTest(words):
                 done = self.ended(*at_run(words, run))
