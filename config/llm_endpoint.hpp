@@ -10,6 +10,9 @@
 
 namespace weft {
 
+/// The time limit of a call in a batch: a provider may take a day.
+inline constexpr std::int64_t kBatchWallMs = 26 * 3'600'000;
+
 struct LlmEndpoint {
   LlmProvider provider;
   bool has_prices = false;  ///< the settings tell some, be they zero

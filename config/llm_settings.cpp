@@ -153,8 +153,6 @@ LlmPrices read_prices(Section& section, const std::string& dialect) {
 
 /// Calls of a batch wait on the provider's side: none needs a connection.
 constexpr int kBatchCalls = 1'000;
-/// A batch may take a day, and is looked at for so long after that.
-constexpr std::int64_t kBatchWallMs = 26 * 3'600'000;
 
 LlmLimits read_limits(Section& section, bool is_batch) {
   constexpr std::int64_t kCallsMax = 10'000;
@@ -196,9 +194,9 @@ LlmProvider read_provider(Section& section, const std::string& name) {
   provider.context_tokens = section.whole("context_tokens", 0, 0, kTokensMax);
   provider.temperature = section.number("temperature", -1, 0, 2);
   provider.effort = section.text("effort");
-  provider.wall_ms =
-      section.whole("wall_ms", is_batch ? kBatchWallMs : provider.wall_ms, 1,
-                    is_batch ? kBatchWallMs : kDayMs);
+  provider.wall_ms = section.whole(
+      "wall_ms", is_batch ? kBatchWallMs : provider.wall_ms,
+      is_batch ? kBatchWallMs : 1, is_batch ? kBatchWallMs : kDayMs);
   provider.fallbacks = section.list("fallbacks");
   return provider;
 }

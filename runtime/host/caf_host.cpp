@@ -130,9 +130,9 @@ class CafHost {
                          seq = envelope.seq](Message reply) {
       if (closing_) return;  // it says that it was stopped
       if (!at_node && is_unfit_for(reply)) return;
-      settle_effect(effect);
       const auto& [asker, address, number] = effect;
       post(to_envelopes(address, seq, {{asker, std::move(reply)}}));
+      settle_effect(effect);
     };
     if (port) return port->begin(*message, cancellable(effect), answer);
     options_.nodes->begin(envelope, *message, cancellable(effect), answer);
@@ -202,9 +202,10 @@ class CafHost {
   }
 
   /// What the run waits for, if that may take hours: nothing else is under way,
-  /// except for timers. Empty: something may come soon.
+  /// except for long timers. Empty: something may come soon. Nodes may come at
+  /// any time, and must find the head.
   std::string long_wait() {
-    if (in_flight_ > 0) return "";
+    if (options_.nodes) return "";
     std::set<Address> asked;
     {
       const std::lock_guard lock(effects_mutex_);
@@ -212,13 +213,14 @@ class CafHost {
         asked.insert(std::get<1>(effect));
       }
     }
-    asked.erase(address::clock);
+    if (in_flight_ > 0) return "";  // after what is asked: answers count, too
     std::string text;
     const std::lock_guard lock(ports_mutex_);
     for (const Address& port : asked) {
       const Port* found = find_port(ports_, port);
       const std::string waits_for = found ? found->waits_for() : "";
       if (waits_for.empty()) return "";
+      if (port == address::clock) continue;
       text += (text.empty() ? "" : ", ") + waits_for;
     }
     return text;

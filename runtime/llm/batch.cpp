@@ -19,6 +19,9 @@ constexpr int kBadRequest = 400;
 constexpr int kTimedOut = 408;
 constexpr int kServerError = 500;
 
+/// The results of a batch are held in memory.
+constexpr std::int64_t kResultsBytesMax = std::int64_t{1} << 30;
+
 /// One request of a batch takes no longer, however long the batch does.
 constexpr std::int64_t kRequestMs = 600'000;
 
@@ -26,6 +29,7 @@ HttpRequest batch_request(const LlmEndpoint& endpoint, std::string_view path,
                           std::string_view key) {
   HttpRequest request = to_endpoint(endpoint, path, key);
   request.total_ms = kRequestMs;
+  request.idle_ms = kRequestMs;  // while calls are sent, no byte comes
   return request;
 }
 
@@ -47,15 +51,6 @@ const json& member(const json& object, const char* name) {
   if (!object.is_object()) return none;
   const auto found = object.find(name);
   return found == object.end() ? none : *found;
-}
-
-/// Ids go into addresses.
-bool is_id(std::string_view text) {
-  constexpr std::size_t kBytesMax = 256;
-  return !text.empty() && text.size() <= kBytesMax &&
-         std::ranges::all_of(text, [](unsigned char c) {
-           return std::isalnum(c) != 0 || c == '-' || c == '_';
-         });
 }
 
 json error_body(const std::string& message) {
@@ -176,10 +171,19 @@ HttpRequest make_batch_look(const LlmEndpoint& endpoint,
   return batch_request(endpoint, folder + batch, key);
 }
 
+bool is_batch_id(std::string_view text) {
+  constexpr std::size_t kBytesMax = 256;
+  return !text.empty() && text.size() <= kBytesMax && !text.contains("..") &&
+         std::ranges::all_of(text, [](unsigned char c) {
+           return std::isalnum(c) != 0 ||
+                  std::string_view("-_.:=").contains(static_cast<char>(c));
+         });
+}
+
 Result<std::string> batch_id_in(std::string_view body) {
   std::string id = text_of(parse_json(repaired_utf8(body)), "id");
-  if (is_id(id)) return id;
-  return fail(ErrorCode::failed, "the reply to a batch has no usable id");
+  if (is_batch_id(id)) return id;
+  return fail(ErrorCode::wrong_input, "the reply to a batch has no usable id");
 }
 
 Result<BatchState> batch_state_in(const LlmEndpoint& endpoint,
@@ -195,7 +199,8 @@ Result<BatchState> batch_state_in(const LlmEndpoint& endpoint,
     state.status = text_of(told, "status");
     for (const char* name : {"output_file_id", "error_file_id"}) {
       const std::string file = text_of(told, name);
-      if (is_id(file)) state.paths.push_back("/files/" + file + "/content");
+      if (is_batch_id(file))
+        state.paths.push_back("/files/" + file + "/content");
     }
     if (state.status == "failed") {
       state.error = errors_of(told);
@@ -210,8 +215,16 @@ Result<BatchState> batch_state_in(const LlmEndpoint& endpoint,
 }
 
 HttpRequest make_batch_results(const LlmEndpoint& endpoint,
-                               const std::string& path, std::string_view key) {
-  return batch_request(endpoint, path, key);
+                               const std::string& path, std::size_t calls,
+                               std::string_view key) {
+  HttpRequest request = batch_request(endpoint, path, key);
+  const auto count = static_cast<std::int64_t>(calls);
+  request.reply_bytes_max =
+      endpoint.reply_bytes_max >
+              kResultsBytesMax / std::max<std::int64_t>(1, count)
+          ? kResultsBytesMax
+          : endpoint.reply_bytes_max * count;
+  return request;
 }
 
 std::map<std::string, BatchResult> batch_results_in(const LlmEndpoint& endpoint,

@@ -36,8 +36,10 @@ HttpRequest make_batch_start(const LlmEndpoint& endpoint,
 HttpRequest make_batch_look(const LlmEndpoint& endpoint,
                             const std::string& batch, std::string_view key);
 
-/// The id of a new file or batch. failed: there is none, or none that can be a
-/// part of an address.
+/// Whether that can be a part of an address, and leads nowhere else.
+bool is_batch_id(std::string_view text);
+
+/// The id of a new file or batch. wrong_input: there is none that is usable.
 Result<std::string> batch_id_in(std::string_view body);
 
 struct BatchState {
@@ -50,8 +52,10 @@ Result<BatchState> batch_state_in(const LlmEndpoint& endpoint,
                                   const std::string& batch,
                                   std::string_view body);
 
+/// `calls`: how many answers there are at most.
 HttpRequest make_batch_results(const LlmEndpoint& endpoint,
-                               const std::string& path, std::string_view key);
+                               const std::string& path, std::size_t calls,
+                               std::string_view key);
 
 /// What a call would have been answered by itself.
 struct BatchResult {

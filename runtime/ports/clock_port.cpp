@@ -18,6 +18,15 @@ void ClockPort::start(const Message& request, Reply reply) {
   wake_.notify_one();
 }
 
+std::string ClockPort::waits_for() const {
+  constexpr std::chrono::minutes kSoon{3};
+  const std::lock_guard lock(mutex_);
+  const bool is_soon =
+      !alarms_.empty() &&
+      alarms_.begin()->first < std::chrono::steady_clock::now() + kSoon;
+  return is_soon ? "" : "a timer";
+}
+
 void ClockPort::loop(std::stop_token stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {

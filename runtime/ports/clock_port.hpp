@@ -18,6 +18,9 @@ class ClockPort : public Port {
 
   void start(const Message& request, Reply reply) override;
 
+  /// A timer that is due within minutes is worth waiting for.
+  std::string waits_for() const override;
+
  private:
   struct Alarm {
     std::uint64_t effect = 0;
@@ -25,7 +28,7 @@ class ClockPort : public Port {
   };
   void loop(std::stop_token stop);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any wake_;
   std::multimap<std::chrono::steady_clock::time_point, Alarm> alarms_;
   std::jthread thread_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <future>
 #include <memory>
 #include <utility>
 
@@ -58,15 +59,36 @@ std::string prompt_key(const LlmEndpoint& endpoint, const Prompt& prompt) {
 LlmPort::LlmPort(Blobs& blobs, Options options)
     : blobs_(blobs),
       options_(std::move(options)),
-      batches_([this](const std::vector<std::string>& calls,
-                      const std::string& batch) {
-        queue_.push(
-            [this, calls, batch] { (void)replies_->note_batch(calls, batch); });
-      }) {}
+      batches_({.started =
+                    [this](const std::vector<std::string>& calls,
+                           const std::string& batch, std::int64_t began_s) {
+                      return in_queue([&] {
+                        return replies_->note_batch(calls, batch, began_s)
+                            .has_value();
+                      });
+                    },
+                .unsent =
+                    [this](const std::vector<std::string>& calls) {
+                      in_queue([&] {
+                        for (const std::string& call : calls) {
+                          (void)replies_->forget_asked(call);
+                        }
+                        return true;
+                      });
+                    }}) {}
+
+bool LlmPort::in_queue(const std::function<bool()>& job) {
+  std::promise<bool> done;
+  queue_.push([&] { done.set_value(job()); });
+  return done.get_future().get();
+}
 
 LlmPort::~LlmPort() {
-  // Calls that end because weft does have had no answer.
+  // Calls that end because weft does have had no answer. Once the queue's jobs
+  // have seen that, none uses the client or the batches any more; the batches
+  // still use the queue.
   closing_ = true;
+  in_queue([] { return true; });
 }
 
 void LlmPort::start(const Message& request, Reply reply) {
@@ -129,6 +151,7 @@ void LlmPort::refuse(const Call& call, Failure failure) {
 }
 
 void LlmPort::answer(Call call) {
+  if (closing_) return;
   auto endpoint = find_endpoint(options_.endpoints, call.request.provider);
   const auto prompt = read_prompt(call.request);
   const auto ready = open_stores();
@@ -156,7 +179,10 @@ void LlmPort::answer(Call call) {
   if (const auto noted = replies_->note_asked(call.id, call.prompt); !noted) {
     return refuse(call, to_failure(noted.error()));
   }
-  if (call.endpoint.batch) return ask_in_batch(std::move(call), *prompt, "");
+  // A run that was begun without batches gives a call less time.
+  if (call.endpoint.batch && call.request.wall_ms >= kBatchWallMs) {
+    return ask_in_batch(std::move(call), *prompt, "", 0);
+  }
   ask(std::move(call), *prompt);
 }
 
@@ -203,10 +229,10 @@ bool LlmPort::answer_from_disk(Call& call) {
     return true;
   }
   if (known && known->asked) {
-    if (known->batch.empty() || call.prompt.empty()) {
-      give_up(call);
+    if (is_batch_id(known->batch) && !call.prompt.empty()) {
+      ask_in_batch(call, {}, known->batch, known->batch_began_s);
     } else {
-      ask_in_batch(call, {}, known->batch);
+      give_up(call);
     }
     return true;
   }
@@ -255,7 +281,7 @@ void LlmPort::ask(Call call, const Prompt& prompt) {
 }
 
 void LlmPort::ask_in_batch(Call call, const Prompt& prompt,
-                           const std::string& batch) {
+                           const std::string& batch, std::int64_t began_s) {
   const auto watch = std::make_shared<Watch>();
   const LlmEndpoint endpoint = call.endpoint;
   const std::stop_token cancelled = call.cancelled;
@@ -268,7 +294,7 @@ void LlmPort::ask_in_batch(Call call, const Prompt& prompt,
   if (batch.empty()) {
     batches_.add(endpoint, {id, prompt}, std::move(on_answer));
   } else {
-    batches_.follow(endpoint, batch, id, std::move(on_answer));
+    batches_.follow(endpoint, batch, began_s, id, std::move(on_answer));
   }
   --soon_;  // the batches have it now
   watch->emplace(cancelled, [this, id] { batches_.cancel(id); });

@@ -69,7 +69,10 @@ class LlmPort : public Port {
   void answer(Call call);
   void ask(Call call, const Prompt& prompt);
   /// By the provider's batch API: in `batch`, or in the next one if empty.
-  void ask_in_batch(Call call, const Prompt& prompt, const std::string& batch);
+  void ask_in_batch(Call call, const Prompt& prompt, const std::string& batch,
+                    std::int64_t began_s);
+  /// Its result, once it was done on the queue's thread.
+  bool in_queue(const std::function<bool()>& job);
   /// Takes an answer to the queue's thread. `watch` ends the call if the asker
   /// does not want it any more; it is made and ended on that thread alone.
   LlmClient::OnAnswer taker(Call call, std::shared_ptr<Watch> watch);

@@ -72,14 +72,14 @@ Result<LlmReplies> LlmReplies::open(const fs::path& file) {
       "prompt TEXT NOT NULL, good INTEGER NOT NULL DEFAULT 0, answer BLOB) "
       "WITHOUT ROWID; CREATE INDEX IF NOT EXISTS call_prompt ON call(prompt); "
       "CREATE TABLE IF NOT EXISTS batch(request TEXT PRIMARY KEY, "
-      "batch TEXT NOT NULL) WITHOUT ROWID");
+      "batch TEXT NOT NULL, began_s INTEGER NOT NULL) WITHOUT ROWID");
   if (!database) return std::unexpected(database.error());
   return LlmReplies(std::move(*database));
 }
 
 Result<LlmReplies::Call> LlmReplies::find(const std::string& request) {
   auto query = database_.prepare(
-      "SELECT answer, batch FROM call LEFT JOIN batch USING(request) "
+      "SELECT answer, batch, began_s FROM call LEFT JOIN batch USING(request) "
       "WHERE request = ?");
   if (!query) return std::unexpected(query.error());
   query->bind_text(1, request);
@@ -89,7 +89,10 @@ Result<LlmReplies::Call> LlmReplies::find(const std::string& request) {
   if (!*row) return call;
   call.asked = true;
   if (query->type(0) != SQLITE_NULL) call.answer = unpacked(query->bytes(0));
-  if (query->type(1) != SQLITE_NULL) call.batch = query->bytes(1);
+  if (query->type(1) != SQLITE_NULL) {
+    call.batch = query->bytes(1);
+    call.batch_began_s = query->integer(2);
+  }
   return call;
 }
 
@@ -124,15 +127,28 @@ Result<void> LlmReplies::keep(const std::string& request,
 }
 
 Result<void> LlmReplies::note_batch(const std::vector<std::string>& requests,
-                                    const std::string& batch) {
+                                    const std::string& batch,
+                                    std::int64_t began_s) {
+  if (const auto begun = database_.execute("BEGIN IMMEDIATE"); !begun) {
+    return begun;
+  }
+  Result<void> done;
   for (const std::string& request : requests) {
-    auto query = database_.prepare("INSERT OR REPLACE INTO batch VALUES(?, ?)");
-    if (!query) return std::unexpected(query.error());
+    auto query =
+        database_.prepare("INSERT OR REPLACE INTO batch VALUES(?, ?, ?)");
+    if (!query) {
+      done = std::unexpected(query.error());
+      break;
+    }
     query->bind_text(1, request);
     query->bind_text(2, batch);
-    if (const auto done = query->run(); !done) return done;
+    query->bind(3, began_s);
+    done = query->run();
+    if (!done) break;
   }
-  return {};
+  if (done) done = database_.execute("COMMIT");
+  if (!done) (void)database_.execute("ROLLBACK");
+  return done;
 }
 
 Result<int> LlmReplies::answered(const std::string& prompt) {

@@ -31,6 +31,7 @@ class LlmReplies {
   struct Call {
     bool asked = false;  ///< by this process or one before
     std::string batch;   ///< the provider's batch that it is in; empty: none
+    std::int64_t batch_began_s = 0;  ///< since the epoch
     std::optional<StoredAnswer> answer;
   };
   /// `request` and `prompt` are content hashes, of the one call and of what it
@@ -43,9 +44,9 @@ class LlmReplies {
   /// It never left: who asks again may do so.
   Result<void> forget_asked(const std::string& request);
   Result<void> keep(const std::string& request, const StoredAnswer& answer);
-  /// The calls are in that batch of their provider's.
+  /// The calls are in that batch of their provider's: all, or none.
   Result<void> note_batch(const std::vector<std::string>& requests,
-                          const std::string& batch);
+                          const std::string& batch, std::int64_t began_s);
 
   /// How many good answers this run has had to that prompt.
   Result<int> answered(const std::string& prompt);

@@ -9,7 +9,7 @@ import unittest
 from llm_batches import ABSENT, ERRORED, EXPIRED, LlmBatches, prompt_of
 from llm_case import PATIENCE_S, RIGHT, LlmCase, kernel
 from llm_server import LlmServer
-from weft_case import WEFT
+from weft_case import WEFT, long
 
 RIGHT_KERNEL = kernel(RIGHT)
 
@@ -88,6 +88,7 @@ class BatchRuns(LlmCase):
             self.assert_verified(self.begin(server, "--no-library"))
         self.assertEqual(len(batches.batches), 3)
 
+    @long
     def test_what_no_batch_will_answer_ends_the_calls(self):
         wrong = [{"message": "no such model"}]
         for name, answer, refusals in (
@@ -124,6 +125,16 @@ class BatchRuns(LlmCase):
             done = self.run_weft(words)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual((len(batches.batches), len(batches.calls)), (1, 1))
+
+    def test_a_batch_that_is_gone_ends_its_calls(self):
+        batches = LlmBatches(lambda body: RIGHT_KERNEL)
+        with LlmServer(None, batches=batches) as server:
+            self.assert_suspended(self.begin(server), 1)
+            batches.refusals = [(404, {"error": {"message": "it was deleted"}})]
+            done = self.resume()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("it was deleted", done.stdout)
+        self.assertEqual(len(batches.batches), 1)
 
     def test_a_budget_of_seconds_and_a_batch_do_not_go_together(self):
         with LlmServer(None, batches=LlmBatches(lambda body: "")) as server:

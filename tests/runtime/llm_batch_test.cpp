@@ -60,9 +60,12 @@ TEST_CASE("openai's batch is a form with a file, then a batch of the file") {
 }
 
 TEST_CASE("an id that could lead an address elsewhere is none") {
-  CHECK(batch_id_in(R"({"id": "msgbatch_01-x"})").value() == "msgbatch_01-x");
+  for (const char* id : {"msgbatch_01-x", "batches.1:a=", "a.b"}) {
+    CHECK(batch_id_in(json{{"id", id}}.dump()).value() == id);
+  }
   for (const char* body :
-       {R"({"id": "../files"})", R"({"id": ""})", R"({"id": 7})", "[]", "",
+       {R"({"id": ".."})", R"({"id": "a..b"})", R"({"id": "%2e"})",
+        R"({"id": "../files"})", R"({"id": ""})", R"({"id": 7})", "[]", "",
         R"({"id": "a?b"})", R"({"id": "a b"})"}) {
     CHECK_FALSE(batch_id_in(body));
   }

@@ -28,6 +28,9 @@ constexpr int kGpuRunsMax = 12;
 /// Triton's interpreter uses one; the oracle's reference another.
 constexpr int kCoresPerInterpretedRun = 2;
 
+/// A problem whose language model answers in batches may wait for days.
+constexpr double kBatchProblemS = 30 * 86'400;
+
 /// What the runs will find here, worked out as they will.
 struct BenchMachine {
   std::string target;
@@ -158,29 +161,30 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
   const fs::path out = flags.out.value_or(fs::path("weft-bench") /
                                           (name.string() + "-" + here.target));
   const bool on_gpu = !here.gpu.empty();
-  return {{"weft", fs::read_symlink("/proc/self/exe", ignored).string()},
-          {"version", weft_version()},
-          {"python", installation.python.string()},
-          {"folder", folder.string()},
-          {"beside", baseline_folder_of(flags)},
-          {"levels", flags.levels},
-          {"only", flags.only},
-          {"out", fs::absolute(out).lexically_normal().string()},
-          {"limit_s", 60 * flags.limit_minutes},
-          {"problem_s", 60 * flags.problem_minutes},
-          {"jobs", flags.jobs > 0 ? flags.jobs : choose_jobs(here)},
-          {"rerun", flags.rerun},
-          {"rerun_failed", flags.rerun_failed},
-          {"target", here.target},
-          {"gpu", here.gpu},
-          {"devices", here.devices},
-          {"timed", here.is_timed},
-          {"run_flags", run_words(common, flags, on_gpu)},
-          {"fleet", fleet_settings(common, flags, name.string())},
-          {"has_budget",
-           flags.options.budget_ms > 0 || waits_for_batches(common, flags)},
-          {"json", common.json},
-          {"quiet", common.quiet}};
+  const bool has_batches = waits_for_batches(common, flags);
+  return {
+      {"weft", fs::read_symlink("/proc/self/exe", ignored).string()},
+      {"version", weft_version()},
+      {"python", installation.python.string()},
+      {"folder", folder.string()},
+      {"beside", baseline_folder_of(flags)},
+      {"levels", flags.levels},
+      {"only", flags.only},
+      {"out", fs::absolute(out).lexically_normal().string()},
+      {"limit_s", 60 * flags.limit_minutes},
+      {"problem_s", has_batches ? kBatchProblemS : 60 * flags.problem_minutes},
+      {"jobs", flags.jobs > 0 ? flags.jobs : choose_jobs(here)},
+      {"rerun", flags.rerun},
+      {"rerun_failed", flags.rerun_failed},
+      {"target", here.target},
+      {"gpu", here.gpu},
+      {"devices", here.devices},
+      {"timed", here.is_timed},
+      {"run_flags", run_words(common, flags, on_gpu)},
+      {"fleet", fleet_settings(common, flags, name.string())},
+      {"has_budget", flags.options.budget_ms > 0 || has_batches},
+      {"json", common.json},
+      {"quiet", common.quiet}};
 }
 
 }  // namespace

@@ -106,12 +106,16 @@ Result<void> check_prices(const LlmOptions& llm,
 /// Batches are answered within a day, which no budget of seconds allows.
 Result<void> check_batch(const RunOptions& options,
                          const std::vector<LlmEndpoint>& endpoints,
-                         bool is_described) {
-  if (options.budget_ms == 0 && !is_described) return {};
+                         const RunFlags& flags) {
+  const bool is_described = !flags.describe.empty();
+  const bool is_partition = flags.only_partition && options.llm.group;
+  if (options.budget_ms == 0 && !is_described && !is_partition) return {};
   for (const LlmProvider& provider : options.llm.providers) {
     if (!find_endpoint(endpoints, provider.name)->batch) continue;
     return fail(ErrorCode::wrong_input,
-                std::string(is_described ? "--describe" : "--budget-s") +
+                std::string(is_described   ? "--describe"
+                            : is_partition ? "weft explain"
+                                           : "--budget-s") +
                     " does not go with [llm." + provider.name +
                     "], whose answers come within a day (batch = true): "
                     "leave one of them out");
@@ -120,9 +124,10 @@ Result<void> check_batch(const RunOptions& options,
 }
 
 /// The providers that the run may ask, as its roles must know them.
-Result<void> settle_llm(RunOptions& options,
-                        const std::vector<LlmEndpoint>& endpoints,
-                        bool is_described) {
+Result<void> settle_llm(RunFlags& flags,
+                        const std::vector<LlmEndpoint>& endpoints) {
+  RunOptions& options = flags.options;
+  const bool is_described = !flags.describe.empty();
   const bool is_asked = asks_models(options) || is_described;
   if (is_asked && options.llm.name.empty()) {
     return fail(
@@ -139,7 +144,7 @@ Result<void> settle_llm(RunOptions& options,
   if (!is_asked) return {};
   const auto key = check_llm_key(endpoints, options.llm.name);
   if (!key) return key;
-  const auto batch = check_batch(options, endpoints, is_described);
+  const auto batch = check_batch(options, endpoints, flags);
   if (!batch) return batch;
   return check_prices(options.llm, endpoints);
 }
@@ -188,8 +193,7 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags,
   }
   auto loaded = load_settings(common.config);
   if (!loaded) return std::unexpected(loaded.error());
-  const auto models =
-      settle_llm(flags.options, loaded->endpoints, !flags.describe.empty());
+  const auto models = settle_llm(flags, loaded->endpoints);
   if (!models) return std::unexpected(models.error());
   ready.llm = llm_access(*loaded, flags.llm_cache);
   auto prompts = read_prompt_files(flags.options.llm);

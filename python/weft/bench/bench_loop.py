@@ -227,7 +227,8 @@ class Bench:
         python = ["--json", "--python", self._settings.python]
         if self._records.can_resume(problem):
             self._resumed.add(problem)
-            return [self._settings.weft, "resume", folder, *python]
+            # As a run that begins: no answers of earlier runs.
+            return [self._settings.weft, "resume", folder, "--no-llm-cache", *python]
         shutil.rmtree(folder, ignore_errors=True)  # of a run that can't go on
         return [
             self._settings.weft,
