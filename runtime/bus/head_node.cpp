@@ -1,5 +1,7 @@
 #include "runtime/bus/head_node.hpp"
 
+#include <algorithm>
+
 #include "runtime/bus/node_conduct.hpp"
 
 namespace weft {
@@ -27,6 +29,8 @@ void ask_again(HeadNode& node, HeadWork& work) {
   work.has_reply = false;
   work.is_sent = false;
   work.missing.clear();
+  // Cancelled anew with the request, it has its time anew.
+  node.cancelled_ms.erase(work.request.id);
   node.queue.push_back(work.request.id);
   node.acks_now = true;
 }
@@ -44,16 +48,21 @@ void ask_all_again(HeadNode& node, std::int64_t now_ms) {
 }
 
 std::string broken_word(const HeadNode& node, std::int64_t cancel_ms,
-                        std::int64_t now_ms) {
-  if (!node.receiver.idle() && now_ms - node.piece_ms > NodeConduct::kPieceMs) {
+                        std::int64_t silence_ms, std::int64_t now_ms) {
+  // A node may be away for so long, as if its machine stood still.
+  const std::int64_t away_ms = silence_ms + NodeConduct::kReturnMs;
+  const std::int64_t piece_ms = std::max(NodeConduct::kPieceMs, away_ms);
+  cancel_ms = std::max(cancel_ms, away_ms);
+  if (!node.receiver.idle() && now_ms - node.piece_ms > piece_ms) {
     return "no piece of its answer's files came for " +
-           std::to_string(NodeConduct::kPieceMs / 1000) + " s";
+           std::to_string(piece_ms / 1000) + " s";
   }
   for (const auto& [id, since_ms] : node.cancelled_ms) {
     const bool waits_for_blobs =
         node.work.at(id).has_reply || now_ms - node.wanted_ms < cancel_ms;
     const std::int64_t limit_ms =
-        waits_for_blobs ? NodeConduct::kCancelMsMax : cancel_ms;
+        waits_for_blobs ? std::max(NodeConduct::kCancelMsMax, cancel_ms)
+                        : cancel_ms;
     if (now_ms - since_ms < limit_ms) continue;
     return "it gave no answer to event " + std::to_string(id) +
            ", not even when that was cancelled";

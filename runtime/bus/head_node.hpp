@@ -78,6 +78,6 @@ void ask_all_again(HeadNode& node, std::int64_t now_ms);
 /// What the node owes for too long; empty: nothing. `cancel_ms`: the time that
 /// it has to answer a cancelled request.
 std::string broken_word(const HeadNode& node, std::int64_t cancel_ms,
-                        std::int64_t now_ms);
+                        std::int64_t silence_ms, std::int64_t now_ms);
 
 }  // namespace weft

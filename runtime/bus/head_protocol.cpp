@@ -167,7 +167,7 @@ void HeadProtocol::admit(const std::string& peer, const wire::Hello& hello,
   node->session = next_session_++;
   node->link = Link();
   node->receiver.reconnected();
-  node->heard_ms = now_ms;
+  node->heard_ms = node->piece_ms = now_ms;
   peers_[peer] = hello.name;
   if (!was_in) act(Joined{hello, knows_run});
   say(*node,
@@ -384,7 +384,8 @@ void HeadProtocol::cancel(std::uint64_t id, std::int64_t now_ms) {
   Node& node = nodes_.at(where->second);
   Work& work = node.work.at(id);
   if (work.is_answered) return;
-  if (work.has_reply) {  // its blobs are on their way
+  if (work.has_reply) {        // its blobs are on their way
+    work.is_cancelled = true;  // should they be lost, and it be asked again
     node.cancelled_ms.try_emplace(id, now_ms);
     return;
   }
@@ -549,7 +550,8 @@ void HeadProtocol::tick(std::int64_t now_ms) {
       silent.push_back(name);
       continue;
     }
-    if (std::string why = broken_word(node, options_.cancel_ms, now_ms);
+    if (std::string why =
+            broken_word(node, options_.cancel_ms, options_.silence_ms, now_ms);
         !why.empty()) {
       broken[name] = std::move(why);
       continue;

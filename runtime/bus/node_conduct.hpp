@@ -23,6 +23,8 @@ class NodeConduct {
   static constexpr std::int64_t kCancelMs = 25'000;
   /// The same for a node that waits for blobs over a slow link.
   static constexpr std::int64_t kCancelMsMax = 300'000;
+  /// A node that was away has so long after its return.
+  static constexpr std::int64_t kReturnMs = 10'000;
   /// Blobs of an answer may not stand still for so long.
   static constexpr std::int64_t kPieceMs = 60'000;
 

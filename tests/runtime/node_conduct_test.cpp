@@ -146,6 +146,31 @@ TEST_CASE("a node that answers what was cancelled stays in") {
   CHECK(world.left.empty());
 }
 
+TEST_CASE("an answer that was lost after the cancel has its time anew") {
+  World world;
+  World::Node& node = world.add_holding("n1");
+  node.ignores_wants = true;
+  world.submit(1, "n1");
+  world.run_until([&] { return node.begun == 1; });
+  const std::string own = "made 1";  // it is not there any more
+  answer(world, node, content_hash(own), own.size());
+  world.step();
+  world.head->cancel(1, world.now);  // its files are on their way
+  const std::int64_t since_ms = world.now;
+  world.run_until([&] { return world.now - since_ms > 40'000; });
+  node.ignores_wants = false;
+  wire::Lack lack{content_hash(own)};
+  world.head->on_frame(node.peer, wire::encode_header(lack), "", world.now);
+  world.drain_head();
+  world.run_until([&] { return node.begun == 2; });
+  // Asked and cancelled again, it answers in time.
+  for (int i = 0; i < 100; ++i) world.step();
+  CHECK(world.left.empty());
+  world.finish(node, 1);
+  world.run_until([&] { return world.answered.contains(1); });
+  CHECK(world.left.empty());
+}
+
 TEST_CASE("a node that keeps its answer's blobs back is not waited for") {
   World world;
   World::Node& node = world.add_holding("n1");

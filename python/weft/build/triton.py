@@ -164,7 +164,7 @@ class Package:
             "grid": [*grid, 1, 1][:3],
             "threads": 32 * metadata.num_warps,
             "shared_bytes": metadata.shared,
-            "arguments": [one if isinstance(one, int) else names.of(one) for one in given]
+            "arguments": [int(one) if isinstance(one, int) else names.of(one) for one in given]
             + ["null"] * hidden,
         }
 

@@ -117,7 +117,7 @@ def _launch(one: dict[str, Any], modules: int) -> Launch:
         arguments=tuple(
             _text(a, "arguments")
             if isinstance(a, str)
-            else _number(a, "arguments", -(2**63), 2**63 - 1)
+            else _number(a, "arguments", -(2**63), 2**64 - 1)
             for a in arguments
         ),
     )
