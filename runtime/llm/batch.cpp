@@ -7,7 +7,6 @@
 #include "runtime/llm/reply_reader.hpp"
 #include "runtime/llm/request.hpp"
 #include "runtime/llm/utf8.hpp"
-#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {
@@ -70,9 +69,10 @@ std::string file_of_calls(const LlmEndpoint& endpoint,
   return lines;
 }
 
-/// A form with a field and a file.
-HttpRequest with_form(HttpRequest request, const std::string& file) {
-  const std::string boundary = "weft-" + content_hash(file);
+/// A form with a field and a file, which does not contain "--weft-" and `id`.
+HttpRequest with_form(HttpRequest request, const std::string& file,
+                      const std::string& id) {
+  const std::string boundary = "weft-" + id;
   const auto part = [&](const std::string& about, const std::string& content) {
     return "--" + boundary + "\r\ncontent-disposition: form-data; " + about +
            "\r\n\r\n" + content + "\r\n";
@@ -141,7 +141,7 @@ HttpRequest make_batch_calls(const LlmEndpoint& endpoint,
                              std::string_view key) {
   if (has_batch_file(endpoint)) {
     return with_form(batch_request(endpoint, "/files", key),
-                     file_of_calls(endpoint, calls));
+                     file_of_calls(endpoint, calls), calls.front().id);
   }
   json requests = json::array();
   for (const BatchCall& call : calls) {

@@ -6,9 +6,10 @@
 
 #include <array>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
-#include "runtime/machine/files.hpp"
 #include "runtime/store/library.hpp"
 #include "runtime/store/sha256.hpp"
 
@@ -28,8 +29,11 @@ fs::path key_file() {
 std::string read_key() {
   const fs::path file = key_file();
   if (file.empty()) return {};
-  const auto key = read_file(file);
-  return key && key->size() == 2 * kKeyBytes ? *key : "";
+  std::ifstream in(file, std::ios::binary);
+  std::string key(2 * kKeyBytes + 1, '\0');
+  in.read(key.data(), std::ssize(key));
+  key.resize(static_cast<std::size_t>(in.gcount()));
+  return key.size() == 2 * kKeyBytes ? key : "";
 }
 
 /// The key is readable by the user alone. Other processes never see it half

@@ -10,7 +10,7 @@ import torch
 import torch.nn as nn
 
 runner = sys.modules["weft.candidate.model_runner"]
-forms = sys.modules["weft.candidate.result_form"]
+forms = sys.modules["weft.problem.result_form"]
 
 
 def to_json(form):

@@ -304,7 +304,7 @@ class Packages(unittest.TestCase):
             {"function": "\x1b[31m"},
             {"function": ["k"]},
             {"function": ""},
-            {"arguments": [2**63]},
+            {"arguments": [2**64]},
             {"arguments": [1.5]},
             {"arguments": [None]},
             {"arguments": [["in0"]]},

@@ -11,7 +11,7 @@ from unittest import mock
 import torch
 
 from weft.candidate.slot import CandidateFailed
-from weft.expect import kernelbench_tolerance
+from weft.judge import kernelbench_tolerance
 from weft.oracle import judge_kernelbench_tolerance
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -11,7 +11,7 @@ from unittest import mock
 
 from weft.candidate import harness
 from weft.device import gpu_lock
-from weft.expect import kernelbench_tolerance
+from weft.judge import kernelbench_tolerance
 from weft.oracle import oracle, serving
 from weft.timing import timing
 

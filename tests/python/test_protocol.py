@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from weft.expect.kernelbench_tolerance import NearEager
+from weft.judge.kernelbench_tolerance import NearEager
 from weft.judge.verdict import Verdict
 from weft.oracle import replies
 

@@ -31,7 +31,7 @@ from weft.problem import (
     sentences,
 )
 from weft.candidate.mapped_tensors import tensor_at
-from weft.candidate.result_form import (
+from weft.problem.result_form import (
     NEW_MODULE,
     OutputForm,
     describe,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from weft.candidate.result_form import ResultForm
+from weft.problem.result_form import ResultForm
 from weft.expect.case import Case
 from weft.expect.compare import Expected
 

@@ -20,7 +20,7 @@ from weft.expect.controls import Controls
 from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS, FLAGS, TOUCHES
 from weft.device.trace_spans import lap
 from weft.problem.problem import SEED, init_arguments
-from weft.candidate.result_form import ResultForm
+from weft.problem.result_form import ResultForm
 from weft.candidate.slot import CandidateFailed, Slot
 from weft.device.arena_keeper import ArenaKeeper
 from weft.judge.limits import BUILD_ALLOWANCE_MS, Limits

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
-from weft.candidate.result_form import ResultForm, describe, fits, lie, tensor_leaves
+from weft.problem.result_form import ResultForm, describe, fits, lie, tensor_leaves
 from weft.capture import consecutive_calls
 from weft.expect import compare, inputs, perturbed_runs, scalar_variation, tf32
 from weft.device.arena import BufferSet

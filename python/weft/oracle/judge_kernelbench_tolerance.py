@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from weft.expect import kernelbench_tolerance
-from weft.expect.kernelbench_tolerance import FAILED, FAR, NEAR, NearEager, NotJudged, Trial
+from weft.judge import kernelbench_tolerance
+from weft.judge.kernelbench_tolerance import FAILED, FAR, NEAR, NearEager, NotJudged, Trial
 from weft.device.trace_spans import lap
 from weft.judge import verify_model
 from weft.problem.problem import is_out_of_memory, short

@@ -103,8 +103,8 @@ import torch  # noqa: E402
 
 from weft.capture import capture  # noqa: E402
 from weft.device import gpu_facts, gpu_lock, trace_spans  # noqa: E402
-from weft.expect import expected, kernelbench_tolerance  # noqa: E402
-from weft.judge import verify_model, whole_model  # noqa: E402
+from weft.expect import expected  # noqa: E402
+from weft.judge import kernelbench_tolerance, verify_model, whole_model  # noqa: E402
 from weft.oracle import candidate_verbs, eval_verdict, reply_errors  # noqa: E402
 from weft.oracle.host_rates import copy_gbps, processor_rates  # noqa: E402
 from weft.timing import time_model, timing  # noqa: E402

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from weft.candidate.result_form import ResultForm
+from weft.problem.result_form import ResultForm
 from weft.judge.model_case import RunData
 from weft.problem.module_state import HeldState
 from weft.problem.problem import SEED, Problem, build_model, make_inputs
