@@ -19,7 +19,9 @@ void ClockPort::start(const Message& request, Reply reply) {
 }
 
 std::string ClockPort::waits_for() const {
-  constexpr std::chrono::minutes kSoon{3};
+  // Longer than a retry's backoff. Alarms of leases that were given back stay
+  // until they are due, minutes later.
+  constexpr std::chrono::seconds kSoon{20};
   const std::lock_guard lock(mutex_);
   const bool is_soon =
       !alarms_.empty() &&

@@ -18,7 +18,7 @@ class ClockPort : public Port {
 
   void start(const Message& request, Reply reply) override;
 
-  /// A timer that is due within minutes is worth waiting for.
+  /// A timer that is due within seconds is worth waiting for.
   std::string waits_for() const override;
 
  private:
