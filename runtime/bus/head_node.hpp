@@ -1,5 +1,5 @@
-// What the head knows of one node: its connection, what it was asked, and what
-// it owes. Plain data of HeadProtocol.
+// The head's record of one node: connection, requests and pending answers.
+// Plain data of HeadProtocol.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ struct HeadNode {
   std::uint64_t answered = 0;
   bool is_leaving = false;
   bool is_dirty = false;
-  bool acks_now = false;  // what is sent next would be misunderstood
+  bool acks_now = false;  // acknowledge before the next frame
 };
 
 /// Requests that it may have at once: its slots, and a few to go on with.
@@ -75,8 +75,8 @@ void ask_again(HeadNode& node, HeadWork& work);
 /// knows what it knows.
 void ask_all_again(HeadNode& node, std::int64_t now_ms);
 
-/// What the node owes for too long; empty: nothing. `cancel_ms`: the time that
-/// it has to answer a cancelled request.
+/// Says which answer of the node is overdue; empty: none. `cancel_ms`: the time
+/// that it has to answer a cancelled request.
 std::string broken_word(const HeadNode& node, std::int64_t cancel_ms,
                         std::int64_t silence_ms, std::int64_t now_ms);
 

@@ -1,7 +1,7 @@
-// What nodes did that no honest node does, and which of them the head no longer
-// trusts. A node may be hostile, or its machine broken: its work must go to
-// another location in both cases. Pure. Names stay known when a node leaves, so
-// that it does not begin anew by joining again.
+// Faults of nodes that no honest node makes, and the nodes that the head no
+// longer trusts. A node may be hostile, or its machine broken. In both cases
+// its work must go to another location. Pure. Names stay known when a node
+// leaves, so that it does not begin anew by joining again.
 #pragma once
 
 #include <map>

@@ -201,9 +201,9 @@ class CafHost {
     return true;
   }
 
-  /// What the run waits for, if that may take hours: nothing else is under way,
-  /// except for long timers. Empty: something may come soon. Nodes may come at
-  /// any time, and must find the head.
+  /// Names the events that the run waits for, if they may take hours. Nothing
+  /// else is under way then, except for long timers. Empty: an answer may come
+  /// soon. Nodes may come at any time, and must find the head.
   std::string long_wait() {
     if (options_.nodes) return "";
     std::set<Address> asked;

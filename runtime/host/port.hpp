@@ -37,8 +37,8 @@ class Port {
     start(request, std::move(reply));
   }
 
-  /// What the port waits for, for people, if that may take hours: a run that
-  /// waits for nothing else is suspended. Empty: something may come soon.
+  /// Names an event that may take hours, for people. A run that waits for
+  /// nothing else is suspended. Empty: an answer may come soon.
   virtual std::string waits_for() const { return ""; }
 };
 

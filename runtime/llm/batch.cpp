@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "messages/parse_json.hpp"
+#include "runtime/llm/json_fields.hpp"
 #include "runtime/llm/reply_reader.hpp"
 #include "runtime/llm/request.hpp"
 #include "runtime/llm/utf8.hpp"
@@ -36,20 +37,6 @@ HttpRequest with_json(HttpRequest request, const json& body) {
   request.headers.push_back("content-type: application/json");
   request.body = body.dump();
   return request;
-}
-
-std::string text_of(const json& object, const char* name) {
-  if (!object.is_object()) return "";
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>()
-                                                     : "";
-}
-
-const json& member(const json& object, const char* name) {
-  static const json none;
-  if (!object.is_object()) return none;
-  const auto found = object.find(name);
-  return found == object.end() ? none : *found;
 }
 
 json error_body(const std::string& message) {
@@ -90,40 +77,37 @@ HttpRequest with_form(HttpRequest request, const std::string& file,
 
 /// OpenAI's line: a response, or an error in its place.
 BatchResult openai_result(const json& line) {
-  const json& response = member(line, "response");
-  const json& status = member(response, "status_code");
-  if (status.is_number_integer()) {
-    return {status.get<int>(), member(response, "body").dump()};
+  const json& response = object_in(line, "response");
+  const auto status = response.find("status_code");
+  if (status != response.end() && status->is_number_integer()) {
+    return {status->get<int>(), object_in(response, "body").dump()};
   }
   const auto error = error_in(line);
   const std::string code = error ? error->code : "";
-  const bool is_late = code.find("expired") != std::string::npos ||
-                       code.find("cancel") != std::string::npos;
+  const bool is_late = code.contains("expired") || code.contains("cancel");
   return {is_late ? kTimedOut : kServerError,
           error_body(error ? error->message : "there is no response").dump()};
 }
 
 BatchResult anthropic_result(const json& line) {
-  const json& result = member(line, "result");
-  const std::string type = text_of(result, "type");
-  if (type == "succeeded") return {kOk, member(result, "message").dump()};
+  const json& result = object_in(line, "result");
+  const std::string type = text_in(result, "type");
+  if (type == "succeeded") return {kOk, object_in(result, "message").dump()};
   if (type != "errored") {
     return {kTimedOut, error_body("the call is " + type).dump()};
   }
-  json body = member(result, "error");
+  json body = object_in(result, "error");
   // {"type": "error", "error": {…}}, or the inner object alone.
   if (!body.contains("error")) body = {{"error", body}};
   const bool is_wrong =
-      text_of(body["error"], "type").find("invalid") != std::string::npos;
+      text_in(object_in(body, "error"), "type").contains("invalid");
   return {is_wrong ? kBadRequest : kServerError, body.dump()};
 }
 
 std::string errors_of(const json& batch) {
   std::string all;
-  const json& errors = member(member(batch, "errors"), "data");
-  if (!errors.is_array()) return all;
-  for (const json& error : errors) {
-    const std::string text = text_of(error, "message");
+  for (const json& error : list_in(object_in(batch, "errors"), "data")) {
+    const std::string text = text_in(error, "message");
     if (!text.empty()) all += (all.empty() ? "" : "; ") + text;
   }
   return all;
@@ -181,7 +165,7 @@ bool is_batch_id(std::string_view text) {
 }
 
 Result<std::string> batch_id_in(std::string_view body) {
-  std::string id = text_of(parse_json(repaired_utf8(body)), "id");
+  std::string id = text_in(parse_json(repaired_utf8(body)), "id");
   if (is_batch_id(id)) return id;
   return fail(ErrorCode::wrong_input, "the reply to a batch has no usable id");
 }
@@ -192,13 +176,13 @@ Result<BatchState> batch_state_in(const LlmEndpoint& endpoint,
   const json told = parse_json(repaired_utf8(body));
   BatchState state;
   if (!has_batch_file(endpoint)) {
-    state.status = text_of(told, "processing_status");
+    state.status = text_in(told, "processing_status");
     // Not the reply's own results_url: the key goes to base_url alone.
     state.paths = {"/messages/batches/" + batch + "/results"};
   } else {
-    state.status = text_of(told, "status");
+    state.status = text_in(told, "status");
     for (const char* name : {"output_file_id", "error_file_id"}) {
-      const std::string file = text_of(told, name);
+      const std::string file = text_in(told, name);
       if (is_batch_id(file))
         state.paths.push_back("/files/" + file + "/content");
     }
@@ -235,7 +219,7 @@ std::map<std::string, BatchResult> batch_results_in(const LlmEndpoint& endpoint,
     const std::size_t end = std::min(text.find('\n', at), text.size());
     const json line = parse_json(std::string_view(text).substr(at, end - at));
     at = end + 1;
-    const std::string id = text_of(line, "custom_id");
+    const std::string id = text_in(line, "custom_id");
     if (id.empty()) continue;
     results[id] =
         has_batch_file(endpoint) ? openai_result(line) : anthropic_result(line);

@@ -57,7 +57,7 @@ HttpRequest make_batch_results(const LlmEndpoint& endpoint,
                                const std::string& path, std::size_t calls,
                                std::string_view key);
 
-/// What a call would have been answered by itself.
+/// The reply that a call would have had by itself.
 struct BatchResult {
   int status = 0;
   std::string body;  ///< JSON

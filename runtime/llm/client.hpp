@@ -13,7 +13,7 @@
 
 namespace weft {
 
-/// What a reply says that came whole: one of a batch's, or an error.
+/// The answer in a reply that came whole: one of a batch's, or an error.
 LlmAnswer whole_answer(const LlmEndpoint& endpoint, const std::string& key,
                        const HttpEnd& end, std::string_view body);
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "messages/parse_json.hpp"
+#include "runtime/llm/json_fields.hpp"
 #include "runtime/llm/utf8.hpp"
 
 namespace weft {
@@ -16,32 +17,12 @@ using nlohmann::json;
 /// allocate.
 constexpr std::size_t kChoicesMax = 128;
 
-/// The object's text by that name; empty: it has none.
-std::string text_in(const json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_string()) return "";
-  return found->get<std::string>();
-}
-
 std::int64_t count_in(const json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_number()) return 0;
   const double value = found->get<double>();
   constexpr double kTokensMax = 1e12;
   return value > 0 && value < kTokensMax ? static_cast<std::int64_t>(value) : 0;
-}
-
-/// An object within an object; an empty one where it lacks.
-const json& object_in(const json& object, const char* name) {
-  static const json nothing = json::object();
-  const auto found = object.find(name);
-  return found != object.end() && found->is_object() ? *found : nothing;
-}
-
-const json& list_in(const json& object, const char* name) {
-  static const json nothing = json::array();
-  const auto found = object.find(name);
-  return found != object.end() && found->is_array() ? *found : nothing;
 }
 
 /// OpenAI's convention, chat completions' and responses' names alike: what was

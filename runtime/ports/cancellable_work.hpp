@@ -1,6 +1,6 @@
 // A port's work in a queue. Work that is cancelled before it begins is answered
-// at once: its turn may come minutes later, and the head counts a node that
-// does not answer a cancelled request as dead.
+// at once. Its turn may come minutes later, and the head distrusts a node that
+// does not answer a cancelled request.
 #pragma once
 
 #include <atomic>

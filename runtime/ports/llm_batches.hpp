@@ -23,8 +23,8 @@ namespace weft {
 class LlmBatches {
  public:
   using OnAnswer = LlmClient::OnAnswer;
-  /// What is written down of calls, durably when it returns, on the batches'
-  /// thread. False: it could not be.
+  /// Called on the batches' thread. They return when the fact is durable, or
+  /// with false if it cannot be kept.
   struct Notes {
     /// A provider has taken the batch.
     std::function<bool(const std::vector<std::string>& calls,
@@ -49,35 +49,38 @@ class LlmBatches {
   /// The call ends as cancelled. A batch that has it is paid all the same.
   void cancel(const std::string& call);
 
-  /// What is waited for, for people, once each batch was waited for as long as
-  /// its endpoint says; empty: something may still come soon.
+  /// Names the pending batches, for people. Empty: an answer may come soon, or
+  /// a batch has not had the time that its endpoint gives it.
   std::string waits_for() const;
 
  private:
   using Clock = std::chrono::steady_clock;
   using Answers = std::map<std::string, OnAnswer>;  ///< by BatchCall::id
+  /// Calls that wait for the next batch of their provider.
   struct New {
     LlmEndpoint endpoint;
     std::vector<BatchCall> calls;
     Answers answers;
     Clock::time_point changed;
   };
+  /// A batch that the provider has.
   struct Batch {
     LlmEndpoint endpoint;
     Answers answers;
-    std::int64_t began_s = 0;  ///< since the epoch
-    Clock::time_point since;   ///< in this process
+    std::int64_t began_s = 0;  ///< Unix time
+    Clock::time_point since;   ///< when this process began to wait
     Clock::time_point next_look;
     bool is_noted = true;
     bool was_looked_at = false;
-    std::string trouble;  ///< why the last look failed; empty: it did not
+    std::string trouble;  ///< error of the last look
   };
 
   enum class Sent { no, perhaps, yes };
+  /// How the creation of a batch ended: with an id, or with a failure.
   struct Start {
-    Sent sent = Sent::no;  ///< the request that makes the batch
-    std::string batch{};   ///< its id; empty: there is none
-    LlmAnswer failure{};   ///< why not
+    Sent sent = Sent::no;
+    std::string batch{};
+    LlmAnswer failure{};
   };
   void loop(std::stop_token stop);
   Clock::time_point next_time() const;
@@ -94,7 +97,7 @@ class LlmBatches {
   std::condition_variable_any wake_;
   std::map<std::string, New> new_;        ///< by provider
   std::map<std::string, Batch> batches_;  ///< by the provider's id
-  bool is_busy_ = false;                  ///< with a batch that is in neither
+  bool is_busy_ = false;                  ///< a batch is in neither map
   std::set<std::string> withdrawn_;       ///< calls cancelled meanwhile
   std::jthread thread_;                   ///< the last: it uses all others
 };

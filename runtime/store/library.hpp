@@ -75,8 +75,8 @@ class Library {
   /// Every kernel, by key. Only reads: wrong_input where there is no library.
   Result<std::vector<LibraryEntry>> entries() const;
 
-  /// What was made from all that `key` names. nullopt too when this user did
-  /// not keep exactly these bytes for that key.
+  /// The built code for `key`. nullopt, too, when this user did not keep
+  /// exactly these bytes for that key.
   Result<std::optional<std::string>> find_artefact(std::string_view key) const;
   Result<void> store_artefact(std::string_view key,
                               std::string_view bytes) const;

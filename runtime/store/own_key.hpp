@@ -1,5 +1,5 @@
-// What this user's weft wrote, and what came from somebody else. The key lies
-// in the user's cache folder, so that nobody else can make its marks.
+// Tells what this user's weft wrote from what somebody else did. The key is in
+// the user's cache folder, so that nobody else can make its marks.
 #pragma once
 
 #include <string>

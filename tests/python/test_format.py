@@ -1,5 +1,5 @@
-"""Every C++ file is as clang-format leaves it and every Python file as ruff leaves it. ruff
-finds no fault in any Python, also in that which weft prints or runs from its programs."""
+"""clang-format changes no C++ file, and ruff no Python file. ruff finds no fault either, also
+in the Python that weft prints or runs from its programs."""
 
 import os
 import re

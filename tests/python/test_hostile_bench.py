@@ -1,5 +1,5 @@
-"""A folder of bench results that somebody else made: nothing outside it changes, and what weft
-does not write there is said to be so."""
+"""A folder of bench results that somebody else made. Nothing outside it changes, and a message
+names each file that weft does not write."""
 
 import json
 import os
@@ -28,7 +28,7 @@ NAMES = (
     "runs/one/result.json",
     "runs/one/composed/model_new.py",
 )
-#: What a result.json may have in the place of a field, or of all.
+#: Values that a result.json may have in the place of a field, or of all.
 VALUES = (
     None,
     5,
@@ -108,7 +108,7 @@ class HostileFolders(WeftCase):
 
 
 def paths(value, at=()):
-    """Of all fields, the deepest included."""
+    """The paths of all fields, the deepest included."""
     keys = (
         value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     )

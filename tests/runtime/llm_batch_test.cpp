@@ -1,12 +1,15 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "runtime/llm/batch.hpp"
+#include "runtime/machine/files.hpp"
 
 namespace weft {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 
 LlmEndpoint endpoint_of(const std::string& dialect) {
@@ -63,52 +66,57 @@ TEST_CASE("an id that could lead an address elsewhere is none") {
   for (const char* id : {"msgbatch_01-x", "batches.1:a=", "a.b"}) {
     CHECK(batch_id_in(json{{"id", id}}.dump()).value() == id);
   }
-  for (const char* body :
-       {R"({"id": ".."})", R"({"id": "a..b"})", R"({"id": "%2e"})",
-        R"({"id": "../files"})", R"({"id": ""})", R"({"id": 7})", "[]", "",
-        R"({"id": "a?b"})", R"({"id": "a b"})"}) {
-    CHECK_FALSE(batch_id_in(body));
+  for (const json& id :
+       {json(".."), json("a..b"), json("%2e"), json("../files"), json(""),
+        json(7), json("a?b"), json("a b")}) {
+    CHECK_FALSE(batch_id_in(json{{"id", id}}.dump()));
   }
+  CHECK_FALSE(batch_id_in("[]"));
+  CHECK_FALSE(batch_id_in(""));
 }
 
 TEST_CASE("a batch has ended at its provider's word") {
   const auto anthropic = endpoint_of("anthropic");
   const auto openai = endpoint_of("openai");
-  const auto state = [](const LlmEndpoint& endpoint, const char* body) {
-    return batch_state_in(endpoint, "b-1", body);
+  const auto state = [](const LlmEndpoint& endpoint, const json& body) {
+    return batch_state_in(endpoint, "b-1", body.dump());
   };
   CHECK_FALSE(
-      state(anthropic, R"({"processing_status": "canceling"})")->has_ended);
-  const auto ended = state(anthropic, R"({"processing_status": "ended",
-      "results_url": "https://elsewhere.example/x"})");
+      state(anthropic, {{"processing_status", "canceling"}})->has_ended);
+  const auto ended =
+      state(anthropic, {{"processing_status", "ended"},
+                        {"results_url", "https://elsewhere.example/x"}});
   CHECK(ended->has_ended);
   CHECK(ended->paths ==
         std::vector<std::string>{"/messages/batches/b-1/results"});
   for (const char* status : {"validating", "in_progress", "finalizing"}) {
-    const json body = {{"status", status}};
-    CHECK_FALSE(state(openai, body.dump().c_str())->has_ended);
+    CHECK_FALSE(state(openai, {{"status", status}})->has_ended);
   }
-  const auto expired = state(openai, R"({"status": "expired",
-      "output_file_id": "f-1", "error_file_id": "f-2"})");
+  const auto expired = state(openai, {{"status", "expired"},
+                                      {"output_file_id", "f-1"},
+                                      {"error_file_id", "f-2"}});
   CHECK(expired->has_ended);
   CHECK(expired->paths.size() == 2);
-  CHECK(state(openai, R"({"status": "completed", "output_file_id": "../x"})")
-            ->paths.empty());
-  const auto failed = state(openai, R"({"status": "failed",
-      "errors": {"data": [{"message": "no such model"}]}})");
+  const auto elsewhere =
+      state(openai, {{"status", "completed"}, {"output_file_id", "../x"}});
+  CHECK(elsewhere->paths.empty());
+  const json errors = {{"data", {{{"message", "no such model"}}}}};
+  const auto failed = state(openai, {{"status", "failed"}, {"errors", errors}});
   CHECK(failed->error == "no such model");
-  CHECK_FALSE(state(openai, "{}"));
-  CHECK_FALSE(state(openai, "<html>"));
+  CHECK_FALSE(state(openai, json::object()));
+  CHECK_FALSE(batch_state_in(openai, "b-1", "<html>"));
+}
+
+/// That dialect's results of tests/runtime/data.
+std::map<std::string, BatchResult> results_of(const std::string& dialect) {
+  const auto text = read_file(fs::path(WEFT_TEST_DATA) /
+                              ("batch_results_" + dialect + ".jsonl"));
+  REQUIRE(text);
+  return batch_results_in(endpoint_of(dialect), *text);
 }
 
 TEST_CASE("a result is what the call would have been answered") {
-  const auto results = batch_results_in(endpoint_of("openai"), R"(
-{"custom_id": "aa", "response": {"status_code": 200, "body": {"model": "m"}}}
-not json
-{"custom_id": "bb", "response": null, "error": {"code": "batch_expired"}}
-{"custom_id": "cc", "response": {"status_code": 429, "body": {}}, "error": null}
-{"custom_id": "dd"}
-{"no": "id"})");
+  const auto results = results_of("openai");
   REQUIRE(results.size() == 4);
   CHECK(results.at("aa").status == 200);
   CHECK(json::parse(results.at("aa").body)["model"] == "m");
@@ -118,14 +126,7 @@ not json
 }
 
 TEST_CASE("so it is in anthropic's words") {
-  const auto results = batch_results_in(endpoint_of("anthropic"), R"(
-{"custom_id": "aa", "result": {"type": "succeeded", "message": {"model": "m"}}}
-{"custom_id": "bb", "result": {"type": "expired"}}
-{"custom_id": "cc", "result": {"type": "errored", "error": {"type": "error",
- "error": 1}}}
-{"custom_id": "dd", "result": {"type": "errored", "error": {"type": "error", "error": {"type": "invalid_request_error", "message": "long"}}}}
-{"custom_id": "ee", "result": {"type": "errored", "error": {"type": "api_error", "message": "down"}}}
-{"custom_id": "ff", "result": 5})");
+  const auto results = results_of("anthropic");
   CHECK(results.at("aa").status == 200);
   CHECK(results.at("bb").status == 408);
   CHECK_FALSE(results.contains("cc"));  // two lines are no line

@@ -103,7 +103,7 @@ Result<HostEnd> host(const Hosting& hosting, OpenRun& run,
   return go(production.ports, std::move(options));
 }
 
-/// Of a run that waits for a batch of its language model's provider.
+/// Exit code of a run that waits for a batch of its language model's provider.
 constexpr int kSuspendedExitCode = 5;
 
 int report_suspended(const CommonFlags& common, const std::string& waits_for,

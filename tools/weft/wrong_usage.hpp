@@ -4,9 +4,8 @@
 
 namespace weft {
 
-/// What is wrong with a command line that CLI11 refused, and which help has
-/// more: an option that is given twice, a command or an option that does not
-/// exist, an argument that is missing, a wrong value.
+/// The message for a command line that CLI11 refused. It names the fault and
+/// the command's help. Examples are an unknown option and a missing argument.
 std::string wrong_usage(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace weft

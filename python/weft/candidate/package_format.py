@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 FORMAT = 1
-#: What a package may hold. The largest of the tests have 40 launches.
+#: Limits of a package. The largest of the tests have 40 launches.
 MODULES_MAX = 256
 LAUNCHES_MAX = 4096
 SCRATCH_MAX = 1024
 ARGUMENTS_MAX = 1024
 TEXT_MAX = 4096
-#: Of a scratch buffer: more than any device has.
+#: Limit of a scratch buffer: more than any device has.
 SCRATCH_BYTES_MAX = 1 << 40
 #: CUDA C++ Programming Guide, "Compute Capabilities", the largest of all devices.
 GRID_MAX = (2**31 - 1, 65_535, 65_535)
