@@ -21,10 +21,7 @@ def against(
 ) -> list[compare.Expected]:
     """The expectation for each tensor of Model's results `narrow`, by float64's, `wide`,
     which go. `length`: terms of the longest sum behind them."""
-    count = len(narrow.tensors)
-    truths = deque([None] * count) if wide is None else wide.take_tensors()
-    if len(truths) != count:  # values decide how many results there are
-        truths = deque([None] * count)
+    truths = _truths(narrow, wide)
     names = _numbered("output", narrow.outputs) + _numbered("input", data.leaves)
     before = [None] * len(narrow.outputs) + data.leaves + data.state
     made = []
@@ -35,6 +32,21 @@ def against(
         else:
             made.append(compare.expect(name, x, truth, _length_for(x, truth, length)))
     return made
+
+
+def _truths(narrow: RunResults, wide: RunResults | None) -> deque[torch.Tensor | None]:
+    """One of float64's tensors for each of eager's, or None. If values decide how many
+    outputs there are, outputs have none."""
+    count = len(narrow.tensors)
+    if wide is None:
+        return deque([None] * count)
+    outputs = len(wide.outputs)
+    truths: deque[torch.Tensor | None] = deque(wide.take_tensors())
+    if outputs != len(narrow.outputs):
+        for _ in range(outputs):
+            truths.popleft()
+        truths.extendleft([None] * len(narrow.outputs))
+    return truths
 
 
 def _numbered(name: str, tensors: list[torch.Tensor]) -> list[str]:
