@@ -8,6 +8,7 @@ from unittest import mock
 
 import torch
 from backend_case import BackendCase, Net
+from played_graph import Played, PlayedCase, weighted
 from torch import library as operators
 
 from weft.backend.entry import compiled_graph as compiled_graphs
@@ -21,57 +22,7 @@ from weft.backend.options import Options
 from weft.backend.implementations.cuda_graph import Recording, Replayed, Unrecorded, recorded
 
 
-class Played:
-    """As a Recording: its results lie in the same memory in every replay."""
-
-    def __init__(self, function, arguments, moving):
-        self._function, self._moving = function, moving
-        self._given = [
-            one.clone() if i in moving else one.detach() for i, one in enumerate(arguments)
-        ]
-        self._results = function(list(self._given))
-        cuda_graph._check_results(self._results, self._given)
-        self.nbytes, self.replays = 100, 0
-
-    by_others = 50
-
-    def kept(self):
-        return self.nbytes + self.by_others
-
-    @staticmethod
-    def is_within_another():
-        return False
-
-    def replay(self, moved):
-        self.replays += 1
-        for i, one in zip(self._moving, moved, strict=True):
-            self._given[i].copy_(one)
-        for kept, one in zip(self._results, self._function(list(self._given))):
-            kept.copy_(one)
-        return [one.clone() for one in self._results]
-
-
-def weighted(arguments):
-    weight, x = arguments
-    return [x * weight, x.sum(0)]
-
-
-class Replays(unittest.TestCase):
-    def setUp(self):
-        self.weight = torch.rand(3)
-        self.calls = 0
-
-    def function(self, arguments):
-        self.calls += 1
-        return weighted(arguments)
-
-    def made(self, x, constants=(), bytes_max=1000, still=(0,)):
-        return Replayed(self.function, [self.weight, x], set(still), constants, bytes_max, Played)
-
-    def assert_computes(self, made, *arguments):
-        for got, expected in zip(made(list(arguments)), weighted(list(arguments)), strict=True):
-            torch.testing.assert_close(got, expected)
-
+class Replays(PlayedCase):
     def test_each_call_has_its_own_inputs_and_results(self):
         x, y = torch.rand(4, 3), torch.rand(4, 3)
         made = self.made(x)
@@ -458,6 +409,18 @@ class OnTheDevice(unittest.TestCase):
         self.assertIsInstance(made._recording, Recording)
         made.function = None  # which a replay does not call
         made([self.weight, self.x])
+
+    def test_arguments_are_read_where_they_lie(self):
+        made, other = self.made(), torch.rand_like(self.x)
+        made.read_in_place()
+        for _ in range(3 * cuda_graph.RESTS_AFTER):
+            self.x.add_(1)
+            for x in (self.x,) * cuda_graph.RESTS_AFTER + (other,):
+                for got, expected in zip(
+                    made([self.weight, x]), weighted([self.weight, x]), strict=True
+                ):
+                    self.assertTrue(torch.equal(got, expected))
+        self.assertEqual(made._resting.moving, [])
 
     def test_streams_wait_for_each_other(self):
         made = self.made()

@@ -13,7 +13,7 @@ from torch import nn
 import weft
 from weft.backend.implementations import incumbent, program_timing
 from weft.backend.implementations.program_timing import Arguments, Comparison, copied, timed
-from weft.backend.searches import improvement, program_trials
+from weft.backend.searches import program_trials
 from weft.backend.searches.whole_program import Step, WholeProgram
 
 
@@ -423,27 +423,6 @@ class Timing(unittest.TestCase):
             raise RuntimeError("no memory")
 
         self.assertEqual(set(self.compared_on_a_gpu(fails)), {"a", "b"})
-
-    def test_an_accepted_variant_has_inductor_s_cuda_graphs(self):
-        request = mock.Mock(role="inference")
-        request.uses_cuda_graphs.return_value = True
-        program = WholeProgram(
-            request, lambda given: given, weft.backend.options.Options(), mock.Mock()
-        )
-        with mock.patch.object(program_trials, "uses_rng", lambda _: False):
-            search = improvement.Improvement(program, {})
-        search._made, candidate = mock.Mock(), mock.Mock()
-        with mock.patch.object(search, "_variant"):
-            search._accept(
-                [candidate],
-                program_trials.Trial("", Comparison(((1.2,) * 8, (1.2,) * 8, (1.0,) * 8))),
-            )
-        self.assertEqual(request.compiled.call_args.args[1:], (True,))
-        self.assertIs(program.function, request.compiled.return_value)
-        self.assertIs(search._current, search._made)
-        self.assertTrue(program.has_kernels)
-        self.assertAlmostEqual(program.speedup, 1.2)
-        self.assertEqual(candidate.state, "generated")
 
     def test_copies_lie_as_what_they_are_of(self):
         for tensor in (

@@ -6,6 +6,11 @@ copied to memory of the graph's own, and its results are copied out of it: they 
 the caller's, as any function's. Parameters and buffers are read where they lie;
 where they lie elsewhere now, or a setting is another, the function itself computes
 the call.
+
+Many programs pass the same memory again and again: the key and value caches of a
+decoder, say. Arguments that lie in the same place in several calls in a row are read
+there by a second graph, without a copy. Each call compares their addresses. The first
+graph computes a call with other ones.
 """
 
 from __future__ import annotations
@@ -27,6 +32,11 @@ from weft.backend.options import log, told
 WARM_UPS = 2
 #: Of one function, where its parameters were moved again and again.
 RECORDINGS_MAX = 4
+#: Calls in a row that find an argument in the same place before it is read there. It is
+#: looked for in so many of a recording's calls.
+RESTS_AFTER, LOOKS_MAX = 4, 100
+#: Calls in a row with other addresses, after which the second graph is dropped.
+MISSES_MAX = 16
 
 
 class Unrecorded(Exception):
@@ -68,44 +78,85 @@ class Replayed:
         self._bytes_max = bytes_max
         self._constants = list(constants)
         self._lock = threading.Lock()
-        self._still = [
-            i for i, one in enumerate(arguments) if isinstance(one, torch.Tensor) and i in still
-        ]
-        self.moving = [
-            i for i, one in enumerate(arguments) if isinstance(one, torch.Tensor) and i not in still
-        ]
+        tensors = [i for i, one in enumerate(arguments) if isinstance(one, torch.Tensor)]
+        self._still = [i for i in tensors if i in still]
+        self.moving = [i for i in tensors if i not in still]
         self._count = 0
         self._missed: Any = None  # places of the last call that did not fit
+        #: None: no argument besides the still ones is read where it lies.
+        self._rests: _Rests | None = None
+        self._resting: _Resting | None = None
         self._begin(arguments)
 
     @property
     def nbytes(self) -> Any:
         """Of the device's memory, that it keeps."""
-        return self._recording.nbytes
+        return self._recording.nbytes + (self._resting.recording.nbytes if self._resting else 0)
 
     def kept(self) -> Any:
         """The same, by this one and all others on its device."""
         return self._recording.kept()
 
+    def read_in_place(self) -> None:
+        """From now on, arguments that lie in the same place in several calls in a row are
+        read there. (Trials call it with the same arguments again and again.)"""
+        self._rests = _Rests(self.moving)
+
     def __call__(self, arguments: Any) -> Any:
         self._check()
         if not self._is_watched():
             with self._lock:
-                if self._places(arguments) == self._at or self._again(arguments):
-                    return self._recording.replay([arguments[i] for i in self.moving])
+                if self._fits(arguments) or self._again(arguments):
+                    return self._replayed(arguments)
         return self.function(arguments)
 
     def _is_watched(self) -> Any:
         """Whether somebody looks at the operators, or records them himself."""
         return torch._C._len_torch_dispatch_stack() > 0 or self._record.is_within_another()
 
+    def _replayed(self, arguments: Sequence[Any]) -> Any:
+        """The results, by one of the two graphs."""
+        resting, rests = self._resting, self._rests
+        if resting is None and rests is not None:
+            found = rests.look(arguments)
+            if found:
+                resting = self._resting = self._read_where_they_lie(found, arguments)
+        if resting is not None:
+            if resting.fits(arguments):
+                return resting.recording.replay([arguments[i] for i in resting.moving])
+            if resting.misses > MISSES_MAX:
+                self._resting = self._rests = None
+        return self._recording.replay([arguments[i] for i in self.moving])
+
+    def _read_where_they_lie(self, found: list[int], arguments: Sequence[Any]) -> Any:
+        """A graph that reads the arguments at these positions where they lie; None if it
+        cannot be recorded, or has no room."""
+        self._rests = None  # one try for each recording
+        moving = [i for i in self.moving if i not in found]
+        try:
+            recording = self._record(self.function, arguments, moving)
+        except Exception as error:
+            log.info("arguments are copied in each call: %s", told(error))
+            return None
+        if recording.nbytes + self._recording.nbytes > self._bytes_max:
+            return None
+        return _Resting(recording, moving, found, arguments)
+
+    def _fits(self, arguments: Sequence[Any]) -> bool:
+        """Whether all is as it was when the graph was recorded."""
+        pointers, versions, settings = self._at
+        return (
+            _lie_at(arguments, self._still, pointers)
+            and self._versions() == versions
+            and _settings() == settings
+        )
+
     def _places(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any], Any]:
         """What has to be as it was when the graph was recorded."""
-        return (
-            [arguments[i].data_ptr() for i in self._still],
-            [0 if constant.is_inference() else constant._version for constant in self._constants],
-            _settings(),
-        )
+        return ([arguments[i].data_ptr() for i in self._still], self._versions(), _settings())
+
+    def _versions(self) -> list[int]:
+        return [0 if constant.is_inference() else constant._version for constant in self._constants]
 
     def _again(self, arguments: Any) -> bool:
         """Whether it was recorded anew: for a call that finds all as the one
@@ -123,8 +174,11 @@ class Replayed:
         return True
 
     def _begin(self, arguments: Sequence[Any]) -> None:
-        self._recording: Any = None  # its memory is free for the next
-        self._at = None
+        # Their memory is free for the next.
+        self._recording: Any = None
+        self._at: Any = ([], [], None)
+        if self._resting is not None:
+            self._resting, self._rests = None, _Rests(self.moving)
         _check_arguments(arguments, self.moving)
         self._count += 1
         recording = self._record(self.function, arguments, self.moving)
@@ -134,6 +188,61 @@ class Replayed:
                 f"keep {self._bytes_max >> 20}"
             )
         self._recording, self._at = recording, self._places(arguments)
+
+
+class _Rests:
+    """Finds the arguments that lie in the same place in call after call."""
+
+    def __init__(self, positions: Sequence[int]) -> None:
+        self._positions = positions
+        self._pointers = [0 for _ in positions]
+        self._counts = [0 for _ in positions]
+        self._looks = 0
+
+    def look(self, arguments: Sequence[Any]) -> list[int]:
+        """Positions of those that lie where they lay in the calls before; for most calls
+        none are named."""
+        if self._looks >= LOOKS_MAX:
+            return []
+        self._looks += 1
+        pointers = [arguments[i].data_ptr() for i in self._positions]
+        self._counts = [
+            count + 1 if now == before else 1
+            for count, now, before in zip(self._counts, pointers, self._pointers)
+        ]
+        self._pointers = pointers
+        return [i for i, count in zip(self._positions, self._counts) if count >= RESTS_AFTER]
+
+
+class _Resting:
+    """A graph for calls whose arguments at some positions lie where they lay when it was
+    recorded: it reads these there."""
+
+    def __init__(
+        self, recording: Any, moving: list[int], positions: list[int], arguments: Sequence[Any]
+    ) -> None:
+        self.recording = recording
+        self.moving = moving
+        #: Calls in a row that it did not fit.
+        self.misses = 0
+        self._positions = positions
+        self._pointers = [arguments[i].data_ptr() for i in positions]
+
+    def fits(self, arguments: Sequence[Any]) -> bool:
+        is_there = _lie_at(arguments, self._positions, self._pointers)
+        self.misses = 0 if is_there else self.misses + 1
+        return is_there
+
+
+#: In C++, as a loop over hundreds of parameters takes longer than the launch of a graph.
+_POINTERS_EQUAL = getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", None)
+
+
+def _lie_at(arguments: Sequence[Any], positions: list[int], pointers: list[int]) -> bool:
+    """Whether the arguments at these positions lie in that memory."""
+    if _POINTERS_EQUAL is not None:
+        return bool(_POINTERS_EQUAL(list(arguments), pointers, positions))
+    return [arguments[i].data_ptr() for i in positions] == pointers
 
 
 class Recording:
@@ -156,6 +265,9 @@ class Recording:
         place.count(self.nbytes)
         weakref.finalize(self, place.count, -self.nbytes)
         self._results = list(found)
+        self._tensors = [i for i, one in enumerate(found) if isinstance(one, torch.Tensor)]
+        self._copies_in = _Copies(self._taken)
+        self._copies_out = _Copies([self._results[i] for i in self._tensors])
         _check_results(self._results, given)
 
     def kept(self) -> Any:
@@ -169,13 +281,36 @@ class Recording:
     def replay(self, moved: Any) -> list[Any]:
         """The results, in memory of their own."""
         with self._place.turn(), torch.no_grad():
-            if moved:
-                torch._foreach_copy_(self._taken, moved)
+            self._copies_in.take(moved)
             self._graph.replay()
-            return [
-                result.clone() if isinstance(result, torch.Tensor) else result
-                for result in self._results
-            ]
+            found = list(self._results)
+            for i, one in zip(self._tensors, self._copies_out.given()):
+                found[i] = one
+            return found
+
+
+class _Copies:
+    """Copies to or from the same tensors in each call. One launch copies all of a type;
+    PyTorch launches a copy for each, where their types differ."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        self._tensors = tensors
+        positions: dict[torch.dtype, list[int]] = {}
+        for i, one in enumerate(tensors):
+            positions.setdefault(one.dtype, []).append(i)
+        self._groups = [(group, [tensors[i] for i in group]) for group in positions.values()]
+
+    def take(self, given: Sequence[torch.Tensor]) -> None:
+        """Copies these to the tensors."""
+        for positions, theirs in self._groups:
+            torch._foreach_copy_(theirs, [given[i] for i in positions])
+
+    def given(self) -> list[torch.Tensor]:
+        """Copies of the tensors, in memory of their own."""
+        made = [torch.empty_like(one) for one in self._tensors]
+        for positions, theirs in self._groups:
+            torch._foreach_copy_([made[i] for i in positions], theirs)
+        return made
 
 
 class _Place:

@@ -58,6 +58,7 @@ def select(compiled_graph: Any, kernels: Any, composed: Any, arguments: Any) -> 
         )
         chosen = function
     if isinstance(chosen, cuda_graph.Replayed):
+        chosen.read_in_place()
         kernels.replay = f"replayed as a CUDA graph, which keeps {max(1, chosen.nbytes >> 20)} MiB"
     elif refused.get(chosen):
         kernels.replay = "not replayed: " + refused[chosen]

@@ -26,7 +26,7 @@ from weft.backend.searches.program_trials import ProgramTrials, Trial
 from weft.backend.searches.region_module import Combined
 from weft.backend.searches.region_search import Candidate
 from weft.backend.searches.search_turns import turns
-from weft.backend.searches.whole_program import Step, WholeProgram
+from weft.backend.searches.whole_program import INDUCTOR_GRAPHS, Step, WholeProgram
 from weft.regions import attribution, insertion, labels
 from weft.regions.extraction import KeptValues
 from weft.regions.regions import groups_of, regions_of
@@ -107,8 +107,9 @@ class Improvement:
             made: Any = self._request.compiled()
             self._raw = self._current = made
             self._kernels = labels.nodes_of_kernels(made) or self._kernels
-        if self._may_replay():
-            self._on_call(self._use_current)
+        begin = time.monotonic()
+        self._replay_current()
+        self._budget_s -= time.monotonic() - begin
         groups = groups_of(regions_of(self._request.module.graph))
         if not groups or not _is_closed(self._request.module):
             self._settle("no region of it can be searched")
@@ -266,9 +267,7 @@ class Improvement:
 
     def _uses_graphs(self) -> bool:
         """Whether calls are replayed, as far as timing goes."""
-        return not self._trials.draws and (
-            self._request.uses_cuda_graphs() or self._may_replay() and self._is_replayed
-        )
+        return not self._trials.draws and (self._request.uses_cuda_graphs() or self._is_replayed)
 
     # Work that the thread does.
 
@@ -466,7 +465,7 @@ class Improvement:
         try:
             formed = self._form.of(made, self._request.compiled_part)
         except NoForm:
-            if not candidates:  # it is the form that is tried
+            if not (candidates or self._accepted):  # it is the form that is tried
                 raise
             return made
         self._form_made = self._form
@@ -498,9 +497,6 @@ class Improvement:
         return found[0]
 
     def _accept(self, candidates: list[Candidate], trial: Trial) -> None:
-        function = self._made
-        if self._request.uses_cuda_graphs():
-            function = self._request.compiled(self._variant(candidates), True)
         self._current, self._form_used = self._made, self._form_made
         self._accepted += candidates
         for candidate in candidates:
@@ -510,48 +506,66 @@ class Improvement:
         program = self._live()
         if trial.comparison:
             program.speedup = trial.comparison.ratio(0, 2)
-        if self._may_replay():
-            self._on_call(self._use_current)
-        else:
-            program.use(function, bool(self._accepted))
+        was_replayed, self._is_replayed = self._is_replayed, False
+        if was_replayed or not self._request.uses_cuda_graphs():
+            self._replay_current()
+        if self._is_replayed:
+            return
+        function = self._current
+        if self._request.uses_cuda_graphs():
+            function = self._request.compiled(self._variant([]), True)
+            program.replay = INDUCTOR_GRAPHS
+        program.use(function, bool(self._accepted))
 
-    def _may_replay(self) -> bool:
-        """Whether the program allows CUDA graphs, of which Inductor makes none."""
-        return (
+    def _replay_current(self) -> None:
+        """Has a call try whether a CUDA graph of weft's is faster, where the program allows
+        them."""
+        if (
             self._options.graph_bytes() > 0
             and not self._trials.draws
             and self._request.role == "inference"
-            and not self._request.uses_cuda_graphs()
             and not self._request.written_inputs()
-        )
+        ):
+            try:
+                self._on_call(self._use_replays)
+            except Stopped:
+                raise
+            except Exception as error:  # no memory for the other's results, say
+                log.info("calls are not replayed by weft: %s", told(error))
 
-    def _use_current(self, given: list[Any]) -> None:
-        """Uses the current variant, replayed as a CUDA graph if that is faster."""
-        program, current = self._live(), self._current
-        program.use(current, bool(self._accepted))
-        self._is_replayed = False
+    def _use_replays(self, given: list[Any]) -> None:
+        """Replays the current variant as a CUDA graph of weft's, if calls are faster so: than
+        launched, or than with Inductor's CUDA graphs if the program has these."""
+        program, has_graphs = self._live(), self._request.uses_cuda_graphs()
         if not select_implementation.is_on_gpu(given):
             return
         module = self._request.module
         made, why = cuda_graph.recorded(
-            current,
+            self._current,
             given,
             set(self._request.static_inputs),
             [*module.buffers(), *module.parameters()],
             self._options.graph_bytes(),
         )
-        if made is None:
-            program.replay = "not replayed: " + why
-            return
-        arguments = Arguments(self._request, given)
-        if compared([current, made], arguments, self._options.trial_s, False).is_faster(1, 0):
-            program.use(made, bool(self._accepted))
-            self._is_replayed = True
-            program.replay = (
-                f"replayed as a CUDA graph, which keeps {max(1, made.nbytes >> 20)} MiB"
-            )
+        if made is not None:
+            other = self._incumbent if has_graphs else self._current
+            arguments = Arguments(self._request, given)
+            calls = compared([other, made], arguments, self._options.trial_s, False)
+            if calls.is_faster(1, 0):
+                self._is_replayed = True
+                if has_graphs:
+                    program.speedup = calls.ratio(0, 1)
+                made.read_in_place()
+                program.use(made, bool(self._accepted))
+            else:
+                why = "no clear gain"
+        if self._is_replayed:
+            size = max(1, made.nbytes >> 20)
+            program.replay = f"replayed as a CUDA graph, which keeps {size} MiB"
+        elif has_graphs:
+            log.info("Inductor's CUDA graphs replay calls: %s", why)
         else:
-            program.replay = "not replayed: no clear gain"
+            program.replay = "not replayed: " + why
 
     def _settle(self, reason: str = "") -> None:
         program = self._program()

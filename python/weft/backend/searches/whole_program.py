@@ -24,6 +24,8 @@ from weft.backend.searches.region_search import Candidate
 
 _programs: "weakref.WeakSet[WholeProgram]" = weakref.WeakSet()
 _number = 0
+#: What explain() says of the calls of a program with PyTorch's own CUDA graphs.
+INDUCTOR_GRAPHS = "Inductor's CUDA graphs"
 
 
 def all_programs() -> "list[WholeProgram]":
@@ -69,7 +71,7 @@ class WholeProgram:
         self.reason = ""
         self.summary = ""
         #: What explain() says of CUDA graphs.
-        self.replay = "Inductor's CUDA graphs" if request.uses_cuda_graphs() else ""
+        self.replay = INDUCTOR_GRAPHS if request.uses_cuda_graphs() else ""
         self.calls = 0
         self.calls_with_kernels = 0
         #: The regions by what they may gain; empty until the first profile.

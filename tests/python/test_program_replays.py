@@ -1,0 +1,103 @@
+"""CUDA graphs of weft's for a program whose mode has Inductor's: used where the program's
+calls are faster with them."""
+
+import unittest
+from unittest import mock
+
+import weft.backend.options
+from weft.backend.implementations.program_timing import Comparison
+from weft.backend.searches import improvement, program_trials
+from weft.backend.searches.whole_program import WholeProgram
+
+
+class ReplaysOfWeft(unittest.TestCase):
+    """Of a program with Inductor's CUDA graphs; no device has a part in it."""
+
+    #: Seconds of a call with Inductor's CUDA graphs and with weft's.
+    FAST, SLOW = Comparison(((1.5,) * 8, (1.0,) * 8)), Comparison(((1.0,) * 8, (1.5,) * 8))
+
+    def setUp(self):
+        self.request = mock.Mock(role="inference", static_inputs=frozenset())
+        self.request.uses_cuda_graphs.return_value = True
+        self.request.written_inputs.return_value = frozenset()
+        self.program = WholeProgram(
+            self.request,
+            lambda given: given,
+            weft.backend.options.Options(mode="reduce-overhead"),
+            mock.Mock(),
+        )
+        for target, name, value in (
+            (program_trials, "uses_rng", lambda _: False),
+            (improvement, "insertion", mock.Mock()),
+            (improvement.select_implementation, "is_on_gpu", lambda _: True),
+        ):
+            self.enterContext(mock.patch.object(target, name, value))
+        self.request.module.buffers.return_value = ()
+        self.request.module.parameters.return_value = ()
+        self.made = mock.Mock(nbytes=3 << 20)
+        self.recorded = self.enterContext(mock.patch.object(improvement.cuda_graph, "recorded"))
+        self.recorded.return_value = self.made, ""
+        self.compared = self.enterContext(mock.patch.object(improvement, "compared"))
+        self.compared.return_value = self.FAST
+        self.search = improvement.Improvement(self.program, {})
+        self.enterContext(mock.patch.object(self.search, "_on_call", lambda work: work([])))
+
+    def accept(self):
+        self.search._made, candidate = mock.Mock(), mock.Mock()
+        candidate.replacements.return_value = ()
+        trial = program_trials.Trial("", Comparison(((1.2,) * 8, (1.2,) * 8, (1.0,) * 8)))
+        self.search._accept([candidate], trial)
+        self.assertIs(self.search._current, self.search._made)
+        self.assertTrue(self.program.has_kernels)
+        self.assertEqual(candidate.state, "generated")
+
+    def test_replays_whose_calls_are_faster_are_used(self):
+        self.search._replay_current()
+        self.assertIs(self.program.function, self.made)
+        self.assertFalse(self.program.has_kernels)
+        self.assertAlmostEqual(self.program.speedup, 1.5)
+        self.assertEqual(self.program.replay, "replayed as a CUDA graph, which keeps 3 MiB")
+        self.made.read_in_place.assert_called_once_with()
+
+    def test_inductor_s_stay_where_they_are_as_fast(self):
+        for outcome in (self.SLOW, RuntimeError("no memory")):
+            self.compared.side_effect = [outcome]
+            self.search._replay_current()
+            self.assertIs(self.program.function, self.program.incumbent)
+            self.assertEqual(self.program.replay, "Inductor's CUDA graphs")
+
+    def test_programs_that_write_or_forbid_graphs_are_not_recorded(self):
+        self.request.written_inputs.return_value = frozenset({0})
+        self.search._replay_current()
+        self.request.written_inputs.return_value = frozenset()
+        with mock.patch.object(self.search, "_options", weft.backend.options.Options(replay_mb=0)):
+            self.search._replay_current()
+        self.recorded.assert_not_called()
+
+    def test_an_accepted_variant_is_replayed_as_the_program_was(self):
+        self.search._replay_current()
+        self.accept()
+        self.assertIs(self.program.function, self.made)
+        self.assertIs(self.recorded.call_args.args[0], self.search._made)
+        self.assertAlmostEqual(self.program.speedup, 1.5)
+        self.request.compiled.assert_not_called()
+
+    def test_an_accepted_variant_has_inductor_s_cuda_graphs(self):
+        self.compared.return_value = self.SLOW
+        self.search._replay_current()
+        self.accept()
+        self.assertEqual(self.request.compiled.call_args.args[1:], (True,))
+        self.assertIs(self.program.function, self.request.compiled.return_value)
+        self.assertEqual(self.recorded.call_count, 1)
+        self.assertAlmostEqual(self.program.speedup, 1.2)
+
+    def test_a_variant_that_cannot_be_recorded_has_them_too(self):
+        self.search._replay_current()
+        self.recorded.return_value = None, "it reads a value"
+        self.accept()
+        self.assertIs(self.program.function, self.request.compiled.return_value)
+        self.assertEqual(self.program.replay, "Inductor's CUDA graphs")
+
+
+if __name__ == "__main__":
+    unittest.main()
