@@ -153,7 +153,7 @@ class Replayed:
 
     def _places(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any], Any]:
         """What has to be as it was when the graph was recorded."""
-        return ([arguments[i].data_ptr() for i in self._still], self._versions(), _settings())
+        return _pointers_of(arguments, self._still), self._versions(), _settings()
 
     def _versions(self) -> list[int]:
         return [0 if constant.is_inference() else constant._version for constant in self._constants]
@@ -226,7 +226,7 @@ class _Resting:
         #: Calls in a row that it did not fit.
         self.misses = 0
         self._positions = positions
-        self._pointers = [arguments[i].data_ptr() for i in positions]
+        self._pointers = _pointers_of(arguments, positions)
 
     def fits(self, arguments: Sequence[Any]) -> bool:
         is_there = _lie_at(arguments, self._positions, self._pointers)
@@ -234,15 +234,24 @@ class _Resting:
         return is_there
 
 
-#: In C++, as a loop over hundreds of parameters takes longer than the launch of a graph.
+def _pointers_of(arguments: Sequence[Any], positions: Sequence[int]) -> list[int]:
+    """Addresses of the arguments at these positions, and 0 at the others."""
+    found = [0] * len(arguments)
+    for i in positions:
+        found[i] = arguments[i].data_ptr()
+    return found
+
+
+#: In C++, where PyTorch has CUDA: a loop over hundreds of parameters takes longer than the
+#: launch of a graph.
 _POINTERS_EQUAL = getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", None)
 
 
 def _lie_at(arguments: Sequence[Any], positions: list[int], pointers: list[int]) -> bool:
-    """Whether the arguments at these positions lie in that memory."""
+    """Whether the arguments at these positions lie where they lay, by _pointers_of()."""
     if _POINTERS_EQUAL is not None:
         return bool(_POINTERS_EQUAL(list(arguments), pointers, positions))
-    return [arguments[i].data_ptr() for i in positions] == pointers
+    return all(arguments[i].data_ptr() == pointers[i] for i in positions)
 
 
 class Recording:
