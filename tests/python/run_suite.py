@@ -10,6 +10,8 @@ import sys
 import time
 import unittest
 
+from weft.device import garbage
+
 # As OpenMP itself waits where it has more threads than processors. Suites run
 # beside each other: a thread that spins for milliseconds keeps the one that it
 # waits for from the processor, at every operator of small tensors.
@@ -41,6 +43,8 @@ def leave(codes):
 
 
 def main():
+    # Of suites that capture or compile in this process a fifth of the time.
+    garbage.collect_rarely()
     codes = [1]  # unless it comes to its end
     atexit.register(leave, codes)  # the first to be registered is the last to run
     runner = unittest.TextTestRunner(resultclass=TimedResult, verbosity=2)

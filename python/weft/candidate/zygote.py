@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from weft.candidate.work_clock import WorkClock
-from weft.device import process, tree_removal
+from weft.device import garbage, process, tree_removal
 
 #: A child that says more than this at once is not answering, but flooding.
 LINE_BYTES_MAX = 1 << 20
@@ -389,10 +389,11 @@ def _become_child(commands: int, answers: int, printed: int, device: str) -> NoR
 
 def load(link: socket.socket, loads_compilers: bool) -> None:
     """What all jobs need; compilers too, if that leaves CUDA alone."""
-    from weft.candidate import harness  # imports torch, runs nothing
-    from weft.device import cuda_driver  # imports torch, runs nothing
+    with garbage.deferred_collection():
+        from weft.candidate import harness  # imports torch, runs nothing
+        from weft.device import cuda_driver  # imports torch, runs nothing
 
-    harness.prepare(loads_compilers)
+        harness.prepare(loads_compilers)
     if loads_compilers and cuda_driver.is_in_use():
         # By some PyTorch's way to ask for devices. From the start, without.
         for fd in (0, 1):

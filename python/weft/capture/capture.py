@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from weft.capture import imports, input_memory
+from weft.device import garbage
 from weft.problem import problem as problems, sentences
 from weft.problem.problem import Problem, ProblemError
 
@@ -546,6 +547,7 @@ def run() -> int:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.dont_write_bytecode = True  # no __pycache__ beside the user's file
+    garbage.collect_rarely()
 
     def tell(reply: dict[str, Any]) -> None:
         sys.stdout.flush()

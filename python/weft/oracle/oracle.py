@@ -66,7 +66,7 @@ os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:512")
 
 from weft.candidate.slot import Slot  # noqa: E402
 from weft.candidate.zygote_process import Starter, start_zygote  # noqa: E402
-from weft.device import process, shared_memory  # noqa: E402
+from weft.device import garbage, process, shared_memory  # noqa: E402
 from weft.judge.job_folders import JobFolders  # noqa: E402
 from weft.problem import precision  # noqa: E402
 from weft.oracle import command_line, warden_client  # noqa: E402
@@ -99,21 +99,22 @@ if __name__ == "__main__":
     )
     PLACES.launch(OPTIONS.with_baseline)
 
-import torch  # noqa: E402
+with garbage.deferred_collection():
+    import torch
 
-from weft.capture import capture  # noqa: E402
-from weft.device import gpu_facts, gpu_lock, trace_spans  # noqa: E402
-from weft.expect import expected  # noqa: E402
-from weft.judge import kernelbench_tolerance, verify_model, whole_model  # noqa: E402
-from weft.oracle import candidate_verbs, eval_verdict, reply_errors  # noqa: E402
-from weft.oracle.host_rates import copy_gbps, processor_rates  # noqa: E402
-from weft.timing import time_model, timing  # noqa: E402
-from weft.device.arena import BufferSet  # noqa: E402
-from weft.device.arena_keeper import ArenaKeeper  # noqa: E402
-from weft.device.device import HOST, LARGE_BYTES, Device  # noqa: E402
-from weft.device.cuda_driver import NoDriver  # noqa: E402
-from weft.problem.problem import is_out_of_memory, load_problem  # noqa: E402
-from weft.expect.reference import Reference, load_graph  # noqa: E402
+    from weft.capture import capture
+    from weft.device import gpu_facts, gpu_lock, trace_spans
+    from weft.expect import expected
+    from weft.judge import kernelbench_tolerance, verify_model, whole_model
+    from weft.oracle import candidate_verbs, eval_verdict, reply_errors
+    from weft.oracle.host_rates import copy_gbps, processor_rates
+    from weft.timing import time_model, timing
+    from weft.device.arena import BufferSet
+    from weft.device.arena_keeper import ArenaKeeper
+    from weft.device.device import HOST, LARGE_BYTES, Device
+    from weft.device.cuda_driver import NoDriver
+    from weft.problem.problem import is_out_of_memory, load_problem
+    from weft.expect.reference import Reference, load_graph
 
 
 #: Its own results and temporaries of up to so much take memory that was freed: to get
