@@ -6,15 +6,20 @@ from unittest import mock
 
 import weft.backend.options
 from weft.backend.implementations.program_timing import Comparison
-from weft.backend.searches import improvement, program_trials
+from weft.backend.searches import improvement, program_replays, program_trials
 from weft.backend.searches.whole_program import WholeProgram
 
 
 class ReplaysOfWeft(unittest.TestCase):
     """Of a program with Inductor's CUDA graphs; no device has a part in it."""
 
-    #: Seconds of a call with Inductor's CUDA graphs and with weft's.
-    FAST, SLOW = Comparison(((1.5,) * 8, (1.0,) * 8)), Comparison(((1.0,) * 8, (1.5,) * 8))
+    #: Seconds of a call with Inductor's CUDA graphs, with weft's, and with weft's in place.
+    FAST, SLOW = (
+        Comparison(tuple((one,) * 8 for one in seconds))
+        for seconds in ((1.5, 1.0, 0.9), (1.0, 1.5, 0.9))
+    )
+    #: As fast with copies, faster without.
+    IN_PLACE = Comparison(tuple((one,) * 8 for one in (1.0, 1.0, 0.9)))
 
     def setUp(self):
         self.request = mock.Mock(role="inference", static_inputs=frozenset())
@@ -35,9 +40,9 @@ class ReplaysOfWeft(unittest.TestCase):
         self.request.module.buffers.return_value = ()
         self.request.module.parameters.return_value = ()
         self.made = mock.Mock(nbytes=3 << 20)
-        self.recorded = self.enterContext(mock.patch.object(improvement.cuda_graph, "recorded"))
+        self.recorded = self.enterContext(mock.patch.object(program_replays.cuda_graph, "recorded"))
         self.recorded.return_value = self.made, ""
-        self.compared = self.enterContext(mock.patch.object(improvement, "compared"))
+        self.compared = self.enterContext(mock.patch.object(program_replays, "compared"))
         self.compared.return_value = self.FAST
         self.search = improvement.Improvement(self.program, {})
         self.enterContext(mock.patch.object(self.search, "_on_call", lambda work: work([])))
@@ -58,6 +63,12 @@ class ReplaysOfWeft(unittest.TestCase):
         self.assertAlmostEqual(self.program.speedup, 1.5)
         self.assertEqual(self.program.replay, "replayed as a CUDA graph, which keeps 3 MiB")
         self.made.read_in_place.assert_called_once_with()
+
+    def test_replays_that_are_faster_in_place_are_used(self):
+        self.compared.return_value = self.IN_PLACE
+        self.search._replay_current()
+        self.assertIs(self.program.function, self.made)
+        self.assertEqual(self.compared.call_args.args[0][0], self.program.incumbent)
 
     def test_inductor_s_stay_where_they_are_as_fast(self):
         for outcome in (self.SLOW, RuntimeError("no memory")):
@@ -88,7 +99,7 @@ class ReplaysOfWeft(unittest.TestCase):
         self.accept()
         self.assertEqual(self.request.compiled.call_args.args[1:], (True,))
         self.assertIs(self.program.function, self.request.compiled.return_value)
-        self.assertEqual(self.recorded.call_count, 1)
+        self.assertEqual(self.recorded.call_count, 2)  # with copies and without
         self.assertAlmostEqual(self.program.speedup, 1.2)
 
     def test_a_variant_that_cannot_be_recorded_has_them_too(self):

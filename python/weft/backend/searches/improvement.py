@@ -13,14 +13,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from weft.backend.implementations import (
-    cuda_graph,
-    select_implementation,
-)
+from weft.backend.implementations import select_implementation
 from weft.backend.implementations.incumbent import Compiled, Request
 from weft.backend.implementations.program_timing import Arguments, compared
 from weft.backend.options import Options, log, told
-from weft.backend.searches import machine_facts, program_forms, region_search
+from weft.backend.searches import machine_facts, program_forms, program_replays, region_search
 from weft.backend.searches.program_forms import Form, NoForm
 from weft.backend.searches.program_trials import ProgramTrials, Trial
 from weft.backend.searches.region_module import Combined
@@ -520,12 +517,7 @@ class Improvement:
     def _replay_current(self) -> None:
         """Has a call try whether a CUDA graph of weft's is faster, where the program allows
         them."""
-        if (
-            self._options.graph_bytes() > 0
-            and not self._trials.draws
-            and self._request.role == "inference"
-            and not self._request.written_inputs()
-        ):
+        if program_replays.may_replay(self._request, self._options) and not self._trials.draws:
             try:
                 self._on_call(self._use_replays)
             except Stopped:
@@ -534,38 +526,23 @@ class Improvement:
                 log.info("calls are not replayed by weft: %s", told(error))
 
     def _use_replays(self, given: list[Any]) -> None:
-        """Replays the current variant as a CUDA graph of weft's, if calls are faster so: than
-        launched, or than with Inductor's CUDA graphs if the program has these."""
         program, has_graphs = self._live(), self._request.uses_cuda_graphs()
         if not select_implementation.is_on_gpu(given):
             return
-        module = self._request.module
-        made, why = cuda_graph.recorded(
-            self._current,
-            given,
-            set(self._request.static_inputs),
-            [*module.buffers(), *module.parameters()],
-            self._options.graph_bytes(),
+        incumbent = self._incumbent if has_graphs else None
+        found = program_replays.replays_of(
+            self._current, incumbent, self._request, self._options, given
         )
-        if made is not None:
-            other = self._incumbent if has_graphs else self._current
-            arguments = Arguments(self._request, given)
-            calls = compared([other, made], arguments, self._options.trial_s, False)
-            if calls.is_faster(1, 0):
-                self._is_replayed = True
-                if has_graphs:
-                    program.speedup = calls.ratio(0, 1)
-                made.read_in_place()
-                program.use(made, bool(self._accepted))
-            else:
-                why = "no clear gain"
-        if self._is_replayed:
-            size = max(1, made.nbytes >> 20)
-            program.replay = f"replayed as a CUDA graph, which keeps {size} MiB"
+        if found.replayed is not None:
+            self._is_replayed = True
+            if has_graphs:
+                program.speedup = found.speedup
+            program.use(found.replayed, bool(self._accepted))
+            program.replay = found.words
         elif has_graphs:
-            log.info("Inductor's CUDA graphs replay calls: %s", why)
+            log.info("Inductor's CUDA graphs replay calls: %s", found.words)
         else:
-            program.replay = "not replayed: " + why
+            program.replay = "not replayed: " + found.words
 
     def _settle(self, reason: str = "") -> None:
         program = self._program()

@@ -1,0 +1,63 @@
+"""CUDA graphs of weft's for the calls of a program. A program whose mode asks for CUDA graphs
+has PyTorch's; weft's need less time of the host, and fewer copies."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from weft.backend.implementations import cuda_graph
+from weft.backend.implementations.incumbent import Compiled, Request
+from weft.backend.implementations.program_timing import Arguments, compared
+from weft.backend.options import Options
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What the timing of calls decided."""
+
+    #: None: weft's graphs do not compute calls.
+    replayed: cuda_graph.Replayed | None
+    #: How many times as long a call of the other implementation takes.
+    speedup: float
+    #: Why not, or what explain() says of the graph.
+    words: str
+
+
+def may_replay(request: Request, options: Options) -> bool:
+    """Whether the program allows CUDA graphs of weft's, if it draws no random numbers."""
+    return (
+        options.graph_bytes() > 0 and request.role == "inference" and not request.written_inputs()
+    )
+
+
+def replays_of(
+    current: Compiled,
+    incumbent: Compiled | None,
+    request: Request,
+    options: Options,
+    given: Sequence[Any],
+) -> Found:
+    """Records launched code, and times calls with these arguments: of the incumbent (None: of
+    the launched code), of a graph, and of a graph that reads all arguments where they lie.
+    Nobody knows yet which arguments of the program's calls will lie in the same memory. So
+    the last graph decides only where the other one is not slower. Raises what a call does."""
+    made, why = _recorded(current, request, options, given, set(request.static_inputs))
+    if made is None:
+        return Found(None, 1.0, why)
+    in_place, _ = _recorded(current, request, options, given, set(range(len(given))))
+    functions = [incumbent or current, made, in_place or made]
+    calls = compared(functions, Arguments(request, given), options.trial_s, False)
+    if not (calls.is_faster(1, 0) or calls.is_faster(2, 0) and not calls.is_faster(0, 1)):
+        return Found(None, 1.0, "no clear gain")
+    made.read_in_place()
+    size = max(1, made.nbytes >> 20)
+    return Found(made, calls.ratio(0, 1), f"replayed as a CUDA graph, which keeps {size} MiB")
+
+
+def _recorded(
+    function: Compiled, request: Request, options: Options, given: Sequence[Any], still: set[int]
+) -> tuple[Any, str]:
+    constants = [*request.module.buffers(), *request.module.parameters()]
+    return cuda_graph.recorded(function, given, still, constants, options.graph_bytes())
