@@ -14,7 +14,8 @@ Made = tuple[nn.Module, list[torch.Tensor]]
 
 class DecoderLayer(nn.Module):
     """Pre-norm attention with rotary positions, grouped keys, and a gated product. With a
-    cache, one new token attends to all earlier ones."""
+    cache, one new token attends to all earlier ones. With a place, its keys and values are
+    written into the cache there."""
 
     def __init__(self, width: int, heads: int, groups: int) -> None:
         super().__init__()
@@ -29,18 +30,28 @@ class DecoderLayer(nn.Module):
         self.down = nn.Linear(3 * width, width, bias=False)
 
     def forward(
-        self, x: torch.Tensor, angles: torch.Tensor, cache: torch.Tensor | None
+        self,
+        x: torch.Tensor,
+        angles: torch.Tensor,
+        cache: torch.Tensor | None,
+        place: torch.Tensor | None = None,
     ) -> torch.Tensor:
         rows, length, width = x.shape
         y = self.norm1(x)
         q = self.query(y).view(rows, length, self.heads, self.size).transpose(1, 2)
         k, v = self.keys(y).view(rows, length, 2, self.groups, self.size).permute(2, 0, 3, 1, 4)
         q, k = turned(q, angles), turned(k, angles)
-        if cache is not None:
+        seen = None
+        if cache is not None and place is not None:
+            cache[:, :, :, place] = torch.stack([k, v])
+            (k, v), seen = cache, torch.arange(cache.shape[3], device=x.device) <= place[:, None]
+        elif cache is not None:
             k, v = (torch.cat([old, new], 2) for old, new in zip(cache, (k, v)))
         repeats = self.heads // self.groups
         k, v = (one.repeat_interleave(repeats, 1) for one in (k, v))
-        y = functional.scaled_dot_product_attention(q, k, v, is_causal=cache is None)
+        y = functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=seen, is_causal=cache is None
+        )
         x = x + self.out(y.transpose(1, 2).reshape(rows, length, width))
         y = self.norm2(x)
         return x + self.down(functional.silu(self.gate(y)) * self.up(y))
@@ -73,6 +84,19 @@ class Decoder(nn.Module):
         angles = places[:, None].float() * self.rates.float()
         for number, layer in enumerate(self.layers):
             x = layer(x, angles, cache[number] if cache else None)
+        return self.words(self.norm(x))
+
+
+class DecoderInPlace(Decoder):
+    """Writes the new token's keys and values into its caches, at a place that is given."""
+
+    def forward(
+        self, tokens: torch.Tensor, place: torch.Tensor, *cache: torch.Tensor
+    ) -> torch.Tensor:
+        x = self.embedding(tokens)
+        angles = place[:, None].float() * self.rates.float()
+        for layer, its in zip(self.layers, cache):
+            x = layer(x, angles, its, place)
         return self.words(self.norm(x))
 
 
@@ -167,6 +191,12 @@ def programs(large: bool) -> dict[str, Callable[[], Made]]:
         )
         return model, [tokens(rows, 1 if past else length), *cache]
 
+    def in_place(rows: int) -> Made:
+        model, (one, *cache) = decoder(rows, cached)
+        made = DecoderInPlace(width, layers, words, cached)
+        made.load_state_dict(model.state_dict())
+        return made, [one, torch.tensor([cached // 2]), *cache]
+
     def encoder(rows: int) -> Made:
         layer = nn.TransformerEncoderLayer(
             width, 4, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True
@@ -196,6 +226,7 @@ def programs(large: bool) -> dict[str, Callable[[], Made]]:
     return {
         "decoder prefill": lambda: decoder(1, 0),
         "decoder decode 1": lambda: decoder(1, cached),
+        "decoder in place 1": lambda: in_place(1),
         "decoder decode 8": lambda: decoder(8, cached),
         "wide decoder decode 1": lambda: decoder(1, cached, 4 * width, layers // 2),
         "wide decoder decode 4": lambda: decoder(4, cached, 4 * width, layers // 2),

@@ -10,12 +10,14 @@ import torch
 class Played:
     """As a Recording: its results lie in the same memory in every replay."""
 
-    def __init__(self, function, arguments, moving):
+    def __init__(self, function, arguments, moving, written=frozenset()):
         self._function, self._moving = function, moving
         self._given = [
             one.clone() if i in moving else one.detach() for i, one in enumerate(arguments)
         ]
-        self._results = function(list(self._given))
+        self._results = function(
+            [one.clone() if i in written else one for i, one in enumerate(self._given)]
+        )
         cuda_graph._check_results(self._results, self._given)
         self.nbytes, self.replays = 100, 0
 

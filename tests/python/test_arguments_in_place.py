@@ -6,7 +6,7 @@ import unittest
 import torch
 from played_graph import Played, PlayedCase
 
-from weft.backend.implementations import cuda_graph
+from weft.backend.implementations import cuda_graph, resting_arguments
 from weft.backend.implementations.cuda_graph import Replayed
 
 
@@ -15,7 +15,7 @@ class InPlace(PlayedCase):
         x, other = torch.rand(4, 3), torch.rand(4, 3)
         made = self.made(x)
         made.read_in_place()
-        for _ in range(cuda_graph.RESTS_AFTER + 2):
+        for _ in range(resting_arguments.RESTS_AFTER + 2):
             x.add_(1)
             self.assert_computes(made, self.weight, x)
         self.assertEqual(made._resting.moving, [])
@@ -34,7 +34,7 @@ class InPlace(PlayedCase):
         cache, made = torch.rand(3), Replayed(sums, [torch.rand(3)] * 2, set(), [], 1000, Played)
         made.read_in_place()
         kept = []
-        for _ in range(2 * cuda_graph.RESTS_AFTER):
+        for _ in range(2 * resting_arguments.RESTS_AFTER):
             kept.append(torch.rand(3))  # none takes the place of another
             (got,) = made([kept[-1], cache])
             torch.testing.assert_close(got, kept[-1] + 2 * cache)
@@ -44,14 +44,14 @@ class InPlace(PlayedCase):
         x, kept = torch.rand(4, 3), []
         made = self.made(x)
         made.read_in_place()
-        for _ in range(cuda_graph.RESTS_AFTER):
+        for _ in range(resting_arguments.RESTS_AFTER):
             made([self.weight, x])
         self.assertIsNotNone(made._resting)
         for _ in range(cuda_graph.MISSES_MAX + 1):
             kept.append(torch.rand(4, 3))
             self.assert_computes(made, self.weight, kept[-1])
         self.assertIsNone(made._resting)
-        for _ in range(2 * cuda_graph.RESTS_AFTER):
+        for _ in range(2 * resting_arguments.RESTS_AFTER):
             self.assert_computes(made, self.weight, x)
         self.assertIsNone(made._resting)
 
@@ -59,7 +59,7 @@ class InPlace(PlayedCase):
         x = torch.rand(4, 3)
         made = self.made(x, bytes_max=150)
         made.read_in_place()
-        for _ in range(2 * cuda_graph.RESTS_AFTER):
+        for _ in range(2 * resting_arguments.RESTS_AFTER):
             self.assert_computes(made, self.weight, x)
         self.assertIsNone(made._resting)
         self.assertEqual(made.nbytes, 100)
@@ -67,7 +67,7 @@ class InPlace(PlayedCase):
     def test_a_trial_s_arguments_say_nothing_of_the_program_s(self):
         x = torch.rand(4, 3)
         made = self.made(x)
-        for _ in range(2 * cuda_graph.RESTS_AFTER):
+        for _ in range(2 * resting_arguments.RESTS_AFTER):
             self.assert_computes(made, self.weight, x)
         self.assertIsNone(made._resting)
 
@@ -75,13 +75,13 @@ class InPlace(PlayedCase):
         x = torch.rand(4, 3)
         made = self.made(x)
         made.read_in_place()
-        for _ in range(cuda_graph.RESTS_AFTER):
+        for _ in range(resting_arguments.RESTS_AFTER):
             made([self.weight, x])
         moved = torch.rand(3)
         for _ in range(2):
             self.assert_computes(made, moved, x)
         self.assertIsNone(made._resting)
-        for _ in range(cuda_graph.RESTS_AFTER):
+        for _ in range(resting_arguments.RESTS_AFTER):
             self.assert_computes(made, moved, x)
         self.assertIsNotNone(made._resting)
 
@@ -94,6 +94,52 @@ class InPlace(PlayedCase):
         given = [torch.zeros_like(one) for one in tensors]
         copies.take(given)
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(tensors, given)))
+
+    def summing(self):
+        def summed(arguments):
+            cache, x = arguments
+            cache.add_(x)
+            return [cache * 2]
+
+        made = Replayed(
+            summed,
+            [torch.zeros(3), torch.ones(3)],
+            set(),
+            [],
+            1000,
+            Played,
+            written=frozenset({0}),
+        )
+        made.read_in_place()
+        return made
+
+    def test_what_is_written_is_written_once_in_each_call(self):
+        made, cache, kept = self.summing(), torch.zeros(3), []
+        for number in range(1, 3 * resting_arguments.RESTS_AFTER):
+            kept.append(torch.ones(3))
+            (got,) = made([cache, kept[-1]])
+            self.assertEqual((cache.tolist(), got.tolist()), ([number] * 3, [2 * number] * 3))
+        self.assertEqual(made._resting.moving, [1])
+        self.assertEqual(made._resting.recording.replays, 2 * resting_arguments.RESTS_AFTER)
+        self.assertEqual((made.nbytes, made.kept()), (100, 150))
+
+    def test_what_is_written_elsewhere_is_the_function_s(self):
+        made, kept = self.summing(), []
+        for _ in range(2 * resting_arguments.RESTS_AFTER):
+            kept.append(torch.zeros(3))
+            made([kept[-1], torch.ones(3)])
+        self.assertIsNone(made._resting)
+        self.assertEqual((made.nbytes, made.kept()), (0, 0))
+        self.assertTrue(all(one.tolist() == [1] * 3 for one in kept))
+
+    def test_the_next_memory_that_is_written_is_recorded_too(self):
+        made, kept = self.summing(), [torch.zeros(3) for _ in range(cuda_graph.RECORDINGS_MAX + 2)]
+        calls = 2 * resting_arguments.RESTS_AFTER + cuda_graph.MISSES_MAX
+        for cache in kept:
+            for _ in range(calls):
+                made([cache, torch.ones(3)])
+        self.assertTrue(all(one.tolist() == [calls] * 3 for one in kept))
+        self.assertEqual(made._count, cuda_graph.RECORDINGS_MAX)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from weft.backend.entry import compiled_graph as compiled_graphs
 from weft.backend.implementations import (
     composed_module,
     cuda_graph,
+    resting_arguments,
     select_implementation,
     timing_rounds,
 )
@@ -413,14 +414,28 @@ class OnTheDevice(unittest.TestCase):
     def test_arguments_are_read_where_they_lie(self):
         made, other = self.made(), torch.rand_like(self.x)
         made.read_in_place()
-        for _ in range(3 * cuda_graph.RESTS_AFTER):
+        for _ in range(3 * resting_arguments.RESTS_AFTER):
             self.x.add_(1)
-            for x in (self.x,) * cuda_graph.RESTS_AFTER + (other,):
+            for x in (self.x,) * resting_arguments.RESTS_AFTER + (other,):
                 for got, expected in zip(
                     made([self.weight, x]), weighted([self.weight, x]), strict=True
                 ):
                     self.assertTrue(torch.equal(got, expected))
         self.assertEqual(made._resting.moving, [])
+
+    def test_what_is_written_is_written_once_in_each_call(self):
+        def summed(given):
+            given[0].add_(given[1])
+            return [given[0] * 2]
+
+        cache, one = torch.zeros(300, device="cuda"), torch.ones(300, device="cuda")
+        made = Replayed(summed, [cache, one], set(), [], 1 << 30, written=frozenset({0}))
+        made.read_in_place()
+        for number in range(1, 3 * resting_arguments.RESTS_AFTER):
+            (got,) = made([cache, one])
+            self.assertTrue(bool((cache == number).all() and (got == 2 * number).all()))
+        self.assertEqual(made._resting.moving, [])
+        self.assertIsInstance(made._resting.recording, Recording)
 
     def test_streams_wait_for_each_other(self):
         made = self.made()

@@ -4,6 +4,8 @@ calls are faster with them."""
 import unittest
 from unittest import mock
 
+import torch
+
 import weft.backend.options
 from weft.backend.implementations.program_timing import Comparison
 from weft.backend.searches import improvement, program_replays, program_trials
@@ -77,10 +79,28 @@ class ReplaysOfWeft(unittest.TestCase):
             self.assertIs(self.program.function, self.program.incumbent)
             self.assertEqual(self.program.replay, "Inductor's CUDA graphs")
 
-    def test_programs_that_write_or_forbid_graphs_are_not_recorded(self):
+    def test_what_inductor_s_graphs_write_to_stays_theirs(self):
         self.request.written_inputs.return_value = frozenset({0})
         self.search._replay_current()
-        self.request.written_inputs.return_value = frozenset()
+        self.recorded.assert_not_called()
+        self.assertEqual(self.program.replay, "Inductor's CUDA graphs")
+
+    def test_a_launched_program_that_writes_is_tried_on_copies(self):
+        self.request.uses_cuda_graphs.return_value = False
+        self.request.written_inputs.return_value = frozenset({0})
+        self.compared.return_value = self.IN_PLACE
+        cache = torch.zeros(3)
+        with mock.patch.object(self.search, "_on_call", lambda work: work([cache])):
+            self.search._replay_current()
+        for call, is_trial in zip(self.recorded.call_args_list, (True, False), strict=True):
+            self.assertEqual(call.args[1][0] is not cache, is_trial)
+            self.assertEqual(call.args[2], {0} if is_trial else set())
+            self.assertEqual(call.args[5], {0})
+        self.assertIsNot(self.compared.call_args.args[1].fresh()[0], cache)
+        self.assertIs(self.program.function, self.made)
+        self.assertIn("while what it writes to lies in the same memory", self.program.replay)
+
+    def test_programs_that_forbid_graphs_are_not_recorded(self):
         with mock.patch.object(self.search, "_options", weft.backend.options.Options(replay_mb=0)):
             self.search._replay_current()
         self.recorded.assert_not_called()

@@ -10,7 +10,8 @@ the call.
 Many programs pass the same memory again and again: the key and value caches of a
 decoder, say. Arguments that lie in the same place in several calls in a row are read
 there by a second graph, without a copy. Each call compares their addresses. The first
-graph computes a call with other ones.
+graph computes a call with other ones. What a call writes to has no copy: such a
+function is replayed only where it lies in the same place.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 import torch
 
+from weft.backend.implementations.resting_arguments import Resting, Rests, lie_at, pointers_of
 from weft.backend.options import log, told
 
 #: Calls before the recording: what is built, chosen or allocated at a first call
@@ -32,9 +34,6 @@ from weft.backend.options import log, told
 WARM_UPS = 2
 #: Of one function, where its parameters were moved again and again.
 RECORDINGS_MAX = 4
-#: Calls in a row that find an argument in the same place before it is read there. It is
-#: looked for in so many of a recording's calls.
-RESTS_AFTER, LOOKS_MAX = 4, 100
 #: Calls in a row with other addresses, after which the second graph is dropped.
 MISSES_MAX = 16
 
@@ -44,13 +43,19 @@ class Unrecorded(Exception):
 
 
 def recorded(
-    function: Any, arguments: Sequence[Any], still: Any, constants: Any, bytes_max: Any
+    function: Any,
+    arguments: Sequence[Any],
+    still: Any,
+    constants: Any,
+    bytes_max: Any,
+    written: frozenset[int] = frozenset(),
 ) -> Any:
     """(a Replayed for calls with such arguments, "") or (None, why not); never
     raises. `still`: positions of arguments that lie in the same place in most
-    calls; `constants`: other tensors that the function reads."""
+    calls; `constants`: other tensors that the function reads; `written`: positions of
+    arguments that it writes to."""
     try:
-        return Replayed(function, arguments, still, constants, bytes_max), ""
+        return Replayed(function, arguments, still, constants, bytes_max, written=written), ""
     except Unrecorded as error:
         return None, str(error)
     except Exception as error:  # an operator that waits for the device, say
@@ -69,6 +74,7 @@ class Replayed:
         constants: Any,
         bytes_max: Any,
         record: Any = None,
+        written: frozenset[int] = frozenset(),
     ) -> None:
         self.function = function
         #: Of a composed module, for what is told of it.
@@ -81,33 +87,42 @@ class Replayed:
         tensors = [i for i, one in enumerate(arguments) if isinstance(one, torch.Tensor)]
         self._still = [i for i in tensors if i in still]
         self.moving = [i for i in tensors if i not in still]
+        self._written = written
+        #: Nothing is replayed before these lie in the same place.
+        self._must_rest = written.intersection(self.moving)
         self._count = 0
         self._missed: Any = None  # places of the last call that did not fit
         #: None: no argument besides the still ones is read where it lies.
-        self._rests: _Rests | None = None
-        self._resting: _Resting | None = None
+        self._rests: Rests | None = None
+        self._resting: Resting | None = None
         self._begin(arguments)
 
     @property
     def nbytes(self) -> Any:
         """Of the device's memory, that it keeps."""
-        return self._recording.nbytes + (self._resting.recording.nbytes if self._resting else 0)
+        return sum(one.nbytes for one in self._recordings())
 
     def kept(self) -> Any:
         """The same, by this one and all others on its device."""
-        return self._recording.kept()
+        return max((one.kept() for one in self._recordings()), default=0)
+
+    def _recordings(self) -> list[Any]:
+        resting = self._resting and self._resting.recording
+        return [one for one in (self._recording, resting) if one is not None]
 
     def read_in_place(self) -> None:
         """From now on, arguments that lie in the same place in several calls in a row are
         read there. (Trials call it with the same arguments again and again.)"""
-        self._rests = _Rests(self.moving)
+        self._rests = Rests(self.moving)
 
     def __call__(self, arguments: Any) -> Any:
         self._check()
         if not self._is_watched():
             with self._lock:
                 if self._fits(arguments) or self._again(arguments):
-                    return self._replayed(arguments)
+                    found = self._replayed(arguments)
+                    if found is not None:
+                        return found
         return self.function(arguments)
 
     def _is_watched(self) -> Any:
@@ -115,17 +130,22 @@ class Replayed:
         return torch._C._len_torch_dispatch_stack() > 0 or self._record.is_within_another()
 
     def _replayed(self, arguments: Sequence[Any]) -> Any:
-        """The results, by one of the two graphs."""
+        """The results, by one of the two graphs; None if there is none for these
+        arguments."""
         resting, rests = self._resting, self._rests
         if resting is None and rests is not None:
             found = rests.look(arguments)
-            if found:
+            if found and self._must_rest.issubset(found):
                 resting = self._resting = self._read_where_they_lie(found, arguments)
         if resting is not None:
             if resting.fits(arguments):
                 return resting.recording.replay([arguments[i] for i in resting.moving])
             if resting.misses > MISSES_MAX:
-                self._resting = self._rests = None
+                self._resting = None
+                is_last = not self._must_rest or self._count >= RECORDINGS_MAX
+                self._rests = None if is_last else Rests(self.moving)
+        if self._recording is None:
+            return None
         return self._recording.replay([arguments[i] for i in self.moving])
 
     def _read_where_they_lie(self, found: list[int], arguments: Sequence[Any]) -> Any:
@@ -134,26 +154,28 @@ class Replayed:
         self._rests = None  # one try for each recording
         moving = [i for i in self.moving if i not in found]
         try:
-            recording = self._record(self.function, arguments, moving)
+            _check_arguments(arguments, moving)
+            recording = self._record(self.function, arguments, moving, self._written)
         except Exception as error:
             log.info("arguments are copied in each call: %s", told(error))
             return None
-        if recording.nbytes + self._recording.nbytes > self._bytes_max:
+        if recording.nbytes + self.nbytes > self._bytes_max:
             return None
-        return _Resting(recording, moving, found, arguments)
+        self._count += bool(self._must_rest)
+        return Resting(recording, moving, found, arguments)
 
     def _fits(self, arguments: Sequence[Any]) -> bool:
         """Whether all is as it was when the graph was recorded."""
         pointers, versions, settings = self._at
         return (
-            _lie_at(arguments, self._still, pointers)
+            lie_at(arguments, self._still, pointers)
             and self._versions() == versions
             and _settings() == settings
         )
 
     def _places(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any], Any]:
         """What has to be as it was when the graph was recorded."""
-        return _pointers_of(arguments, self._still), self._versions(), _settings()
+        return pointers_of(arguments, self._still), self._versions(), _settings()
 
     def _versions(self) -> list[int]:
         return [0 if constant.is_inference() else constant._version for constant in self._constants]
@@ -178,10 +200,13 @@ class Replayed:
         self._recording: Any = None
         self._at: Any = ([], [], None)
         if self._resting is not None:
-            self._resting, self._rests = None, _Rests(self.moving)
-        _check_arguments(arguments, self.moving)
+            self._resting, self._rests = None, Rests(self.moving)
         self._count += 1
-        recording = self._record(self.function, arguments, self.moving)
+        if self._must_rest:
+            self._at = self._places(arguments)
+            return
+        _check_arguments(arguments, self.moving)
+        recording = self._record(self.function, arguments, self.moving, self._written)
         if recording.nbytes > self._bytes_max:
             raise Unrecorded(
                 f"a CUDA graph would keep {recording.nbytes >> 20} MiB, and may "
@@ -190,74 +215,16 @@ class Replayed:
         self._recording, self._at = recording, self._places(arguments)
 
 
-class _Rests:
-    """Finds the arguments that lie in the same place in call after call."""
-
-    def __init__(self, positions: Sequence[int]) -> None:
-        self._positions = positions
-        self._pointers = [0 for _ in positions]
-        self._counts = [0 for _ in positions]
-        self._looks = 0
-
-    def look(self, arguments: Sequence[Any]) -> list[int]:
-        """Positions of those that lie where they lay in the calls before; for most calls
-        none are named."""
-        if self._looks >= LOOKS_MAX:
-            return []
-        self._looks += 1
-        pointers = [arguments[i].data_ptr() for i in self._positions]
-        self._counts = [
-            count + 1 if now == before else 1
-            for count, now, before in zip(self._counts, pointers, self._pointers)
-        ]
-        self._pointers = pointers
-        return [i for i, count in zip(self._positions, self._counts) if count >= RESTS_AFTER]
-
-
-class _Resting:
-    """A graph for calls whose arguments at some positions lie where they lay when it was
-    recorded: it reads these there."""
-
-    def __init__(
-        self, recording: Any, moving: list[int], positions: list[int], arguments: Sequence[Any]
-    ) -> None:
-        self.recording = recording
-        self.moving = moving
-        #: Calls in a row that it did not fit.
-        self.misses = 0
-        self._positions = positions
-        self._pointers = _pointers_of(arguments, positions)
-
-    def fits(self, arguments: Sequence[Any]) -> bool:
-        is_there = _lie_at(arguments, self._positions, self._pointers)
-        self.misses = 0 if is_there else self.misses + 1
-        return is_there
-
-
-def _pointers_of(arguments: Sequence[Any], positions: Sequence[int]) -> list[int]:
-    """Addresses of the arguments at these positions, and 0 at the others."""
-    found = [0] * len(arguments)
-    for i in positions:
-        found[i] = arguments[i].data_ptr()
-    return found
-
-
-#: In C++, where PyTorch has CUDA: a loop over hundreds of parameters takes longer than the
-#: launch of a graph.
-_POINTERS_EQUAL = getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", None)
-
-
-def _lie_at(arguments: Sequence[Any], positions: list[int], pointers: list[int]) -> bool:
-    """Whether the arguments at these positions lie where they lay, by _pointers_of()."""
-    if _POINTERS_EQUAL is not None:
-        return bool(_POINTERS_EQUAL(list(arguments), pointers, positions))
-    return all(arguments[i].data_ptr() == pointers[i] for i in positions)
-
-
 class Recording:
     """One CUDA graph of one function."""
 
-    def __init__(self, function: Any, arguments: Sequence[Any], moving: Any) -> None:
+    def __init__(
+        self,
+        function: Any,
+        arguments: Sequence[Any],
+        moving: Any,
+        written: frozenset[int] = frozenset(),
+    ) -> None:
         device = next(
             argument.device for argument in arguments if isinstance(argument, torch.Tensor)
         )
@@ -268,7 +235,8 @@ class Recording:
             for i, one in zip(moving, self._taken):
                 given[i] = one
             for _ in range(WARM_UPS):
-                function(list(given))
+                # The recording itself computes nothing.
+                function([copied(one) if i in written else one for i, one in enumerate(given)])
             self._graph, found, taken = place.captured(lambda: function(list(given)))
             self.nbytes = taken + sum(one.nbytes for one in self._taken)
         place.count(self.nbytes)
@@ -296,6 +264,15 @@ class Recording:
             for i, one in zip(self._tensors, self._copies_out.given()):
                 found[i] = one
             return found
+
+
+def copied(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides, where elements do not share memory."""
+    if any(n > 1 and s == 0 for n, s in zip(tensor.shape, tensor.stride())):
+        return tensor.clone()
+    return torch.empty_strided(
+        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+    ).copy_(tensor)
 
 
 class _Copies:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from weft.backend.implementations import cuda_graph
+from weft.backend.implementations.cuda_graph import copied
 from weft.backend.implementations.incumbent import Compiled, Request
 from weft.backend.options import log, told
 
@@ -28,9 +29,10 @@ REPLAYS_S, REPLAYS_MAX = 5e-3, 32
 class Arguments:
     """A call's arguments, of which each timed call gets copies where it may write."""
 
-    def __init__(self, request: Request, given: Sequence[Any]) -> None:
+    def __init__(self, request: Request, given: Sequence[Any], are_copies: bool = False) -> None:
+        """`are_copies`: calls may write to the arguments themselves."""
         self._given = list(given)
-        self._written = request.written_inputs()
+        self._written = frozenset[int]() if are_copies else request.written_inputs()
         self.static = request.static_inputs if request.role != "backward" else frozenset[int]()
 
     def fresh(self) -> list[Any]:
@@ -53,15 +55,6 @@ class Arguments:
         return next(
             (one for one in found if one.type == "cuda"), found[0] if found else torch.device("cpu")
         )
-
-
-def copied(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy with the same strides, where elements do not share memory."""
-    if any(n > 1 and s == 0 for n, s in zip(tensor.shape, tensor.stride())):
-        return tensor.clone()
-    return torch.empty_strided(
-        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
-    ).copy_(tensor)
 
 
 @dataclasses.dataclass(frozen=True)

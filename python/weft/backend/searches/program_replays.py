@@ -27,9 +27,7 @@ class Found:
 
 def may_replay(request: Request, options: Options) -> bool:
     """Whether the program allows CUDA graphs of weft's, if it draws no random numbers."""
-    return (
-        options.graph_bytes() > 0 and request.role == "inference" and not request.written_inputs()
-    )
+    return options.graph_bytes() > 0 and request.role == "inference"
 
 
 def replays_of(
@@ -42,22 +40,35 @@ def replays_of(
     """Records launched code, and times calls with these arguments: of the incumbent (None: of
     the launched code), of a graph, and of a graph that reads all arguments where they lie.
     Nobody knows yet which arguments of the program's calls will lie in the same memory. So
-    the last graph decides only where the other one is not slower. Raises what a call does."""
-    made, why = _recorded(current, request, options, given, set(request.static_inputs))
+    the last graph decides only where the other one is not slower, or where there is no other:
+    what a call writes to has no copy. Raises what a call does."""
+    written = request.written_inputs()
+    if written and incumbent is not None:  # whose graphs know the memory that they write to
+        return Found(None, 1.0, "it writes to its inputs")
+    constants = [*request.module.buffers(), *request.module.parameters()]
+
+    def recorded(arguments: Sequence[Any], still: set[int]) -> tuple[Any, str]:
+        return cuda_graph.recorded(
+            current, arguments, still, constants, options.graph_bytes(), written
+        )
+
+    static = set(request.static_inputs)
+    copies = Arguments(request, given).fresh()
+    in_place, why = recorded(copies, set(range(len(copies))))
+    made, why = (in_place, why) if written else recorded(given, static)
     if made is None:
         return Found(None, 1.0, why)
-    in_place, _ = _recorded(current, request, options, given, set(range(len(given))))
     functions = [incumbent or current, made, in_place or made]
-    calls = compared(functions, Arguments(request, given), options.trial_s, False)
+    calls = compared(functions, Arguments(request, copies, True), options.trial_s, False)
     if not (calls.is_faster(1, 0) or calls.is_faster(2, 0) and not calls.is_faster(0, 1)):
         return Found(None, 1.0, "no clear gain")
+    if written:
+        made, why = recorded(given, static)
+        if made is None:
+            return Found(None, 1.0, why)
     made.read_in_place()
     size = max(1, made.nbytes >> 20)
-    return Found(made, calls.ratio(0, 1), f"replayed as a CUDA graph, which keeps {size} MiB")
-
-
-def _recorded(
-    function: Compiled, request: Request, options: Options, given: Sequence[Any], still: set[int]
-) -> tuple[Any, str]:
-    constants = [*request.module.buffers(), *request.module.parameters()]
-    return cuda_graph.recorded(function, given, still, constants, options.graph_bytes())
+    words = f"replayed as a CUDA graph, which keeps {size} MiB"
+    if written.difference(static):
+        words = "replayed as a CUDA graph while what it writes to lies in the same memory"
+    return Found(made, calls.ratio(0, 1), words)
