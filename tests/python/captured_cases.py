@@ -20,6 +20,7 @@ from weft.capture import (  # noqa: E402
     decompositions as capture_decompositions,
     graph as capture_graph,
 )
+from weft.capture.traced_operators import kept_in_traces  # noqa: E402
 
 
 def program(name, variable):
@@ -87,7 +88,7 @@ def graphs_of_some(cases):
     model = Batch(cases)
     # A tensor object of its own for each: the exporter joins equal objects.
     inputs = [tensor.detach() for _, _, own in cases for tensor in own]
-    with warnings.catch_warnings(), capture_decompositions.kept_in_traces():
+    with warnings.catch_warnings(), kept_in_traces():
         warnings.simplefilter("ignore")
         program = torch.export.export(model, tuple(inputs), strict=False)
         program = program.run_decompositions(capture_decompositions.decomposition_table())

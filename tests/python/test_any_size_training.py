@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import weft
 from weft.backend.graphs import symbolic_graph
 from weft.backend.implementations import composed_module
-from weft.backend.graphs.tracer_lock import traced
+from weft.capture.tracer_lock import traced
 from weft.capture import symbolic_sizes as exporter
 from weft.problem.problem import ProblemError
 

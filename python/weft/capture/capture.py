@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from weft.capture import imports, input_memory
+from weft.capture.tracer_lock import tracing
 from weft.device import garbage
 from weft.problem import problem as problems, sentences
 from weft.problem.problem import Problem, ProblemError
@@ -154,9 +155,10 @@ def reply_of(
 ) -> dict[str, Any]:
     """Captures, and says in one object how it went. Never raises. `is_first`: not
     the same model as one before it at other sizes, of which the exporter has said
-    what it asks of them."""
+    what it asks of them. Captures of two threads come one after the other."""
     try:
-        graph, seconds = capture(problem_path, device, mode, is_first)
+        with tracing:  # it seeds the generator of random numbers, and changes PyTorch
+            graph, seconds = capture(problem_path, device, mode, is_first)
         with writing(out):
             from weft.capture.graph import write_json
 

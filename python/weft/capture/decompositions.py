@@ -259,45 +259,6 @@ def returns_its_input(node: torch.fx.Node) -> bool:
 
 
 @contextlib.contextmanager
-def kept_in_traces() -> Iterator[None]:
-    """Within it, traces keep the KEPT_LOWERED operators that PyTorch takes apart before
-    any table is asked: hardshrink and softshrink. Their decompositions are there for
-    their derivatives, and compute in the tensor's type what eager computes in float32.
-    A trace in another thread keeps these operators, too, which is right everywhere."""
-    import torch
-
-    keys = torch._C.DispatchKey
-    changed: list[tuple[Any, Any, Any]] = []
-
-    def change(operator: Any, key: Any, kernel: Any) -> None:
-        changed.append((operator, key, operator.py_kernels.pop(key, None)))
-        _set_kernel(operator, key, kernel)
-
-    for name in KEPT_LOWERED:
-        operator = getattr(getattr(torch.ops.aten, name, None), "default", None)
-        if operator is None or keys.Autograd not in operator.py_kernels:
-            continue
-        change(operator, keys.Autograd, None)
-        backward = getattr(torch.ops.aten, name + "_backward").default
-        # PyTorch's own knows no sizes that are symbols.
-        change(backward, keys.Meta, lambda gradient, x, *_: torch.add(gradient, x))
-    try:
-        yield
-    finally:
-        for operator, key, kernel in reversed(changed):
-            _set_kernel(operator, key, kernel)
-
-
-def _set_kernel(operator: Any, key: Any, kernel: Any) -> None:
-    """Gives an operator that Python kernel, or with None takes it away."""
-    if kernel is None:
-        operator.py_kernels.pop(key, None)
-    else:
-        operator.py_kernels[key] = kernel
-    operator._dispatch_cache.clear()
-
-
-@contextlib.contextmanager
 def shapes_of_lstm() -> Iterator[None]:
     """Of an LSTM that no library of the processor's runs, PyTorch 2.11 drops the
     wrong dimension of each layer's last state (2.13 no more)."""

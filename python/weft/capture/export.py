@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from weft.capture import decompositions
+from weft.capture.traced_operators import kept_in_traces
+from weft.capture.tracer_lock import tracing
 from weft.problem import problem as problems, sentences
 from weft.problem.problem import Problem, ProblemError
 from weft.problem.sentences import first_sentence
@@ -114,18 +116,20 @@ def explaining(problem: Problem, model: torch.nn.Module, inputs: list[Any]) -> I
 
 @contextlib.contextmanager
 def prepared_exporter() -> Iterator[None]:
-    """Within it the exporter follows what capture takes, and prints nothing."""
+    """Within it the exporter follows what capture takes, and prints nothing. It waits for
+    the exporter of other threads."""
     import torch
 
     # The model's own output was printed by its eager run already. The exporter
     # prints its graph before some of its errors.
     quiet = io.StringIO()
     with (
+        tracing,
         torch.no_grad(),
         contextlib.redirect_stdout(quiet),
         contextlib.redirect_stderr(quiet),
         decompositions.shapes_of_lstm(),
-        decompositions.kept_in_traces(),
+        kept_in_traces(),
         data_as_detach(),
         replaced_calls(),
         buffers_written_once(),

@@ -20,7 +20,8 @@ from weft.backend.graphs import (
     module_guards,
 )
 from weft.backend.graphs.problem_source import Unsupported, is_view
-from weft.capture.decompositions import kept_in_traces
+from weft.capture.tracer_lock import tracing
+from weft.capture.traced_operators import kept_in_traces
 from weft.capture.graph import CONSTANT_ELEMENTS_MAX
 from weft.problem import sentences
 
@@ -183,13 +184,14 @@ def _joint(
         return [*results], [*gradients]
 
     try:
-        with torch.no_grad(), kept_in_traces():
+        with torch.no_grad():
             tangents = [
                 torch.zeros_like(one) for one, has in zip(graph(*arguments), differentiable) if has
             ]
-        traced = make_fx(joint, tracing_mode="fake")(arguments, tangents)
-        if mutable_calls(traced):
-            traced = _functional(traced, arguments, tangents)
+        with tracing, kept_in_traces():
+            traced = make_fx(joint, tracing_mode="fake")(arguments, tangents)
+            if mutable_calls(traced):
+                traced = _functional(traced, arguments, tangents)
         return (
             traced,
             differentiable,

@@ -25,7 +25,7 @@ from weft.backend.graphs.random_state import (
     uses_rng,
 )
 from weft.backend.graphs.recurring_sizes import RecurringSizes
-from weft.backend.graphs.tracer_lock import traced, tracing
+from weft.capture.tracer_lock import traced, tracing
 from weft.backend.implementations import (
     composed_module,
     first_result_check,

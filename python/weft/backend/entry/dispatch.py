@@ -32,7 +32,7 @@ from weft.backend.graphs.random_state import (
 )
 from weft.backend.graphs.recurring_sizes import RecurringSizes
 from weft.backend.graphs.shallow_copy import shallow_copy
-from weft.backend.graphs.tracer_lock import tracing
+from weft.capture.tracer_lock import tracing
 from weft.backend.implementations import call_trial, composed_module
 from weft.backend.implementations.inductor_fallback import InductorFallback
 from weft.backend.options import Options, is_disabled, log, options_from, told

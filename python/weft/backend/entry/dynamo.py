@@ -17,7 +17,7 @@ from weft.backend.entry.compiled_graph import CompiledGraph
 from weft.backend.implementations import incumbent
 from weft.backend.options import log, told
 from weft.backend.searches import improvement, machine_facts
-from weft.capture.decompositions import kept_in_traces
+from weft.capture.traced_operators import kept_in_traces
 
 
 def compile_graph(

@@ -33,7 +33,8 @@ from weft.backend.graphs import aliases, call_structure, symbolic_graph
 from weft.backend.graphs.call_structure import Flattened, Structure, is_same_value
 from weft.backend.graphs.module_guards import ModuleRecord
 from weft.backend.graphs.problem_source import Unsupported
-from weft.capture import decompositions, export, value_checks
+from weft.capture import export, value_checks
+from weft.capture.traced_operators import kept_in_traces
 from weft.problem import sentences
 
 #: Of the inputs at a batch that is captured besides the program's own.
@@ -470,7 +471,7 @@ def _exporting() -> Iterator[Any]:
     with (
         torch.no_grad(),
         _quietly() as warned,
-        decompositions.kept_in_traces(),
+        kept_in_traces(),
         export.state_named_once(),
         value_checks.CausalHints(),
     ):

@@ -27,7 +27,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from weft.backend.graphs.graph_arguments import _WeftSize
 from weft.backend.graphs.problem_source import USER_LINE, Unsupported, source_of, view_chain
-from weft.backend.graphs.tracer_lock import traced
+from weft.capture.tracer_lock import traced
 
 #: By the number of symbols. All but the last tell what grows; the last one, of two
 #: symbols one whose first is the larger, checks it. Primes alone would not do: their

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from weft.backend.graphs.tracer_lock import tracing
+from weft.capture.tracer_lock import tracing
 from weft.backend.options import Options, log
 from weft.regions import insertion, labels
 

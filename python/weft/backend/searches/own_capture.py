@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from weft.backend.graphs import special_calls
 from weft.backend.graphs.problem_source import Source
 from weft.backend.graphs.random_state import kept
-from weft.backend.graphs.tracer_lock import tracing
+from weft.capture.tracer_lock import tracing
 from weft.backend.options import Options, log, told
 from weft.backend.searches import search
 from weft.problem.problem import MODULE_NAME

@@ -15,7 +15,7 @@ from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from weft.backend.graphs.problem_source import Source
-from weft.backend.graphs.tracer_lock import traced, tracing
+from weft.capture.tracer_lock import traced, tracing
 from weft.backend.searches.region_kernel import Kernel, KernelOfRegion
 from weft.backend.searches.region_module import KERNEL_PREFIX, RegionModule
 from weft.regions import insertion

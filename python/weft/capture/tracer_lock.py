@@ -6,9 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
-
-from weft.capture.decompositions import kept_in_traces
+from weft.capture.traced_operators import kept_in_traces
 
 
 class _Tracing:
@@ -55,6 +53,8 @@ def _told_apart() -> Iterator[None]:
     """make_fx says in a variable of all threads that it traces. A function that
     Dynamo has compiled, called by another thread, takes that for its own and
     raises, unless PyTorch says that a compiler is at work."""
+    import torch
+
     flag = "_is_compiling_flag"
     before = getattr(torch.compiler, flag, False)
     setattr(torch.compiler, flag, True)
