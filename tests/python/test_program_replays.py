@@ -7,6 +7,7 @@ from unittest import mock
 import torch
 
 import weft.backend.options
+from weft.backend.implementations.incumbent import Request
 from weft.backend.implementations.program_timing import Comparison
 from weft.backend.searches import improvement, program_replays, program_trials
 from weft.backend.searches.whole_program import WholeProgram
@@ -98,6 +99,7 @@ class ReplaysOfWeft(unittest.TestCase):
             self.assertEqual(call.args[5], {0})
         self.assertIsNot(self.compared.call_args.args[1].fresh()[0], cache)
         self.assertIs(self.program.function, self.made)
+        self.assertIs(self.made.otherwise, self.program.incumbent)
         self.assertIn("while what it writes to lies in the same memory", self.program.replay)
 
     def test_programs_that_forbid_graphs_are_not_recorded(self):
@@ -128,6 +130,23 @@ class ReplaysOfWeft(unittest.TestCase):
         self.accept()
         self.assertIs(self.program.function, self.request.compiled.return_value)
         self.assertEqual(self.program.replay, "Inductor's CUDA graphs")
+
+
+class WrittenInputs(unittest.TestCase):
+    def request(self, static):
+        graph = torch.fx.Graph()
+        cache, x = graph.placeholder("cache"), graph.placeholder("x")
+        total = graph.call_function(torch.ops.aten.add.Tensor, (cache, x))
+        graph.call_function(torch.ops.aten.copy_.default, (cache, total))
+        graph.output((total,))
+        module = torch.fx.GraphModule({}, graph)
+        keywords = {"cudagraphs": True, "static_input_idxs": static}
+        return Request(module, [], keywords, {}, "inference")
+
+    def test_calls_that_write_to_memory_of_their_caller_s_are_launched(self):
+        self.assertEqual(self.request([]).written_inputs(), {0})
+        self.assertFalse(self.request([]).uses_cuda_graphs())
+        self.assertTrue(self.request([0]).uses_cuda_graphs())
 
 
 if __name__ == "__main__":

@@ -77,6 +77,8 @@ class Replayed:
         written: frozenset[int] = frozenset(),
     ) -> None:
         self.function = function
+        #: What computes calls that are not replayed.
+        self.otherwise = function
         #: Of a composed module, for what is told of it.
         self.identity = getattr(function, "identity", None)
         self._check = getattr(function, "raise_if_revoked", lambda: None)
@@ -123,7 +125,7 @@ class Replayed:
                     found = self._replayed(arguments)
                     if found is not None:
                         return found
-        return self.function(arguments)
+        return self.otherwise(arguments)
 
     def _is_watched(self) -> Any:
         """Whether somebody looks at the operators, or records them himself."""

@@ -48,7 +48,7 @@ class Request:
     def written_inputs(self) -> frozenset[int]:
         """Positions of the arguments that a call may overwrite: those that the graph
         writes to, and what a backward graph is given for good."""
-        nodes = list(self.module.graph.find_nodes(op="placeholder"))
+        nodes = self._inputs()
         if self.role == "backward":
             # Inductor may reuse the memory of what the forward graph saved.
             return frozenset(
@@ -57,8 +57,15 @@ class Request:
         return frozenset(i for i, node in enumerate(nodes) if any(map(_may_write, node.users)))
 
     def uses_cuda_graphs(self) -> bool:
-        """Whether Inductor replays calls as CUDA graphs; known once it compiled."""
-        return bool(self.keywords.get("cudagraphs"))
+        """Whether Inductor replays calls as CUDA graphs; known once it compiled. It launches
+        calls that write to memory of their caller's."""
+        return bool(self.keywords.get("cudagraphs")) and all(
+            i in self.static_inputs or not any(map(_writes, node.users))
+            for i, node in enumerate(self._inputs())
+        )
+
+    def _inputs(self) -> list[fx.Node]:
+        return list(self.module.graph.find_nodes(op="placeholder"))
 
     def compiled_part(self, module: fx.GraphModule, fakes: list[Any]) -> Compiled:
         """Inductor's code for a graph of many small, independent computations, whose results
@@ -119,8 +126,12 @@ def operator_text(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> s
 
 
 def _may_write(node: fx.Node) -> bool:
+    return getattr(node.target, "_schema", None) is None or _writes(node)
+
+
+def _writes(node: fx.Node) -> bool:
     schema = getattr(node.target, "_schema", None)
-    return schema is None or schema.is_mutable
+    return schema is not None and schema.is_mutable
 
 
 def compile_graph(

@@ -531,7 +531,7 @@ class Improvement:
             return
         incumbent = self._incumbent if has_graphs else None
         found = program_replays.replays_of(
-            self._current, incumbent, self._request, self._options, given
+            self._current, incumbent, self._raw, self._request, self._options, given
         )
         if found.replayed is not None:
             self._is_replayed = True

@@ -33,6 +33,7 @@ def may_replay(request: Request, options: Options) -> bool:
 def replays_of(
     current: Compiled,
     incumbent: Compiled | None,
+    launched: Compiled,
     request: Request,
     options: Options,
     given: Sequence[Any],
@@ -41,7 +42,8 @@ def replays_of(
     the launched code), of a graph, and of a graph that reads all arguments where they lie.
     Nobody knows yet which arguments of the program's calls will lie in the same memory. So
     the last graph decides only where the other one is not slower, or where there is no other:
-    what a call writes to has no copy. Raises what a call does."""
+    what a call writes to has no copy. Where that moves, `launched` computes calls: Inductor's
+    code without changes, as those have been compared as graphs. Raises what a call does."""
     written = request.written_inputs()
     if written and incumbent is not None:  # whose graphs know the memory that they write to
         return Found(None, 1.0, "it writes to its inputs")
@@ -66,6 +68,7 @@ def replays_of(
         made, why = recorded(given, static)
         if made is None:
             return Found(None, 1.0, why)
+        made.otherwise = launched
     made.read_in_place()
     size = max(1, made.nbytes >> 20)
     words = f"replayed as a CUDA graph, which keeps {size} MiB"
