@@ -43,7 +43,7 @@ def leave(codes):
 
 
 def main():
-    # Of suites that capture or compile in this process a fifth of the time.
+    # Collections took a fifth of the time of suites that capture or compile here.
     garbage.collect_rarely()
     codes = [1]  # unless it comes to its end
     atexit.register(leave, codes)  # the first to be registered is the last to run

@@ -157,6 +157,7 @@ class AttentionRuns(WeftCase):
         self.assertRegex(report, "partitioned in 2 ways|1 written-out attention")
         self.assertIn("attention in one call", report)
 
+    @weft_case.long
     def test_weights_that_are_a_result_stay_written(self):
         run, _, result = self.run_of(SHOWN)
         with open(os.path.join(run, "report.md"), encoding="utf-8") as file:

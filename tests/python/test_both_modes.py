@@ -12,7 +12,7 @@ from unittest import mock
 
 from driver_settings import settings_with
 from test_modes import DROPS, USES
-from weft_case import WEFT, WeftCase, environment, problem_with
+from weft_case import WEFT, WeftCase, environment, long, problem_with
 
 from weft.modes import both_modes_run, both_modes_text
 from weft.runs import judge, write_text
@@ -308,6 +308,7 @@ class Both(WeftCase):
             self.run_both(problem_with(), "--random-seed", "7")[0], 2, "what another command found"
         )
 
+    @long
     def test_modules_that_are_not_timed_are_judged(self):
         done, run = self.run_both(DROPS, "--final-timing-ms", "0")
         self.assert_ends(done, 0)

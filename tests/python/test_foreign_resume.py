@@ -79,16 +79,21 @@ for act in (lambda: open({self.canaries.folder!r} + "/secret").read(),
         self.assertIn("memory limit", done.stderr)
         self.assertEqual(self.canaries.changed(), [])
 
-    def test_a_library_that_is_named_is_used(self):
+    def test_a_library_that_is_named_is_used_and_a_kernel_s_timing_ends(self):
         run = self.forged(
             {
                 "library": os.path.join(self.canaries.folder, "l.db"),
                 "seeds": ["library", "compiler"],
+                "timing_ms": 3600 * 1000,
+                "final_timing_ms": 3600 * 1000,
             }
         )
         mine = self.path("mine.db")
-        done = self.resume(run, "--library", mine)
+        begun = time.monotonic()
+        limits = {"WEFT_RUN_TIMING_MS": "60", "WEFT_RUN_FINAL_TIMING_MS": "60"}
+        done = self.resume(run, "--library", mine, **limits)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertLess(time.monotonic() - begun, 120)
         self.assertNotIn("is not used", done.stderr)
         self.assertTrue(os.path.exists(mine))
         self.assertEqual(self.canaries.changed(), [])
@@ -115,13 +120,6 @@ for act in (lambda: open({self.canaries.folder!r} + "/secret").read(),
         self.assertIn("did not return within 4 s", done.stdout + done.stderr)
         for word in ("limit of the capture", "limit of a call", "time for a timing"):
             self.assertIn(word, done.stderr)
-
-    def test_a_kernel_s_timing_ends(self):
-        run = self.forged({"timing_ms": 3600 * 1000, "final_timing_ms": 3600 * 1000})
-        begun = time.monotonic()
-        done = self.resume(run, WEFT_RUN_TIMING_MS="60", WEFT_RUN_FINAL_TIMING_MS="60")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertLess(time.monotonic() - begun, 120)
 
     def test_it_is_not_resumed_without_a_sandbox(self):
         run = self.forged(text=self.attack())

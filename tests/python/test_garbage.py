@@ -7,7 +7,7 @@ import unittest
 
 from weft.device import garbage
 
-#: What a process says of its collections.
+#: Prints how a process collects.
 SAY = "import gc; print(gc.isenabled(), gc.get_threshold()[0], gc.get_freeze_count() > 0)"
 
 

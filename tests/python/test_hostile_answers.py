@@ -12,8 +12,8 @@ from llm_case import RIGHT, LlmCase, kernel
 from llm_server import LlmServer, Reply
 from test_llm_plans import REFERENCE, reference
 
-#: The answers of each of four runs. With --long, every answer has a separate run.
-GROUPS = [list(ANSWERS)[start::4] for start in range(4)]
+#: The answers of each of two runs. With --long, every answer has a separate run.
+GROUPS = [list(ANSWERS)[start::2] for start in range(2)]
 
 
 def abandoned_folders():

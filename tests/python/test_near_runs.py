@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from weft_case import ROOT, WeftCase, environment, problem_with
+from weft_case import ROOT, WeftCase, environment, long, problem_with
 
 # What is summed is large and cancels: another order of the same sum is as exact
 # as eager's, and differs by more than 1e-4 of the little that is left. Between it
@@ -125,6 +125,7 @@ class NearRuns(WeftCase):
         self.assertTrue(self.is_near(os.path.join(run, beside["file"])))
         self.assert_replays(run)
 
+    @long
     def test_by_the_near_rule_there_is_one_module_and_it_is_near(self):
         run, told = self.run_of("kernelbench")
         self.assertEqual(told["verdict"]["kernelbench"]["outcome"], "within")

@@ -58,6 +58,7 @@ class SubgraphTest(SubgraphCase):
         self.assertFalse(self.waits())
         self.assert_verified_by("c2")
 
+    @weft_case.long
     def test_without_a_node_it_waits_and_goes_on_with_the_next(self):
         head, node = self.under_way()
         self.kill(node)

@@ -17,7 +17,7 @@ from weft.backend.graphs.problem_source import source_of
 from weft.backend.options import options_from
 from weft.backend.searches import own_capture
 from weft.problem.problem import MODULE_NAME
-from weft_case import QUICK, ROOT, TINY, WEFT, WeftCase, environment, events_of
+from weft_case import QUICK, ROOT, TINY, WEFT, WeftCase, environment, events_of, long
 
 
 def captured_in_a_process_of_its_own(text):
@@ -116,6 +116,7 @@ class NamedByAFlag(WeftCase):
         self.assert_ends(done, 0)
         self.assertNotIn("CaptureRequest", [one["type"] for one in events_of(fork)])
 
+    @long
     def test_a_stopped_run_is_resumed(self):
         run = self.path("run")
         process = subprocess.Popen(

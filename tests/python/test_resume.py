@@ -15,9 +15,9 @@ import unittest
 import weft_case
 from weft_case import QUICK, TINY, WEFT, WeftCase, environment
 
-KILLS = 30 if weft_case.IS_LONG else 10
+KILLS = 30 if weft_case.IS_LONG else 6
 AT_ONCE = (*QUICK, "--jobs", "2")
-# Most kills come at any moment of the first seconds; every fourth waits for
+# Most kills come at any moment of the first seconds; every third waits for
 # the journal to grow, so that the moments spread over the whole run.
 QUICK_SECONDS = 1.5
 EVENTS_MAX = 50
@@ -165,7 +165,7 @@ class ResumeTest(WeftCase):
         for kill in range(KILLS):
             process = self.start()
             before = last_event(self.run_folder)
-            if kill % 4 == 3:
+            if kill % 3 == 2:
                 events = chance.randrange(1, EVENTS_MAX)
                 grown = lambda: (
                     process.poll() is not None or last_event(self.run_folder) >= before + events

@@ -194,6 +194,7 @@ class TritonRuns(WeftCase):
         self.assert_proven(run)
         self.assert_replays(run)
 
+    @weft_case.long
     def test_a_convolution_is_proven_in_the_interpreter(self):
         run = self.run_of(CONVOLUTION)
         self.assert_proven(run)

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <map>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -15,6 +17,12 @@ namespace weft {
 namespace {
 
 constexpr std::uint64_t kSeeds = 1000;
+
+/// tools/test --long: as many seeds for each further source of kernels.
+bool is_long() {
+  const char* set = std::getenv("WEFT_LONG_TESTS");
+  return set != nullptr && std::string_view(set) == "1";
+}
 
 SimulationOptions with_roles(Replay::MakeRole make) {
   SimulationOptions options;
@@ -156,13 +164,14 @@ TEST_CASE("a thousand seeds, and every invariant holds") {
   for (int number = 0; number <= 8; ++number) CHECK(devices[number] > 0);
 }
 
-TEST_CASE("a thousand seeds with language models that fail") {
+TEST_CASE("hundreds of seeds with language models that fail") {
+  const std::uint64_t seeds = is_long() ? kSeeds : kSeeds / 3;
   auto options = with_roles(&make_role);
   options.more_sources = {"llm"};
   std::map<int, int> ends;
   int calls = 0;
   int failures = 0;
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     const SimulationEnd end = simulate(seed, options);
     CHECK_MESSAGE(end.problem.empty(), "seed " << seed << ", event "
                                                << end.events << ": "
@@ -171,10 +180,10 @@ TEST_CASE("a thousand seeds with language models that fail") {
     calls += end.llm_calls;
     failures += end.llm_failures;
   }
-  CHECK(calls > 2 * static_cast<int>(kSeeds));
+  CHECK(calls > 2 * static_cast<int>(seeds));
   CHECK(failures > calls / 10);
-  CHECK(ends[0] > static_cast<int>(kSeeds) / 10);
-  CHECK(ends[4] > static_cast<int>(kSeeds) / 50);  // out of budget
+  CHECK(ends[0] > static_cast<int>(seeds) / 10);
+  CHECK(ends[4] > static_cast<int>(seeds) / 50);  // out of budget
 }
 
 TEST_CASE(
@@ -182,11 +191,12 @@ TEST_CASE(
   int asked = 0;
   int asked_by_own_rule = 0;
   int searched = 0;
+  const std::uint64_t seeds = is_long() ? 300 : 100;
   for (const char* source : {"slow", "llm"}) {
     auto options = with_roles(&make_with_slow_source);
     options.more_sources = {source};
     options.target = "triton";  // whose products are ours
-    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
       const SimulationEnd end = simulate(seed, options);
       CHECK_MESSAGE(end.problem.empty(), source << ", seed " << seed
                                                 << ", event " << end.events

@@ -2,8 +2,9 @@
 changed.
 
 PyTorch's modules and those of its exporter are a million objects that stay. While they are
-imported, Python looks at all of them again and again: 0.6 of the 3.1 s of processor time of
-a small model's capture (2026-12-01, AMD EPYC, PyTorch 2.13).
+imported, Python looks at all of them again and again. That took 0.7 of the 3.1 s of
+processor time of a small model's capture, and now takes 0.3 s (2026-12-01, AMD EPYC,
+PyTorch 2.13).
 """
 
 from __future__ import annotations
