@@ -19,6 +19,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import torch  # before any kernel: they share its OpenMP threads

@@ -14,8 +14,8 @@ namespace weft {
 /// with these flags if the cache does not have it. The file's name is the
 /// first 32 hex digits of sha256(source and flags, with NUL between) and
 /// ".so"; it lies in WEFT_BUILT_KERNELS if it is there, else in a folder per
-/// processor below WEFT_KERNEL_CACHE if set, else below XDG_CACHE_HOME or
-/// ~/.cache, else in a fresh private folder.
+/// processor, compiler, Python and PyTorch below WEFT_KERNEL_CACHE if set, else
+/// below XDG_CACHE_HOME or ~/.cache, else in a fresh private folder.
 std::string loader_source(const std::vector<std::string>& build_flags);
 
 /// Its parts that other targets use too: `_weft_cache()`, the folder;

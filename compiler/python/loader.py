@@ -2,6 +2,9 @@ import hashlib
 import importlib.util
 import os
 import platform
+import shutil
+import subprocess
+import sys
 import tempfile
 
 import torch

@@ -56,7 +56,10 @@ std::string python_identity(const Installation& installation) {
 }
 
 std::string compiler_identity() {
-  return content_hash(file_identity(find_compiler()) + "\n" + processor());
+  // Behind one file, as ccache's, may stand several compilers.
+  const fs::path compiler = find_compiler();
+  return content_hash(compiler.string() + " " + compiler_version() + " " +
+                      file_identity(compiler) + "\n" + processor());
 }
 
 }  // namespace weft

@@ -11,7 +11,7 @@ namespace weft {
 /// The Python, its packages that matter, and weft's Python side, to the byte.
 std::string python_identity(const Installation& installation);
 
-/// The C++ compiler's file and this processor, for which it builds.
+/// The C++ compiler's file and version, and the processor it builds for: this.
 std::string compiler_identity();
 
 }  // namespace weft

@@ -117,7 +117,9 @@ class Modules(unittest.TestCase):
                         self.assertTrue(torch.equal(shifted, got))
                 self.check_realigned(space["_weft_realigned"])
             with in_place_of_a_gpu(HostDriver(library, prefix)):
-                self.check_built(source, inputs, got, space["_weft_cache"]())
+                version = space["_weft_nvrtc_version"](space["_weft_nvrtc"]())
+                packages = os.path.join(space["_weft_cache"](), "nvrtc-" + version)
+                self.check_built(source, inputs, got, packages)
 
     def check_built(self, source, inputs, wanted, folder):
         """What was built is taken from there, and NVRTC is not asked."""

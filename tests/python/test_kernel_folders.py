@@ -1,5 +1,5 @@
 """Where a composed module's C++ kernels lie: a folder that machines share has a
-folder for each kind of processor, since kernels are built for the processor."""
+folder for each kind of processor and each compiler, Python and PyTorch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import unittest
 from typing import Any
 from unittest import mock
 
+import torch
 from weft_case import ROOT
 
 PARTS = ("cache", "loader")
-IMPORTS = "import ctypes, hashlib, os, platform, shutil, subprocess, tempfile, torch\n"
+IMPORTS = "import ctypes, hashlib, os, platform, shutil, subprocess, sys, tempfile, torch\n"
 FLAGS = ["-O1", "-march=native", "-shared", "-fPIC"]
 SOURCE = 'extern "C" int kernel_function() { return NUMBER; }'
 
@@ -63,18 +64,58 @@ class KernelFolders(unittest.TestCase):
         own = SOURCE.replace("NUMBER", "2")
         name = library_name(own)
         self.build(foreign, self.shared(name))
-        self.build(foreign, self.shared("another", name))
+        builders = loader("this")._weft_builders()
+        self.build(foreign, self.shared("another-" + builders, name))
         library = loader("this")._weft_build(own)
         self.assertEqual(library.kernel_function(), 2)
-        self.assertTrue(os.path.exists(self.shared("this", name)))
+        self.assertTrue(os.path.exists(self.shared("this-" + builders, name)))
         other = loader("third")._weft_build(own)
         self.assertEqual(other.kernel_function(), 2)
-        self.assertTrue(os.path.exists(self.shared("third", name)))
+        self.assertTrue(os.path.exists(self.shared("third-" + builders, name)))
+
+    def compiler(self, folder: str, version: str, number: int) -> str:
+        """The path of a compiler whose kernels give that number."""
+        path = os.path.join(self.folder, folder, "c++")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(
+                f"#!/bin/sh\n[ $1 = --version ] && exec echo {version}\n"
+                f'exec g++ -DNUMBER={number} "$@"\n'
+            )
+        os.chmod(path, 0o755)
+        return path
+
+    def number_by(self, compiler: str) -> Any:
+        with mock.patch.dict(os.environ, {"CXX": compiler}):
+            return loader("this")._weft_build(SOURCE).kernel_function()
+
+    def test_each_compiler_has_its_own(self) -> None:
+        first, second = self.compiler("a", "1.0", 1), self.compiler("b", "1.0", 2)
+        self.assertEqual([self.number_by(one) for one in (first, second, first)], [1, 2, 1])
+        self.compiler("a", "1.1", 3)  # a new version at the same path
+        self.assertEqual(self.number_by(first), 3)
+        self.compiler("a", "1.1", 4)  # the same version: its kernel is there
+        self.assertEqual(self.number_by(first), 3)
+
+    def test_each_pytorch_has_its_own(self) -> None:
+        before = loader("this")._weft_builders()
+        with mock.patch.object(torch, "__version__", "0.0.0"):
+            self.assertNotEqual(loader("this")._weft_builders(), before)
+        self.assertEqual(loader("this")._weft_builders(), before)
 
     def test_what_is_built_is_found_again(self) -> None:
         source = SOURCE.replace("NUMBER", "3")
         loader("this")._weft_build(source)
-        with mock.patch.object(subprocess, "run", side_effect=AssertionError("built again")):
+        with mock.patch.object(subprocess, "run", side_effect=OSError("built again")):
+            # Where no compiler says its version, what it built is another's.
+            self.assertRaises(OSError, loader("this")._weft_build, source)
+        run = subprocess.run
+
+        def asked(command: list[str], **options: Any) -> Any:
+            self.assertIn("--version", command, "built again")
+            return run(command, **options)
+
+        with mock.patch.object(subprocess, "run", asked):
             again = loader("this")._weft_build(source)
         self.assertEqual(again.kernel_function(), 3)
 

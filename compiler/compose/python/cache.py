@@ -9,11 +9,28 @@ def _weft_processor():
     return hashlib.sha256(facts.encode()).hexdigest()[:12]
 
 
+def _weft_builders():
+    """Names what kernels are built with here: the C++ compiler, by its path and by
+    what it says of its version, Python, PyTorch and its CUDA."""
+    compiler = shutil.which(os.environ.get("CXX") or "g++") or ""
+    version = b""
+    if compiler:
+        try:
+            version = subprocess.run([compiler, "--version"], capture_output=True,
+                                     stdin=subprocess.DEVNULL, timeout=60).stdout
+        except (OSError, subprocess.SubprocessError):
+            pass  # where no process may start, nothing is built either
+    facts = (compiler, os.path.realpath(compiler), version, sys.version,
+             torch.__version__, torch.version.cuda)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+
+
 def _weft_cache():
-    """The folder of kernels built on this kind of processor, private to
-    its user. Machines may share WEFT_KERNEL_CACHE."""
+    """The folder of kernels built with these builders on this kind of processor,
+    private to its user. Machines may share WEFT_KERNEL_CACHE."""
+    name = _weft_processor() + "-" + _weft_builders()
     if os.environ.get("WEFT_KERNEL_CACHE"):
-        folder = os.path.join(os.environ["WEFT_KERNEL_CACHE"], _weft_processor())
+        folder = os.path.join(os.environ["WEFT_KERNEL_CACHE"], name)
         try:
             os.makedirs(folder, exist_ok=True)
             return folder
@@ -25,7 +42,7 @@ def _weft_cache():
     while not os.path.exists(parent) and parent != os.path.dirname(parent):
         parent = os.path.dirname(parent)
     if os.path.isdir(parent) and os.access(parent, os.W_OK | os.X_OK):
-        folder = os.path.join(home, "weft", _weft_processor())
+        folder = os.path.join(home, "weft", name)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         facts = os.stat(folder)
         if facts.st_uid == os.getuid() and not facts.st_mode & 0o022 \

@@ -16,8 +16,14 @@ def _weft_nvrtc():
                        "nvidia-cuda-nvrtc, or install the CUDA toolkit")
 
 
-def _weft_cubin(source, arch):
-    nvrtc, program = _weft_nvrtc(), ctypes.c_void_p()
+def _weft_nvrtc_version(nvrtc):
+    parts = ctypes.c_int(), ctypes.c_int()
+    nvrtc.nvrtcVersion(*map(ctypes.byref, parts))
+    return ".".join(str(part.value) for part in parts)
+
+
+def _weft_cubin(nvrtc, source, arch):
+    program = ctypes.c_void_p()
 
     def read(what):
         size = ctypes.c_size_t()
@@ -41,16 +47,19 @@ def _weft_package(source, launches, arch, _folder=[]):
     """Cubin and launches of that CUDA text, built if nobody has before."""
     if not _folder:
         _folder.append(_weft_cache())
+    nvrtc = _weft_nvrtc()
+    folder = os.path.join(_folder[0], "nvrtc-" + _weft_nvrtc_version(nvrtc))
+    os.makedirs(folder, exist_ok=True)
     key = hashlib.sha256(f"{source}\0{launches}\0{arch}".encode()).hexdigest()[:32]
-    path = os.path.join(_folder[0], key + ".json")
+    path = os.path.join(folder, key + ".json")
     if not os.path.exists(path):
         told = json.loads(launches)
-        cubin = base64.b64encode(_weft_cubin(source, arch)).decode()
+        cubin = base64.b64encode(_weft_cubin(nvrtc, source, arch)).decode()
         package = {"format": 1, "arch": arch, "scratch": told["scratch"],
                    "modules": [{"cubin": cubin}],
                    "launches": [{"module": 0, **o} for o in told["launches"]]}
         with tempfile.NamedTemporaryFile(
-                "w", dir=_folder[0], delete=False) as file:
+                "w", dir=folder, delete=False) as file:
             json.dump(package, file)
         os.replace(file.name, path)  # whole or not at all, for all who race
     with open(path) as file:

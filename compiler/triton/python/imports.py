@@ -8,6 +8,9 @@ import operator
 import os
 import platform
 import re
+import shutil
+import subprocess
+import sys
 import tempfile
 
 import torch
