@@ -540,7 +540,7 @@ class Improvement:
             program.use(found.replayed, bool(self._accepted))
             program.replay = found.words
         elif has_graphs:
-            log.info("Inductor's CUDA graphs replay calls: %s", found.words)
+            program.replay = f"{INDUCTOR_GRAPHS}; not replayed by weft: {found.words}"
         else:
             program.replay = "not replayed: " + found.words
 
