@@ -16,10 +16,11 @@ from weft.backend.implementations.incumbent import Compiled, Request
 from weft.backend.options import log, told
 
 #: Rounds beyond these are not needed; fewer than ROUNDS_MIN say nothing.
-ROUNDS_MIN, ROUNDS_MAX = 5, 40
-#: Faster beyond noise: by so much in the median of the rounds, and faster at all in
-#: all of them but one in CHANCE.
-FASTER, CHANCE = 1.005, 4
+ROUNDS_MIN, ROUNDS_MAX = 5, 100
+#: Faster beyond noise: by so much in the median of the rounds, and faster at all in more than
+#: half of them. The share is so many standard deviations above a half, which it would be by
+#: chance. Of few rounds it is all but one.
+FASTER, DEVIATIONS = 1.005, 2
 WARM_UPS = 2
 #: Least seconds of a round of replays of a CUDA graph, and most replays in it. The time of one
 #: replay of 0.9 ms varied by 1 to 2 % (H200, 2026-11-30).
@@ -72,12 +73,12 @@ class Comparison:
 
     def is_faster(self, fast: int, slow: int) -> bool:
         """Whether it is faster beyond noise."""
-        ratios = sorted(self._ratios(slow, fast))
-        return (
-            len(ratios) >= ROUNDS_MIN
-            and statistics.median(ratios) > FASTER
-            and ratios[len(ratios) // CHANCE] > 1
-        )
+        ratios = self._ratios(slow, fast)
+        if len(ratios) < ROUNDS_MIN:
+            return False
+        share = sum(ratio > 1 for ratio in ratios) / len(ratios)
+        wanted = min(1 - 1 / len(ratios), 0.5 + DEVIATIONS * 0.5 / math.sqrt(len(ratios)))
+        return statistics.median(ratios) > FASTER and share >= wanted
 
     def _ratios(self, slow: int, fast: int) -> list[float]:
         return [a / max(b, 1e-12) for a, b in zip(self.seconds[slow], self.seconds[fast])]
