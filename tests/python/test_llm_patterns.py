@@ -51,7 +51,7 @@ class Patterns(LlmCase):
             self.it_replays(out)
             return [call.prompt for call in server.calls]
 
-    #: Of the run that wins, once for all tests: its prompt, and the library after it.
+    #: The prompt of the run that wins and the library after it, for all tests.
     won = None
 
     def win(self):
