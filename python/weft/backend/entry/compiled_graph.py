@@ -30,6 +30,7 @@ from weft.backend.implementations import (
     composed_module,
     first_result_check,
     select_implementation,
+    timing_rounds,
 )
 from weft.backend.implementations.cuda_graph import Replayed
 from weft.backend.implementations.inductor_fallback import InductorFallback
@@ -388,10 +389,11 @@ class CompiledGraph:
             kernels.composed = chosen
             return ""
         kernels.framework = chosen
+        other = "eager" if self.options.fallback == "eager" else "Inductor's code"
         return (
-            f"in this program the kernels take {factor:.2f} times as long as "
-            + ("eager" if self.options.fallback == "eager" else "Inductor's code")
+            f"in this program the kernels take {factor:.2f} times as long as {other}"
             + " as a CUDA graph" * isinstance(chosen, Replayed)
+            + ": no clear gain" * (factor <= timing_rounds.SLOWER)
         )
 
     def _beside(self, arguments: Sequence[Any]) -> Any:

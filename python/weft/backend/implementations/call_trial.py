@@ -92,8 +92,7 @@ class Trial:
                 return run
 
             own, optimised = repeated(self._own), repeated(self._optimised)
-            # The optimised call stands only if the other one is clearly slower.
-            choice = timing_rounds.select_fastest(optimised, own, self._tensors, seconds)
+            choice = timing_rounds.select_fastest(own, optimised, self._tensors, seconds)
         if not choice.times:
             return CallSpeed(0.0, True)  # no time: the search's timing stands
         ratio = statistics.median(

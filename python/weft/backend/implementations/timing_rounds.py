@@ -36,8 +36,8 @@ class Choice(typing.NamedTuple):
     """Who computes from now on."""
 
     function: object
-    #: How many times as long the kernels take as the framework, where that is why
-    #: they are given up.
+    #: How many times as long the kernels take as the framework, where they are given up
+    #: since they are not faster beyond noise.
     factor: float = 0.0
     #: {who was compared: seconds in each round}
     times: typing.Mapping[Any, list[float]] = {}
@@ -51,8 +51,9 @@ def select_fastest(
     Both are functions of lists of arguments, and are called a few times in turn;
     kernels may be None. `record`, if given, gives the replay of a function, or
     None. Of one's two forms the replay is taken where it is faster, of the two the
-    framework: by SLOWER in the middle of the rounds, and in all of them but one of
-    five. No round begins that would end after `seconds` if it took as long as the
+    kernels: by SLOWER in the middle of the rounds, and in all of them but one of
+    five. Kernels that gain nothing only cost memory and guards. No round begins that
+    would end after `seconds` if it took as long as the
     last (0: there is none): where there are too few, replays are left out, or the
     search's word stands."""
     until = time.monotonic() + seconds
@@ -75,8 +76,9 @@ def select_fastest(
     best_theirs, best_ours = (_faster_form(side, times) for side in (theirs, ours))
     if best_ours is None:
         return Choice(best_theirs, times=times)
-    factor = _slowdown(best_theirs, best_ours, times)
-    return Choice(best_theirs if factor else best_ours, factor, times)
+    if _slowdown(best_ours, best_theirs, times):
+        return Choice(best_ours, times=times)
+    return Choice(best_theirs, statistics.median(_ratios(best_theirs, best_ours, times)), times)
 
 
 def _faster_form(side: Any, times: Any) -> Any:
@@ -87,9 +89,14 @@ def _faster_form(side: Any, times: Any) -> Any:
 
 def _slowdown(one: Any, other: Any, times: Any) -> Any:
     """How many times as long the other takes, if it is slower; else 0."""
-    ratios = sorted(slow / max(fast, 1e-9) for fast, slow in zip(times[one], times[other]))
+    ratios = sorted(_ratios(one, other, times))
     middle, low = statistics.median(ratios), ratios[len(ratios) // CHANCE]
     return middle if low > 1 and middle > SLOWER else 0.0
+
+
+def _ratios(one: Any, other: Any, times: Any) -> list[float]:
+    """How many times as long the other takes, in each round."""
+    return [slow / max(fast, 1e-9) for fast, slow in zip(times[one], times[other])]
 
 
 def _times(sides: Any, arguments: Any, until: Any) -> Any:
