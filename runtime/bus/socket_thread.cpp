@@ -15,7 +15,6 @@
 namespace weft {
 namespace {
 
-constexpr int kQueueMessages = 10'000;
 constexpr int kLingerMs = 500;
 constexpr int kHandshakeMs = 10'000;
 constexpr std::int64_t kTickMs = 100;
@@ -122,14 +121,13 @@ Result<void> SocketThread::open() {
         sockets_->context, options_.is_head ? ZMQ_ROUTER : ZMQ_DEALER);
     zmq::socket_t& socket = sockets_->socket;
     namespace option = zmq::sockopt;
-    socket.set(option::sndhwm, kQueueMessages);
-    socket.set(option::rcvhwm, kQueueMessages);
+    socket.set(option::sndhwm, options_.queue_messages);
+    socket.set(option::rcvhwm, options_.queue_messages);
     socket.set(option::linger, kLingerMs);
     socket.set(option::handshake_ivl, kHandshakeMs);
     socket.set(option::reconnect_ivl, 100);
     socket.set(option::reconnect_ivl_max, 2'000);
-    socket.set(option::maxmsgsize,
-               static_cast<std::int64_t>(wire::kBodyBytesMax));
+    socket.set(option::maxmsgsize, options_.message_bytes_max);
     const BusKeys& keys = options_.keys;
     if (!keys.empty()) {
       socket.set(option::curve_publickey, keys.own_public);
@@ -241,6 +239,8 @@ bool SocketThread::read_some(std::int64_t now_ms) {
         }
       }
       frame_fd_ = zmq_msg_get(header.handle(), ZMQ_SRCFD);
+      const char* key = zmq_msg_gets(header.handle(), "User-Id");
+      sender_key_ = key == nullptr ? "" : key;
       const std::string from = options_.is_head ? text_of(peer) : "";
       // An empty header is no frame: the protocol sees it, and cuts.
       const std::string_view head(static_cast<const char*>(header.data()),
@@ -299,7 +299,7 @@ void SocketThread::authenticate() {
                                    parts.size() > 1 ? text_of(parts[1]) : "",
                                    allowed ? "200" : "400",
                                    allowed ? "" : "key not allowed",
-                                   allowed ? "node" : "",
+                                   allowed ? key : "",
                                    ""};
     for (std::size_t i = 0; i < std::size(replies); ++i) {
       const bool last = i + 1 == std::size(replies);

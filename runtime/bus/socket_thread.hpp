@@ -24,6 +24,11 @@ class SocketThread {
     bool is_head = false;
     std::string endpoint;  ///< bound at the head, connected to at a node
     BusKeys keys;
+    /// Of one peer, that wait to be read or sent.
+    int queue_messages = 10'000;
+    /// A peer that sends a larger part is cut off.
+    std::int64_t message_bytes_max =
+        static_cast<std::int64_t>(wire::kBodyBytesMax);
   };
   /// All on the thread.
   struct Callbacks {
@@ -53,6 +58,8 @@ class SocketThread {
   void send(const std::string& peer, const wire::Frame& frame);
   /// Closes the connection that the frame in hand came by.
   void cut();
+  /// The public key of who sent the frame in hand; empty: there are no keys.
+  const std::string& sender_key() const { return sender_key_; }
   /// A node's: another socket, another connection. Where there is none to be
   /// had, it is tried again with each tick.
   void reconnect();
@@ -74,7 +81,8 @@ class SocketThread {
   Callbacks callbacks_;
   std::string bound_;
   std::unique_ptr<Sockets> sockets_;
-  int frame_fd_ = -1;  // of the connection that the frame in hand came by
+  int frame_fd_ = -1;       // of the connection that the frame in hand came by
+  std::string sender_key_;  // of the frame in hand
   int wake_ = -1;
   std::mutex mutex_;
   std::vector<std::function<void()>> tasks_;

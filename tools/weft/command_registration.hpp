@@ -27,7 +27,7 @@ void add_replay(CLI::App& app, CommonFlags& common, int& code);
 void add_diff(CLI::App& app, CommonFlags& common, int& code);
 void add_fork(CLI::App& app, CommonFlags& common, int& code);
 
-/// node, keygen, cluster and fleet.
+/// node, keygen, cluster, fleet, head and head-link.
 void add_nodes(CLI::App& app, CommonFlags& common, int& code);
 
 /// llm and its subcommands.

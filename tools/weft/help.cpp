@@ -10,19 +10,18 @@ namespace {
 
 using std::string_view;
 
-constexpr std::array<string_view, 6> kUse = {"run",    "eval",   "bench",
-                                             "resume", "doctor", "config"};
+constexpr std::array<string_view, 7> kUse = {
+    "run", "eval", "bench", "resume", "doctor", "config", "llm"};
 constexpr std::array<string_view, 7> kInspect = {
     "show", "explain", "ui", "export", "replay", "diff", "fork"};
-constexpr std::array<string_view, 3> kMachines = {"node", "cluster", "keygen"};
-constexpr std::array<string_view, 1> kModels = {"llm"};
+constexpr std::array<string_view, 4> kMachines = {"head", "node", "cluster",
+                                                  "keygen"};
 constexpr std::array<string_view, 5> kDevelop = {"choices", "tune", "simulate",
                                                  "completion", "manual"};
-constexpr std::array<CommandGroup, 5> kGroups = {
+constexpr std::array<CommandGroup, 4> kGroups = {
     {{"Use", kUse},
      {"Inspect", kInspect},
      {"Machines", kMachines},
-     {"Models", kModels},
      {"Tune and develop", kDevelop}}};
 
 /// The first sentence of a description, which may have several.

@@ -2,11 +2,70 @@
 
 #include "tools/weft/command_registration.hpp"
 #include "tools/weft/fleet_command.hpp"
+#include "tools/weft/head_command.hpp"
 #include "tools/weft/node_command.hpp"
 #include "tools/weft/number_range.hpp"
 #include "tools/weft/shared_options.hpp"
 
 namespace weft {
+
+namespace {
+
+void add_head(CLI::App& app, CommonFlags& common, int& code) {
+  static HeadFlags flags;
+  auto* head = app.add_subcommand(
+      "head", "Search kernels for programs of other machines, on nodes");
+  add_common(*head, common);
+  head->add_option("--listen", flags.users,
+                   "Let programs connect at tcp://HOST:PORT")
+      ->check(fault_of_address)
+      ->required();
+  head->add_option("--keys", flags.user_keys,
+                   "Folder of 'weft keygen' with the keys of users");
+  head->add_option("--nodes", flags.nodes.endpoint,
+                   "Let nodes join at tcp://HOST:PORT")
+      ->check(fault_of_address)
+      ->required();
+  head->add_option("--node-keys", flags.nodes.keys,
+                   "Folder of 'weft keygen' with the keys of nodes");
+  head->add_option("--classes", flags.nodes.classes,
+                   "Device class that it searches for, by a part of its name "
+                   "(default: the one with most devices)");
+  head->add_option("--node-seconds", flags.nodes.silence_s,
+                   "A node that is silent for longer is lost")
+      ->check(number_range(0.5, 86'400.0))
+      ->capture_default_str();
+  head->add_option("--target", flags.target, "Target of all searches")
+      ->check(CLI::IsMember({"auto", "cpu", "gpu", "cuda", "triton"}))
+      ->capture_default_str();
+  head->add_option("--folder", flags.folder,
+                   "Results that it keeps (default: below ~/.cache/weft/head)");
+  head->add_option("--jobs-max", flags.jobs_max,
+                   "Searches at once (default: as many as nodes check)")
+      ->check(CLI::Range(1, 256));
+  head->add_option("--searches-per-user", flags.per_user,
+                   "Searches of one key that wait or run")
+      ->check(CLI::Range(1, 1'000))
+      ->capture_default_str();
+  head->add_option("--budget-s-max", flags.budget_s_max,
+                   "Seconds that one search may take")
+      ->check(number_range(1.0, 86'400.0))
+      ->capture_default_str();
+  head->callback([&] { code = head_command(common, flags); });
+
+  static LinkFlags link_flags;
+  auto* link = app.add_subcommand(
+      "head-link", "Connect a program and a head that searches for it");
+  link->group("");  // for both
+  add_common(*link, common);
+  link->add_option("--listen", link_flags.listen)->check(fault_of_address);
+  link->add_option("--connect", link_flags.connect)->check(fault_of_address);
+  link->add_option("--keys", link_flags.keys);
+  link->add_option("--target", link_flags.target);
+  link->callback([&] { code = head_link_command(common, link_flags); });
+}
+
+}  // namespace
 
 void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   static NodeFlags flags;
@@ -67,6 +126,7 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   add_common(*cluster, common);
   cluster->add_option("run", run, "Run directory")->required();
   cluster->callback([&] { code = cluster_command(common, run); });
+  add_head(app, common, code);
 }
 
 }  // namespace weft

@@ -6,6 +6,7 @@ import dataclasses
 import importlib.util
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,7 @@ CUDA_GRAPHS = ("reduce-overhead", "max-autotune")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 BUDGET_S_MAX = 86_400.0
 SHAPES_MAX = 64
+ADDRESS = re.compile(r"tcp://[^\s/]+:\d{1,5}")
 REPLAY_MB, REPLAY_MB_MAX = 1024, 1 << 20
 
 
@@ -60,6 +62,12 @@ class Options:
     #: torch.compile's mode, for Inductor's code and CUDA graphs. (With `options`,
     #: torch.compile takes no `mode`.)
     mode: str | None = None
+    #: Address of a head (`weft head`) that searches instead of this machine,
+    #: tcp://HOST:PORT; "": this machine searches.
+    head: str = ""
+    #: Folder with the head's public key and the user's keys (`weft keygen`); "": none,
+    #: for a head on this machine.
+    keys: str = ""
 
     def __post_init__(self) -> None:
         _check("fallback", self.fallback, FALLBACKS)
@@ -74,6 +82,10 @@ class Options:
         _check_range("trial_s", self.trial_s, 0, 60)
         _check_count("variants", self.variants, 0, 64)
         _check_count("shapes_max", self.shapes_max, 1, SHAPES_MAX)
+        if self.head != "" and not (isinstance(self.head, str) and ADDRESS.fullmatch(self.head)):
+            raise ValueError(f"weft's option head is {self.head!r}: it is tcp://HOST:PORT")
+        if not isinstance(self.keys, str):
+            raise ValueError(f"weft's option keys is {self.keys!r}: it is a folder's path")
         if self.replay_mb is not None:
             _check_count("replay_mb", self.replay_mb, 0, REPLAY_MB_MAX)
 
@@ -140,6 +152,8 @@ FROM_ENVIRONMENT: dict[str, Callable[[str], Any]] = {
     "trial_s": float,
     "replay_mb": int,
     "cache": _flag,
+    "head": str,
+    "keys": str,
 }
 
 

@@ -507,7 +507,7 @@ def main(text: str) -> int:
     try:
         # Before nodes are waited for.
         problems.find_beside(settings.folder, settings.beside, settings.levels, settings.only)
-        fleet = Fleet(settings)
+        fleet = Fleet(settings.weft, settings.fleet, settings.quiet or settings.json)
     except problems.NoProblems as error:
         return _fail(settings, 2, str(error))
     except OSError as error:

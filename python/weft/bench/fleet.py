@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weft.bench.bench_settings import BenchSettings
+from weft.bench.bench_settings import BenchSettings, FleetSettings
 from weft.device import locked_folders
 from weft.shown_text import terminal_line
 
@@ -64,11 +64,11 @@ class Fleet:
     are connected by it again, and nothing of a run is lost.
     """
 
-    def __init__(self, settings: BenchSettings) -> None:
-        self._weft: str = settings.weft
-        assert settings.fleet is not None, "a bench on nodes"
-        self._how = settings.fleet
-        self._is_quiet = settings.quiet or settings.json
+    def __init__(self, weft: str, how: FleetSettings, is_quiet: bool) -> None:
+        """`weft`: the program."""
+        self._weft = weft
+        self._how = how
+        self._is_quiet = is_quiet
         self._reserved = 0
         self._count = 0
         self._runs: dict[str, str] = {}  # under way: their addresses
@@ -98,6 +98,11 @@ class Fleet:
     @property
     def has_listened(self) -> bool:
         return bool(self._endpoint)
+
+    @property
+    def timing_class(self) -> TimingClass | None:
+        """None: not enough nodes have come."""
+        return self._chosen
 
     @property
     def judges(self) -> int:

@@ -42,6 +42,8 @@ def optimize(
     seeds: str = "auto",
     replay_mb: int = 0,
     fallback: str = "auto",
+    head: str = "",
+    keys: str = "",
 ) -> tuple[torch.nn.Module, Report]:
     """Searches for kernels and returns (module, Report). Blocks until the search is over.
 
@@ -67,6 +69,9 @@ def optimize(
     fallback="inductor" is the default on a GPU: kernels must also be faster than
     Inductor's code for the graph. That code is used if it is faster than the module.
 
+    head="tcp://HOST:PORT": a head (`weft head`) searches instead of this machine; `keys` is
+    the folder with your keys for it.
+
     Raises only for wrong arguments. The report has every other failure."""
     module = getattr(module, "_orig_mod", module)
     if not isinstance(module, torch.nn.Module):
@@ -82,6 +87,8 @@ def optimize(
             "replay_mb": replay_mb,
             "fallback": fallback,
             "wait": True,
+            **({"head": head} if head else {}),
+            **({"keys": keys} if keys else {}),
         }
     )
     args = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)

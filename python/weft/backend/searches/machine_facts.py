@@ -28,8 +28,10 @@ def begin(example_inputs: Sequence[Any], options: Options) -> None:
     """Measures in the background, once in a process: if the inputs are on a GPU, and
     this machine was not measured with this PyTorch."""
     global _done
-    if not search_ownership.may_search(options) or not any(
-        isinstance(one, torch.Tensor) and one.is_cuda for one in example_inputs
+    if (
+        options.head
+        or not search_ownership.may_search(options)
+        or not any(isinstance(one, torch.Tensor) and one.is_cuda for one in example_inputs)
     ):
         return
     with _lock:

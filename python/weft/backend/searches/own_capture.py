@@ -53,6 +53,7 @@ def _is_possible(source: Source, options: Options, arguments: Sequence[Any]) -> 
     tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
     return (
         options.wait
+        and not options.head
         and options.budget_s <= BUDGET_S_MAX
         and not source.any_size
         and source.count <= OPERATORS_MAX

@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import importlib.util
 import json
+import math
 import os
 import platform
 import re
@@ -13,9 +14,11 @@ import time
 import typing
 from typing import Any
 
-from weft.backend.graphs.problem_source import Source, at_user_lines
+from weft.backend.graphs.problem_source import USER_LINE, Source, at_user_lines
 from weft.backend.options import Options, log
 from weft.backend.searches import (
+    head_messages,
+    head_search,
     module_store,
     search_ownership,
     weft_process,
@@ -43,6 +46,8 @@ VARIANTS, VARIANTS_MAX = ((60, 2), (180, 4)), 6
 #: to 7 s of a core a subgraph (2026-11-26), and must not take what our own
 #: compiler's kernels need to be verified.
 INDUCTOR_CORE_S_MIN = 240
+#: Mean and deviation of a tensor in a problem file.
+DRAWN = re.compile(r'("(?:normal|positive)"), ([-+.\deinfa]+), ([-+.\deinfa]+)')
 #: A search whose time was over before it had a kernel is made anew by so many
 #: processes: the first in a new installation loads PyTorch slowly.
 TRIES_MAX = 3
@@ -83,6 +88,7 @@ def key_of(source: Any, options: Options) -> Any:
             platform.machine(),
             processor(),
             devices(source),
+            *([options.head] if options.head else []),
         ]
     )
     return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -270,21 +276,40 @@ def _search(
             file.write(graph)
     run = os.path.join(folder, "run")
     begin = time.monotonic()
-    code, told = weft_process.run(
-        [
-            "run",
-            problem,
-            *captured,
-            "--out",
-            run,
-            "--fast-sync",
-            "-q",
-            *_words(options, source.any_size, run_budget_s(options, spent_s), times_module),
-        ],
-        max(1.0, options.budget_s - spent_s) + late_s(options),
-        cancelled,
-        removed="" if _keeps_runs() else folder,
-    )
+    limit_s = max(1.0, options.budget_s - spent_s) + late_s(options)
+    budget_s = run_budget_s(options, spent_s)
+    code: int | None
+    if options.head:
+        request = _request(source, options, times_module)
+        try:
+            code, told = head_search.search(
+                request,
+                options.head,
+                options.keys,
+                options.target,
+                budget_s,
+                limit_s,
+                cancelled,
+                run,
+            )
+        except head_search.Failed as error:
+            raise SearchFailed(str(error)) from None
+    else:
+        code, told = weft_process.run(
+            [
+                "run",
+                problem,
+                *captured,
+                "--out",
+                run,
+                "--fast-sync",
+                "-q",
+                *_words(options, source.any_size, budget_s, times_module),
+            ],
+            limit_s,
+            cancelled,
+            removed="" if _keeps_runs() else folder,
+        )
     seconds = time.monotonic() - begin
     told = _by_the_option(at_user_lines(told, source.text), options)
     log.info("search of %.1f s ended with %s %s", seconds, code, told)
@@ -324,7 +349,37 @@ def _search(
     earlier = module_store.find(key)
     about["tries"] = _tries(earlier[1]) + 1 if earlier else 1
     path = module_store.keep(key, run, about)
-    return Outcome(path, about["has_kernels"], summary, reason)
+    # A head's result is verified once more, as those of other processes.
+    return Outcome(path, about["has_kernels"], summary, reason, from_store=bool(options.head))
+
+
+def _request(source: Source, options: Options, times_module: bool) -> head_messages.Request:
+    """Without the lines of the user's files, and with roughly the numbers that tensors
+    had: programs with equal graphs share a search."""
+    return head_messages.Request(
+        DRAWN.sub(_rounded, re.sub(USER_LINE + ".*", "", source.text)),
+        options.fallback,
+        tuple(_seeds(options, source.any_size)),
+        options.variants or _variants(options, times_module),
+        source.any_size,
+        times_module,
+    )
+
+
+def _rounded(drawn: re.Match[str]) -> str:
+    """A deviation that is a power of two, and a mean in halves of the deviation."""
+    mean, deviation = float(drawn[2]), float(drawn[3])
+    if not (math.isfinite(mean) and math.isfinite(deviation) and deviation > 0):
+        return drawn[0]
+    deviation = 2.0 ** round(math.log2(deviation))
+    return f"{drawn[1]}, {round(2 * mean / deviation) * deviation / 2}, {deviation}"
+
+
+def _variants(options: Options, times_module: bool) -> int:
+    return next(
+        (count for seconds, count in VARIANTS if times_module and options.budget_s < seconds),
+        VARIANTS_MAX,
+    )
 
 
 def _by_the_option(told: str, options: Options) -> str:
@@ -347,10 +402,7 @@ def _words(options: Options, any_size: Any, budget_s: float, times_module: bool)
     def share(part: Any, limits: Any) -> str:
         return str(int(min(max(options.budget_s * 1000 * part, limits[0]), limits[1])))
 
-    variants = options.variants or next(
-        (count for seconds, count in VARIANTS if times_module and options.budget_s < seconds),
-        VARIANTS_MAX,
-    )
+    variants = options.variants or _variants(options, times_module)
     words = [
         "--target",
         options.target,

@@ -1,0 +1,1 @@
+"""A service that searches kernels for programs of other machines (`weft head`)."""
