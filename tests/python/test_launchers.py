@@ -60,6 +60,22 @@ class LaunchersTest(unittest.TestCase):
             for flag in flags - {"--ntasks"}:  # srun's own
                 self.assertIn(flag, help_text, name)
 
+    def test_every_flag_of_a_head_is_one_that_it_has(self):
+        help_text = subprocess.run(
+            [weft_case.WEFT, "head", "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        heads = {
+            "weft-head.service": r"ExecStart=(?:.*\\\n)+.*",
+            "kubernetes-head.yaml": r"args:\n(?: +- --.*\n)+",
+        }
+        for name, pattern in heads.items():
+            flags = launched_flags(re.search(pattern, text_of(name)).group(0))
+            self.assertEqual(
+                flags, {"--listen", "--keys", "--nodes", "--node-keys", "--folder"}, name
+            )
+            for flag in flags:
+                self.assertIn(flag, help_text, name)
+
     @unittest.skipUnless(kubernetes_validate, "pip install kubernetes-validate")
     def test_kubernetes_takes_its_job_by_the_schema_of_its_api(self):
         job = yaml.safe_load(text_of("kubernetes.yaml"))
@@ -87,12 +103,17 @@ class LaunchersTest(unittest.TestCase):
             self.assertNotEqual(subprocess.run(command, **quiet).returncode, 0)
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "needs systemd")
-    def test_systemd_takes_its_unit(self):
+    def test_systemd_takes_its_units(self):
+        for name in ("weft-node", "weft-head"):
+            with self.subTest(name):
+                self.check_unit(name)
+
+    def check_unit(self, name):
         with tempfile.TemporaryDirectory() as folder:
-            unit = os.path.join(folder, "weft-node.service")
+            unit = os.path.join(folder, f"{name}.service")
             with open(unit, "w", encoding="utf-8") as file:
                 file.write(
-                    text_of("weft-node.service").replace(
+                    text_of(f"{name}.service").replace(
                         "/usr/local/bin/weft", os.path.abspath(weft_case.WEFT)
                     )
                 )
@@ -102,7 +123,7 @@ class LaunchersTest(unittest.TestCase):
                 text=True,
                 check=False,
             )
-            complaints = [line for line in done.stderr.splitlines() if "weft-node" in line]
+            complaints = [line for line in done.stderr.splitlines() if name in line]
             self.assertEqual(complaints, [])
             self.assertEqual(done.returncode, 0, done.stderr)
 
