@@ -2,9 +2,10 @@
 there. The graphs are played, as in test_cuda_graph."""
 
 import unittest
+from unittest import mock
 
 import torch
-from played_graph import Played, PlayedCase
+from played_graph import Played, PlayedCase, weighted
 
 from weft.backend.implementations import cuda_graph, resting_arguments
 from weft.backend.implementations.cuda_graph import Replayed
@@ -57,7 +58,7 @@ class InPlace(PlayedCase):
 
     def test_what_lies_in_place_needs_room(self):
         x = torch.rand(4, 3)
-        made = self.made(x, bytes_max=150)
+        made = self.made(x, bytes_max=149)
         made.read_in_place()
         for _ in range(2 * resting_arguments.RESTS_AFTER):
             self.assert_computes(made, self.weight, x)
@@ -88,7 +89,9 @@ class InPlace(PlayedCase):
     def test_copies_are_of_several_types(self):
         tensors = [torch.rand(3), torch.arange(4), torch.rand(2, 2), torch.tensor([True])]
         copies = cuda_graph._Copies(tensors)
-        for got, one in zip(copies.given(), tensors, strict=True):
+        made = copies.room()
+        copies.give(made)
+        for got, one in zip(made, tensors, strict=True):
             self.assertTrue(torch.equal(got, one))
             self.assertNotEqual(got.data_ptr(), one.data_ptr())
         given = [torch.zeros_like(one) for one in tensors]
@@ -133,13 +136,56 @@ class InPlace(PlayedCase):
         self.assertTrue(all(one.tolist() == [1] * 3 for one in kept))
 
     def test_the_next_memory_that_is_written_is_recorded_too(self):
-        made, kept = self.summing(), [torch.zeros(3) for _ in range(cuda_graph.RECORDINGS_MAX + 2)]
-        calls = 2 * resting_arguments.RESTS_AFTER + cuda_graph.MISSES_MAX
-        for cache in kept:
-            for _ in range(calls):
-                made([cache, torch.ones(3)])
-        self.assertTrue(all(one.tolist() == [calls] * 3 for one in kept))
-        self.assertEqual(made._count, cuda_graph.RECORDINGS_MAX)
+        few, many = resting_arguments.RESTS_AFTER + 1, 2 * cuda_graph.CALLS_PAY
+        for calls, is_replayed in ((few, False), (many, True)):
+            made = self.summing()
+            kept = [torch.zeros(3) for _ in range(2 * cuda_graph.RECORDINGS_MAX)]
+            for cache in kept:
+                for _ in range(calls + cuda_graph.MISSES_MAX):
+                    made([cache, torch.ones(3)])
+            for cache in kept:
+                self.assertEqual(cache.tolist(), [calls + cuda_graph.MISSES_MAX] * 3)
+            self.assertEqual(made._resting is not None, is_replayed)
+
+    def test_no_memory_for_a_replay_is_no_error_of_the_call(self):
+        x = torch.rand(4, 3)
+        made = self.made(x)
+        error = torch.OutOfMemoryError("no memory")
+        with mock.patch.object(made._recording, "replay", side_effect=error):
+            self.assert_computes(made, self.weight, x)
+        for _ in range(3):
+            self.assert_computes(made, self.weight, x)
+        self.assertEqual(made.nbytes, 0)
+
+    def test_a_recording_that_fails_again_is_no_error_of_the_call(self):
+        x, moved = torch.rand(4, 3), torch.rand(3)
+        made = self.made(x)
+        with mock.patch.object(made, "_record", side_effect=RuntimeError("no memory")) as record:
+            record.is_within_another.return_value = False
+            for _ in range(4):
+                self.assert_computes(made, moved, x)
+        self.assertEqual(made.nbytes, 0)
+
+    def test_no_memory_for_the_second_graph_is_tried_twice(self):
+        x = torch.rand(4, 3)
+        for failures, is_there in ((1, True), (2, False)):
+            made = self.made(x)
+            made.read_in_place()
+            made_before, made._record = made._record, mock.Mock()
+            made._record.is_within_another.return_value = False
+            made._record.side_effect = [RuntimeError("no memory")] * failures + [
+                made_before(self.function, [self.weight, x], [])
+            ]
+            for _ in range(4 * resting_arguments.RESTS_AFTER):
+                self.assert_computes(made, self.weight, x)
+            self.assertEqual(made._resting is not None, is_there)
+
+    def test_calls_that_are_not_replayed_may_be_another_s(self):
+        x = torch.rand(4, 3)
+        made, calls = self.made(x), []
+        made.otherwise = lambda given: calls.append(given) or weighted(given)
+        self.assert_computes(made, torch.rand(3), x)
+        self.assertEqual(len(calls), 1)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,9 @@ class ReplaysOfWeft(unittest.TestCase):
             self.enterContext(mock.patch.object(target, name, value))
         self.request.module.buffers.return_value = ()
         self.request.module.parameters.return_value = ()
+        self.request.module.graph.nodes = []
         self.made = mock.Mock(nbytes=3 << 20)
+        self.made.kept.return_value = 3 << 20
         self.recorded = self.enterContext(mock.patch.object(program_replays.cuda_graph, "recorded"))
         self.recorded.return_value = self.made, ""
         self.compared = self.enterContext(mock.patch.object(program_replays, "compared"))
@@ -103,6 +105,53 @@ class ReplaysOfWeft(unittest.TestCase):
         self.assertIs(self.program.function, self.made)
         self.assertIs(self.made.otherwise, self.program.incumbent)
         self.assertIn("while what it writes to lies in the same memory", self.program.replay)
+
+    def why_not(self, name, value):
+        with mock.patch.object(program_replays, name, value):
+            self.search._replay_current()
+        self.recorded.assert_not_called()
+        self.assertIs(self.program.function, self.program.incumbent)
+        return self.program.replay
+
+    def test_results_of_graphs_before_it_forbid_the_trial(self):
+        self.assertIn("are alive", self.why_not("_are_others_results_alive", lambda _: True))
+
+    def test_long_calls_are_not_tried(self):
+        times = iter((0.0, 2.0))
+        clock = mock.Mock(monotonic=lambda: next(times))
+        self.assertIn("a call takes 2 s", self.why_not("time", clock))
+
+    def test_copies_of_what_is_written_need_room(self):
+        self.request.uses_cuda_graphs.return_value = False
+        self.request.written_inputs.return_value = frozenset({0})
+        cache = torch.zeros(1 << 20)
+        with mock.patch.object(self.search, "_on_call", lambda work: work([cache])):
+            self.assertIn("no room for copies of 4 MiB", self.why_not("_free_bytes", lambda _: 1))
+
+    def test_graphs_beyond_replay_mb_are_not_used(self):
+        self.made.kept.return_value = 2 << 30
+        self.search._replay_current()
+        self.assertIs(self.program.function, self.program.incumbent)
+        self.assertIn("would keep 2048 MiB", self.program.replay)
+
+    def test_kernels_that_failed_stay_out(self):
+        self.program.give_up("a kernel failed")
+        self.program.use(self.made, True)
+        self.assertIs(self.program.function, self.program.incumbent)
+
+    def test_what_the_host_computes_is_not_recorded(self):
+        options = weft.backend.options.Options(mode="reduce-overhead")
+        tag = getattr(torch.Tag, "cudagraph_unsafe", None)
+        marked = mock.Mock(meta={})
+        marked.target.tags = [tag]
+        on_cpu = mock.Mock(meta={"val": torch.zeros(1)})
+        on_cpu.target.tags = []
+        for node in [on_cpu, *([marked] if tag else [])]:
+            self.request.module.graph.nodes = [node]
+            self.assertFalse(program_replays.may_replay(self.request, options))
+        on_cpu.meta = {"val": torch.zeros(1, device="meta")}
+        self.request.module.graph.nodes = [on_cpu]
+        self.assertTrue(program_replays.may_replay(self.request, options))
 
     def test_programs_that_forbid_graphs_are_not_recorded(self):
         with mock.patch.object(self.search, "_options", weft.backend.options.Options(replay_mb=0)):

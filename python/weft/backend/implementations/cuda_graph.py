@@ -36,6 +36,10 @@ WARM_UPS = 2
 RECORDINGS_MAX = 4
 #: Calls in a row with other addresses, after which the second graph is dropped.
 MISSES_MAX = 16
+#: A graph that computed so many calls was worth its recording, which is not counted.
+CALLS_PAY = 64
+#: Of the second graph, where there was no memory for it.
+FAILURES_MAX = 2
 
 
 class Unrecorded(Exception):
@@ -94,6 +98,8 @@ class Replayed:
         self._must_rest = written.intersection(self.moving)
         self._count = 0
         self._missed: Any = None  # places of the last call that did not fit
+        self._failures = 0
+        self._reads_in_place = False
         #: None: no argument besides the still ones is read where it lies.
         self._rests: Rests | None = None
         self._resting: Resting | None = None
@@ -115,6 +121,7 @@ class Replayed:
     def read_in_place(self) -> None:
         """From now on, arguments that lie in the same place in several calls in a row are
         read there. (Trials call it with the same arguments again and again.)"""
+        self._reads_in_place = True
         self._rests = Rests(self.moving)
 
     def __call__(self, arguments: Any) -> Any:
@@ -122,7 +129,13 @@ class Replayed:
         if not self._is_watched():
             with self._lock:
                 if self._fits(arguments) or self._again(arguments):
-                    found = self._replayed(arguments)
+                    try:
+                        found = self._replayed(arguments)
+                    except torch.OutOfMemoryError as error:  # nothing was written yet
+                        log.info("calls are not replayed any more: %s", told(error))
+                        self._drop()
+                        self._count = RECORDINGS_MAX
+                        found = None
                     if found is not None:
                         return found
         return self.otherwise(arguments)
@@ -144,6 +157,7 @@ class Replayed:
                 return resting.recording.replay([arguments[i] for i in resting.moving])
             if resting.misses > MISSES_MAX:
                 self._resting = None
+                self._count -= self._must_rest != set() and resting.calls >= CALLS_PAY
                 is_last = not self._must_rest or self._count >= RECORDINGS_MAX
                 self._rests = None if is_last else Rests(self.moving)
         if self._recording is None:
@@ -153,21 +167,26 @@ class Replayed:
     def _read_where_they_lie(self, found: list[int], arguments: Sequence[Any]) -> Any:
         """A graph that reads the arguments at these positions where they lie; None if it
         cannot be recorded, or has no room."""
-        self._rests = None  # one try for each recording
+        self._rests = None
         moving = [i for i in self.moving if i not in found]
         try:
             _check_arguments(arguments, moving)
             recording = self._record(self.function, arguments, moving, self._written)
         except Exception as error:
-            log.info("arguments are copied in each call: %s", told(error))
+            log.info("arguments are not read where they lie: %s", told(error))
+            self._failures += 1
+            if self._failures < FAILURES_MAX:
+                self._rests = Rests(self.moving)
             return None
-        if recording.nbytes + self.nbytes > self._bytes_max:
+        if recording.kept() > self._bytes_max:
             return None
         self._count += bool(self._must_rest)
         return Resting(recording, moving, found, arguments)
 
     def _fits(self, arguments: Sequence[Any]) -> bool:
         """Whether all is as it was when the graph was recorded."""
+        if self._at is None:
+            return False
         pointers, versions, settings = self._at
         return (
             lie_at(arguments, self._still, pointers)
@@ -185,9 +204,11 @@ class Replayed:
     def _again(self, arguments: Any) -> bool:
         """Whether it was recorded anew: for a call that finds all as the one
         before it did."""
+        if self._count >= RECORDINGS_MAX:
+            return False
         places = self._places(arguments)
         is_second, self._missed = places == self._missed, places
-        if not is_second or self._count >= RECORDINGS_MAX:
+        if not is_second:
             return False
         try:
             self._begin(arguments)
@@ -197,12 +218,16 @@ class Replayed:
             return False
         return True
 
-    def _begin(self, arguments: Sequence[Any]) -> None:
-        # Their memory is free for the next.
+    def _drop(self) -> None:
+        """The graphs; their memory is free for others."""
         self._recording: Any = None
-        self._at: Any = ([], [], None)
-        if self._resting is not None:
-            self._resting, self._rests = None, Rests(self.moving)
+        self._at: Any = None
+        self._resting = self._rests = None
+
+    def _begin(self, arguments: Sequence[Any]) -> None:
+        self._drop()
+        if self._reads_in_place:
+            self._rests = Rests(self.moving)
         self._count += 1
         if self._must_rest:
             self._at = self._places(arguments)
@@ -236,9 +261,11 @@ class Recording:
             self._taken = place.copies([given[i] for i in moving])
             for i, one in zip(moving, self._taken):
                 given[i] = one
+            # The recording itself computes nothing.
+            tried = [copied(one) if i in written else one for i, one in enumerate(given)]
             for _ in range(WARM_UPS):
-                # The recording itself computes nothing.
-                function([copied(one) if i in written else one for i, one in enumerate(given)])
+                function(list(tried))
+            del tried
             self._graph, found, taken = place.captured(lambda: function(list(given)))
             self.nbytes = taken + sum(one.nbytes for one in self._taken)
         place.count(self.nbytes)
@@ -260,10 +287,12 @@ class Recording:
     def replay(self, moved: Any) -> list[Any]:
         """The results, in memory of their own."""
         with self._place.turn(), torch.no_grad():
+            made = self._copies_out.room()  # before anything is written
             self._copies_in.take(moved)
             self._graph.replay()
+            self._copies_out.give(made)
             found = list(self._results)
-            for i, one in zip(self._tensors, self._copies_out.given()):
+            for i, one in zip(self._tensors, made):
                 found[i] = one
             return found
 
@@ -293,12 +322,14 @@ class _Copies:
         for positions, theirs in self._groups:
             torch._foreach_copy_(theirs, [given[i] for i in positions])
 
-    def given(self) -> list[torch.Tensor]:
-        """Copies of the tensors, in memory of their own."""
-        made = [torch.empty_like(one) for one in self._tensors]
+    def room(self) -> list[torch.Tensor]:
+        """Memory for copies of the tensors."""
+        return [torch.empty_like(one) for one in self._tensors]
+
+    def give(self, made: Sequence[torch.Tensor]) -> None:
+        """Copies the tensors to these."""
         for positions, theirs in self._groups:
             torch._foreach_copy_([made[i] for i in positions], theirs)
-        return made
 
 
 class _Place:

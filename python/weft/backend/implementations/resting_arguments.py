@@ -47,12 +47,15 @@ class Resting:
         self.moving = moving
         #: Calls in a row that it did not fit.
         self.misses = 0
+        #: That it fitted.
+        self.calls = 0
         self._positions = positions
         self._pointers = pointers_of(arguments, positions)
 
     def fits(self, arguments: Sequence[Any]) -> bool:
         is_there = lie_at(arguments, self._positions, self._pointers)
         self.misses = 0 if is_there else self.misses + 1
+        self.calls += is_there
         return is_there
 
 

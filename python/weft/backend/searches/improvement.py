@@ -37,7 +37,7 @@ _SLOWER = "the program is not faster with it"
 
 
 class Stopped(Exception):
-    """The program is gone, or the process ends."""
+    """The program is gone or has a kernel that failed, or the process ends."""
 
 
 def adopt(request: Request, compiled: Any, options: Options) -> Compiled:
@@ -281,7 +281,7 @@ class Improvement:
 
     def _live(self) -> WholeProgram:
         program = self._program()
-        if program is None or _ends.is_set():
+        if program is None or program.has_failed or _ends.is_set():
             raise Stopped
         return program
 
@@ -546,7 +546,7 @@ class Improvement:
 
     def _settle(self, reason: str = "") -> None:
         program = self._program()
-        if program is None:
+        if program is None or program.has_failed:  # give_up() has said why
             return
         count = len(self._accepted)
         program.state = "ready" if count or self._form_used else "pytorch"

@@ -84,6 +84,9 @@ class WholeProgram:
         self._step: Step | None = None
         self._changed = threading.Condition()
         self._lock = threading.Lock()
+        self._using = threading.Lock()
+        #: Whether an inserted kernel failed: none is used any more.
+        self.has_failed = False
         _number += 1
         self.number = _number
         _programs.add(self)
@@ -162,11 +165,14 @@ class WholeProgram:
             self._changed.notify_all()
 
     def use(self, function: Compiled, has_kernels: bool = False) -> None:
-        """From now on calls are this function's."""
-        self.function, self.has_kernels = function, has_kernels
+        """From now on calls are this function's; not if it has kernels and some failed."""
+        with self._using:
+            if not (has_kernels and self.has_failed):
+                self.function, self.has_kernels = function, has_kernels
 
     def give_up(self, reason: str) -> None:
         """The incumbent computes from now on: inserted kernels failed."""
+        self.has_failed = True
         self.use(self.incumbent)
         self.state, self.reason = "pytorch", reason
         self.speedup = 1.0
@@ -174,6 +180,7 @@ class WholeProgram:
     def after_fork(self) -> None:
         """In a child process, which has none of the threads that were busy."""
         self._lock, self._changed = threading.Lock(), threading.Condition()
+        self._using = threading.Lock()
         self._step = None
         if self.state == "searching":
             self.state = "forked"
