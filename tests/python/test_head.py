@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 from unittest import mock
@@ -158,10 +159,126 @@ class Answers(unittest.TestCase):
         self.service._begin_some()
         self.assertEqual(self.service._jobs, {})
 
+    def searched(self, code, why, one):
+        """The service's work on a search whose run ended so."""
+        self.service.answer(ask(one), "u", time.monotonic())
+        (job,) = self.service._jobs.values()
+        job.folder, job.lock = service.locked_folders.make(self.service._runs, "run-")
+        job.child = mock.Mock(ending=lambda: (code, why))
+        run = os.path.join(job.folder, "run")
+        os.makedirs(os.path.join(run, "composed"))
+        os.makedirs(os.path.join(run, "build"))
+        result = {"summary": why, "why_no_kernel": "", "subgraphs": []}
+        for path, text in (
+            ("run/result.json", json.dumps(result)),
+            ("run/composed/model_new.py", ""),
+            ("problem.py", one.problem),
+        ):
+            with open(os.path.join(job.folder, path), "w", encoding="utf-8") as file:
+                file.write(text)
+        self.service._end(job, code)
+        return self.service.answer(ask(one), "v", time.monotonic())
+
+    def test_a_result_is_of_one_class(self):
+        one = request()
+        self.assertEqual(self.searched(0, "done", one)["state"], "done")
+        self.fleet.timing_class = None
+        self.assertEqual(self.answer(ask(one))["state"], "waits")
+        self.service._jobs.clear()
+        self.fleet.timing_class = TimingClass("d", "cpu", "")
+        self.assertEqual(self.answer(ask(one, classes=["d"]))["state"], "waits")
+
+    def test_a_run_that_failed_is_made_again(self):
+        one = request()
+        told = self.searched(1, "the module came to something else", one)
+        self.assertEqual((told["code"], told["files"]), (1, {}))
+        self.service._failures.clear()  # after FAILED_S
+        self.assertEqual(self.answer(ask(one))["state"], "waits")
+        self.service._jobs.clear()
+        two = request("return x * 2")
+        self.assertTrue(self.searched(1, "budget_s was over", two)["files"])
+
+    def test_a_full_disk_ends_one_search(self):
+        self.answer(ask(request()), now=time.monotonic())
+        full = mock.Mock(side_effect=OSError("no space left"))
+        with mock.patch.object(service.locked_folders, "make", full):
+            self.service._begin_some()
+        told = self.answer(ask(request()), now=time.monotonic())
+        self.assertEqual(told["state"], "done")
+        self.assertIn("no space left", told["told"])
+
+    def test_results_that_are_none_are_refused(self):
+        good = {"summary": "", "why_no_kernel": "", "subgraphs": [{"id": "a"}]}
+        bad = (
+            {"summary": 5},
+            {"subgraphs": [{"id": "a", "reason": None}]},
+            {"subgraphs": [{"id": "a", "timing": []}, 7]},
+            {"subgraphs": [{"id": "a", "timing": {"candidate": {"median_us": "x"}}}]},
+            {"timing": {"over_compile": {"ratio": "1"}}},
+        )
+        for changes in ({}, *bad):
+            files = {"result.json": json.dumps({**good, **changes})}
+            answer = head_messages.Answer("", "done", files=files)
+            with self.subTest(changes=changes):
+                if not changes:
+                    head_search._check_result(answer, "h")
+                    continue
+                with self.assertRaisesRegex(head_search.Failed, "a result that is not one"):
+                    head_search._check_result(answer, "h")
+
+    def test_users_and_nodes_need_their_own_keys(self):
+        settings = {**vars(self.service._settings), "user_keys": "/k", "node_keys": "/k/."}
+        with mock.patch.object(service, "_fail", lambda code, why: (code, why)):
+            code, why = service.main(json.dumps(settings))
+        self.assertEqual(code, 2)
+        self.assertIn("are one folder", why)
+
     def test_options_of_a_head(self):
         for options in ({"head": "host:1"}, {"head": 7}, {"keys": 7}):
             with self.assertRaises(ValueError):
                 Options(**options)
+
+
+class Links(unittest.TestCase):
+    """A process that is talked to by lines."""
+
+    def link(self, text):
+        link = Link([sys.executable, "-c", text])
+        self.addCleanup(link.close)
+        return link
+
+    def test_lines_come_whole_and_a_look_has_a_limit(self):
+        link = self.link(
+            "import json\nfor n in (9 << 20, 9 << 20, 3): print(json.dumps({'t': 'x' * n}))\n"
+            "import sys; sys.stdout.flush(); sys.stdin.read()"
+        )
+        found, begin, most = [], time.monotonic(), 0
+        while len(found) < 3 and time.monotonic() < begin + 60:
+            new = link.lines(1.0)
+            most = max(most, sum(len(one["t"]) for one in new))
+            found += [len(one["t"]) for one in new]
+        self.assertEqual(found, [9 << 20, 9 << 20, 3])
+        self.assertLessEqual(most, 18 << 20)
+
+    def test_a_large_line_arrives(self):
+        link = self.link("import sys; print(len(sys.stdin.readline()), flush=True)")
+        link.say({"text": "x" * (3 << 20)})
+        found = []
+        while not found and link.exit_code() is None:
+            found = link.lines(1.0)
+        self.assertEqual(found or link.lines(0.1), [(3 << 20) + len('{"text": ""}') + 1])
+
+    def test_a_child_process_closes_its_pipes_while_a_line_is_written(self):
+        link = self.link("import time; time.sleep(60)")
+        writer = threading.Thread(target=link.say, args=({"text": "x" * (1 << 20)},), daemon=True)
+        writer.start()
+        time.sleep(0.2)  # the pipe is full
+        child = os.fork()
+        if not child:
+            os._exit(0 if link._stdin.closed and link._stdout.closed else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        link._process.kill()
+        writer.join(10)
 
 
 class HeadRuns(NodesCase):

@@ -21,6 +21,7 @@ One thread: all happens in the loop, which waits for messages.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -174,7 +175,7 @@ class Service:
                 f"it searches for {chosen.name}, and this machine is "
                 + (" or ".join(ask.classes) or "of no class"),
             )
-        found = self._known(ask, now)
+        found = self._known(ask, now) if chosen else None
         if found:
             self.counts.known += 1
             return found
@@ -208,15 +209,19 @@ class Service:
         failure = self._failures.get(ask.digest)
         if failure and now - failure.at < FAILED_S and ask.budget_s <= failure.budget_s:
             return _done(ask.digest, failure.code, failure.told, {})
-        found = module_store.find(_key(ask.digest))
-        if found is None:
+        try:
+            found = module_store.find(self._key(ask.digest))
+            if found is None:
+                return None
+            path, about = found
+            files = module_store.texts_of(path)
+        except (OSError, ValueError) as error:  # no file descriptor is free, say
+            self.log(f"a result could not be read: {error}")
             return None
-        path, about = found
         if about.get("cut_short") and about.get("budget_s", 0) < min(
             ask.budget_s, self._settings.budget_s_max
         ):
             return None
-        files = module_store.texts_of(path)
         if sum(map(len, files.values())) > FILES_BYTES_MAX:  # then without built kernels
             files = {name: text for name, text in files.items() if "/" not in name}
         return _done(ask.digest, int(about.get("code", 0)), str(about.get("told", "")), files)
@@ -238,7 +243,11 @@ class Service:
         free = self._most() - (len(self._jobs) - len(waiting))
         self._fleet.reserve(max(0, min(len(waiting), free)))
         for job in waiting[: max(0, free)]:
-            self._begin(job)
+            try:
+                self._begin(job)
+            except OSError as error:  # the disk is full, say
+                self._drop(job)
+                self._fail(job, 3, f"the head could not begin the search: {error}")
 
     def _most(self) -> int:
         judges = self._fleet.judges if self._fleet.timing_class else 0
@@ -293,20 +302,29 @@ class Service:
 
     def _end(self, job: Job, code: int) -> None:
         assert job.child is not None
-        del self._jobs[job.digest]
-        self._fleet.end(job.digest)
-        ending = job.child.ending()
-        told = terminal_line(ending[1] if ending else job.child.last_words())[:TOLD_CHARS_MAX]
+        told = ""
         try:
+            ending = job.child.ending()
+            told = terminal_line(ending[1] if ending else job.child.last_words())[:TOLD_CHARS_MAX]
             is_kept = code in (0, 1) and self._keep(job, code, told)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, LookupError, TypeError) as error:
             is_kept, told = False, f"its result could not be kept: {error}"
-        locked_folders.remove(job.folder, job.lock)
+        self._drop(job)
         how = "" if is_kept else f", without a result: {told}"
         self.log(f"search {job.digest[:12]} ended with exit code {code}{how}")
         if is_kept:
             self._failures.pop(job.digest, None)
-            return
+        else:
+            self._fail(job, code, told)
+
+    def _drop(self, job: Job) -> None:
+        del self._jobs[job.digest]
+        self._fleet.end(job.digest)
+        if job.folder:
+            locked_folders.remove(job.folder, job.lock)
+
+    def _fail(self, job: Job, code: int, told: str) -> None:
+        """Answers so for a time."""
         self.counts.failed += 1
         if len(self._failures) >= FAILURES_MAX:
             del self._failures[next(iter(self._failures))]
@@ -325,9 +343,11 @@ class Service:
             return False
         reasons = [one.get("reason", "") for one in result["subgraphs"]]
         is_cut_short = any("budget" in one for one in (result["summary"], *reasons))
+        if code and not is_cut_short:  # its module was not right, which may be otherwise again
+            return False
         shutil.copyfile(os.path.join(job.folder, "problem.py"), os.path.join(run, "problem.py"))
         module_store.keep(
-            _key(job.digest),
+            self._key(job.digest),
             run,
             {
                 "code": code,
@@ -338,6 +358,13 @@ class Service:
             },
         )
         return True
+
+    def _key(self, digest: str) -> str:
+        """In the store: a result is of one device class."""
+        chosen = self._fleet.timing_class
+        assert chosen is not None
+        text = json.dumps([digest, chosen.name, chosen.target])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def _stop_all(self) -> None:
         """Runs end at once: what they have is not a result."""
@@ -398,11 +425,6 @@ def _done(digest: str, code: int, told: str, files: dict[str, str]) -> dict[str,
     return {"digest": digest, "state": "done", "code": code, "told": told, "files": files}
 
 
-def _key(digest: str) -> str:
-    """In the store."""
-    return digest[:32]
-
-
 def _environment() -> Mapping[str, str]:
     """A run's settings are the head's, not those of a program that computes with weft."""
     return {**os.environ, "WEFT_DISABLE": "1"}
@@ -413,6 +435,12 @@ def main(text: str) -> int:
     told: dict[str, Any] = json.loads(text)
     folder = told.pop("folder") or os.path.join(module_store.user_cache(), "head")
     settings = Settings(**told, folder=folder)
+    if settings.user_keys and os.path.realpath(settings.user_keys) == os.path.realpath(
+        settings.node_keys or os.devnull
+    ):
+        return _fail(
+            2, "--keys and --node-keys are one folder: each program could join as a node. Make two"
+        )
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         os.environ["WEFT_CACHE_DIR"] = folder  # module_store's place

@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 import time
+from typing import Any
 
 from weft.backend.options import log
 from weft.backend.searches import weft_process
@@ -59,6 +60,7 @@ def search(
     words = [weft_process.find(), "head-link", "--connect", head, "--target", target]
     environment = dict(os.environ)
     environment.setdefault("WEFT_PYTHON", sys.executable)
+    environment["WEFT_DISABLE"] = "1"
     link = Link(words + (["--keys", keys] if keys else []), environment)
     try:
         answer = _asked(link, request, head, budget_s, time.monotonic() + limit_s, cancelled)
@@ -67,7 +69,10 @@ def search(
     finally:
         link.close()
     _check_result(answer, head)
-    _write(answer, run)
+    try:
+        _write(answer, run)
+    except (OSError, ValueError) as error:  # no room, or a text that is none
+        raise Failed(f"the head's answer could not be written: {error}") from None
     return answer.code, terminal_line(answer.told)
 
 
@@ -79,7 +84,7 @@ def _asked(
     until: float,
     cancelled: weft_process.Event | None,
 ) -> Answer:
-    classes = _classes(link, head, cancelled)
+    classes = _classes(link, head, until, cancelled)
     ask = {"ask": request.digest(), "classes": classes, "budget_s": max(1.0, budget_s)}
     heard_at, ask_at, told, has_to_send = time.monotonic(), 0.0, "", False
     while True:
@@ -119,9 +124,11 @@ def _asked(
             raise Failed(f"weft head-link ended with exit code {link.exit_code()}")
 
 
-def _classes(link: Link, head: str, cancelled: weft_process.Event | None) -> list[str]:
+def _classes(
+    link: Link, head: str, until: float, cancelled: weft_process.Event | None
+) -> list[str]:
     """The names of this machine's device classes."""
-    until = time.monotonic() + BEGIN_S
+    until = min(until, time.monotonic() + BEGIN_S)
     while time.monotonic() < until and not (cancelled and cancelled.is_set()):
         for line in link.lines(0.2):
             if "error" in line:
@@ -138,13 +145,25 @@ def _check_result(answer: Answer, head: str) -> None:
     if "result.json" not in answer.files:
         return
     try:
-        result = json.loads(answer.files["result.json"])
-        is_good = isinstance(result["summary"], str) and isinstance(result["why_no_kernel"], str)
-        is_good &= all(isinstance(one["id"], str) for one in result["subgraphs"])
-    except (ValueError, LookupError, TypeError, RecursionError):
+        is_good = _is_result(json.loads(answer.files["result.json"]))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         is_good = False
     if not is_good:
         raise Failed(f"the head {head} sent a result that is not one")
+
+
+def _is_result(result: Any) -> bool:
+    texts = [result["summary"], result["why_no_kernel"]]
+    numbers = []
+    for one in result["subgraphs"]:
+        texts += [one["id"], one.get("reason", "")]
+        times = (one.get("timing") or {}).get("candidate") or {}
+        numbers.append(times.get("median_us"))
+    over = (result.get("timing") or {}).get("over_compile")
+    numbers.append(over.get("ratio") if isinstance(over, dict) else over)
+    return all(isinstance(one, str) for one in texts) and all(
+        one is None or isinstance(one, (int, float)) for one in numbers
+    )
 
 
 def _write(answer: Answer, run: str) -> None:

@@ -4,6 +4,7 @@ process that searches."""
 from __future__ import annotations
 
 import queue
+import contextlib
 import threading
 import typing
 import weakref
@@ -75,7 +76,8 @@ class Searches:
                 options,
                 self._ends,
                 kernels.spent_s,
-                rechecks.paused,
+                # A search elsewhere needs nothing of this machine.
+                contextlib.nullcontext if options.head else rechecks.paused,
                 graph=kernels.graph,
             )
             kernels.summary = outcome.summary
