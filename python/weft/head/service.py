@@ -134,7 +134,7 @@ class Service:
             locked_folders.sweep(os.path.join(self._runs, name))
 
     def run(self) -> None:
-        """Until it is told to stop. FleetEnded."""
+        """Runs until a signal stops it. FleetEnded."""
         try:
             while not self.is_stopping:
                 self._fleet.poll()

@@ -81,7 +81,7 @@ class Replayed:
         written: frozenset[int] = frozenset(),
     ) -> None:
         self.function = function
-        #: What computes calls that are not replayed.
+        #: The function that computes calls which are not replayed.
         self.otherwise = function
         #: Of a composed module, for what is told of it.
         self.identity = getattr(function, "identity", None)
@@ -319,8 +319,8 @@ class _Copies:
 
     def take(self, given: Sequence[torch.Tensor]) -> None:
         """Copies these to the tensors."""
-        for positions, theirs in self._groups:
-            torch._foreach_copy_(theirs, [given[i] for i in positions])
+        for positions, kept in self._groups:
+            torch._foreach_copy_(kept, [given[i] for i in positions])
 
     def room(self) -> list[torch.Tensor]:
         """Memory for copies of the tensors."""
@@ -328,8 +328,8 @@ class _Copies:
 
     def give(self, made: Sequence[torch.Tensor]) -> None:
         """Copies the tensors to these."""
-        for positions, theirs in self._groups:
-            torch._foreach_copy_([made[i] for i in positions], theirs)
+        for positions, kept in self._groups:
+            torch._foreach_copy_([made[i] for i in positions], kept)
 
 
 class _Place:

@@ -19,7 +19,7 @@ from weft.backend.options import log, told
 ROUNDS_MIN, ROUNDS_MAX = 5, 100
 #: Faster beyond noise: by so much in the median of the rounds, and faster at all in more than
 #: half of them. The share is so many standard deviations above a half, which it would be by
-#: chance. Of few rounds it is all but one.
+#: chance. With few rounds, all but one must be faster.
 FASTER, DEVIATIONS = 1.005, 2
 WARM_UPS = 2
 #: Least seconds of a round of replays of a CUDA graph, and most replays in it. The time of one

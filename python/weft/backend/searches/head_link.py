@@ -49,7 +49,7 @@ class Link:
         return self._process.poll()
 
     def lines(self, wait_s: float) -> list[dict[str, Any]]:
-        """What it has said; waits so long for something."""
+        """The lines that came since the last look; waits so long for some."""
         if self.exit_code() is not None:
             new = self._new()
             time.sleep(0 if new else wait_s)

@@ -41,12 +41,12 @@ STATES = ("send", "waits", "done", "refused")
 
 
 class Malformed(Exception):
-    """What is wrong with a message."""
+    """A message does not have its form; the text says where."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a program wants to have searched."""
+    """A search that a program asks for."""
 
     problem: str
     fallback: str

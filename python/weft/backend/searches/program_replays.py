@@ -24,7 +24,7 @@ COPIES = 3
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What the timing of calls decided."""
+    """The decision that the timing of calls led to."""
 
     #: None: weft's graphs do not compute calls.
     replayed: cuda_graph.Replayed | None
@@ -153,7 +153,7 @@ def _free_bytes(device: torch.device) -> int:
 
 def _are_others_results_alive(device: torch.device) -> bool:
     """Whether PyTorch's graphs continue one another now: graphs of this call were replayed,
-    and the program has their results. Another call of theirs would be recorded anew."""
+    and the program has their results. PyTorch would record another call of such a graph again."""
     if device.type != "cuda":
         return False
     try:
