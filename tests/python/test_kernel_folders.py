@@ -92,9 +92,11 @@ class KernelFolders(unittest.TestCase):
     def test_each_compiler_has_its_own(self) -> None:
         first, second = self.compiler("a", "1.0", 1), self.compiler("b", "1.0", 2)
         self.assertEqual([self.number_by(one) for one in (first, second, first)], [1, 2, 1])
-        self.compiler("a", "1.1", 3)  # a new version at the same path
+        # A new version at the same path builds again.
+        self.compiler("a", "1.1", 3)
         self.assertEqual(self.number_by(first), 3)
-        self.compiler("a", "1.1", 4)  # the same version: its kernel is there
+        # The same version does not.
+        self.compiler("a", "1.1", 4)
         self.assertEqual(self.number_by(first), 3)
 
     def test_each_pytorch_has_its_own(self) -> None:

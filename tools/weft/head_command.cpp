@@ -11,6 +11,7 @@
 #include "runtime/bus/keys.hpp"
 #include "runtime/bus/membership.hpp"
 #include "runtime/bus/socket_thread.hpp"
+#include "runtime/store/sha256.hpp"
 #include "tools/weft/json_line.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/python_driver.hpp"
@@ -27,7 +28,7 @@ using nlohmann::json;
 /// A request holds a problem file; an answer a module with its built kernels.
 constexpr std::int64_t kRequestBytesMax = std::int64_t{8} << 20;
 constexpr std::int64_t kAnswerBytesMax = std::int64_t{64} << 20;
-/// Messages of one peer that wait to be read.
+/// Limit of one peer's messages that wait to be read.
 constexpr int kQueueMessages = 16;
 /// The first part of each message: the form of the second.
 constexpr const char* kForm = "weft-search-1";
@@ -61,17 +62,7 @@ Result<BusKeys> link_keys(const LinkFlags& flags) {
                   "(option keys, or WEFT_KEYS)");
 }
 
-/// Hexadecimal digits: a peer's name is any bytes.
-std::string hex_of(const std::string& bytes) {
-  constexpr const char* digits = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
-  }
-  return text;
-}
-
+/// The reverse of to_hex(): a peer's name is any bytes.
 std::string bytes_of(const std::string& hex) {
   std::string bytes;
   for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
@@ -146,7 +137,7 @@ int head_link_command(const CommonFlags& common, const LinkFlags& flags) {
     if (header != kForm) return link->cut();
     json line = {{"text", std::move(text)}};
     if (is_head) {
-      line["from"] = hex_of(peer);
+      line["from"] = to_hex(peer);
       line["user"] = link->sender_key();
     }
     say(line);

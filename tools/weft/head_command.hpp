@@ -5,14 +5,14 @@
 // `weft head-link`: a ZeroMQ connection for the Python side, as lines of JSON.
 // It ends with its standard input. A message is one text in each direction:
 //   --listen, the head's:
-//     writes {"listens": ADDRESS}, then {"from": PEER, "user": KEY, "text": T}
-//     reads {"to": PEER, "text": T}
+//     writes {"listens": ADDRESS}, then {"from": PEER, "user": KEY, "text": T};
+//     reads {"to": PEER, "text": T}.
 //   --connect, a program's:
 //     writes {"classes": [NAME]}, the device classes of this machine, then
-//     {"text": T}
-//     reads {"text": T}
-// A message for a peer that is gone, and one without a connection, is lost: who
-// needs an answer asks again.
+//     {"text": T};
+//     reads {"text": T}.
+// A message for a peer that is gone is lost, and so is one without a
+// connection. The sender asks again if it needs an answer.
 #pragma once
 
 #include <filesystem>
@@ -24,15 +24,15 @@
 namespace weft {
 
 struct HeadFlags {
-  std::string users;  ///< where programs connect to
+  std::string users;  ///< The address that programs connect to.
   std::optional<std::filesystem::path> user_keys;
   ListenFlags nodes;
   std::string target = "auto";
-  std::filesystem::path
-      folder;                 ///< kept results; empty: below the user's cache
-  int jobs_max = 0;           ///< searches at once; 0: as many as nodes judge
-  int per_user = 8;           ///< searches of one user that wait or run
-  double budget_s_max = 600;  ///< of one search
+  /// The folder of kept results. Empty: a folder below the user's cache.
+  std::filesystem::path folder;
+  int jobs_max = 0;  ///< Searches at once. 0: one for each judging node.
+  int per_user = 8;  ///< Limit of one user's waiting and running searches.
+  double budget_s_max = 600;  ///< Limit of one search.
 };
 
 struct LinkFlags {

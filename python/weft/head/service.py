@@ -8,9 +8,9 @@
   device class of the nodes; programs on another class are refused.
 * A graph is searched once, whoever asks. Results are kept in a folder in the form of the
   backend's cache, and are answered at once. The kernel library is in that folder, too.
-* Programs are not trusted: the sizes of messages are bounded (head_messages.py), graphs
-  run in the sandbox (--untrusted-problem), no program sets a flag of a run, and the
-  searches of a key that wait or run are counted.
+* Programs are not trusted. Messages have size limits (head_messages.py). Graphs run in the
+  sandbox (--untrusted-problem). No program sets a flag of a run. Each key has a limit of
+  searches that wait or run.
 * A program asks every two seconds. A search that waits and that nobody asks for any more
   is dropped; one that runs ends, and is kept.
 * If this process dies, its runs end. The next one is asked again by the programs.
@@ -341,9 +341,8 @@ class Service:
                 result = json.load(file)
         except FileNotFoundError:
             return False
-        reasons = [one.get("reason", "") for one in result["subgraphs"]]
-        is_cut_short = any("budget" in one for one in (result["summary"], *reasons))
-        if code and not is_cut_short:  # its module was not right, which may be otherwise again
+        is_cut_short = module_store.is_cut_short(result)
+        if code and not is_cut_short:  # A later run may come to a module that is right.
             return False
         shutil.copyfile(os.path.join(job.folder, "problem.py"), os.path.join(run, "problem.py"))
         module_store.keep(

@@ -8,10 +8,10 @@ where they lie elsewhere now, or a setting is another, the function itself compu
 the call.
 
 Many programs pass the same memory again and again: the key and value caches of a
-decoder, say. Arguments that lie in the same place in several calls in a row are read
-there by a second graph, without a copy. Each call compares their addresses. The first
-graph computes a call with other ones. What a call writes to has no copy: such a
-function is replayed only where it lies in the same place.
+decoder, say. A second graph reads such arguments in place, without a copy, once they
+lay there in several calls in a row. Each call compares addresses, and the first graph
+computes calls with other addresses. Arguments that a call writes to are never copied:
+such a function is replayed only while they lie in the same place.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class Replayed:
         return [one for one in (self._recording, resting) if one is not None]
 
     def read_in_place(self) -> None:
-        """From now on, arguments that lie in the same place in several calls in a row are
-        read there. (Trials call it with the same arguments again and again.)"""
+        """Lets later calls read arguments in place, if these lie in the same memory in several
+        calls in a row. A trial calls it after its timing, which repeats the same arguments."""
         self._reads_in_place = True
         self._rests = Rests(self.moving)
 
@@ -128,16 +128,9 @@ class Replayed:
         self._check()
         if not self._is_watched():
             with self._lock:
-                if self._fits(arguments) or self._again(arguments):
-                    try:
-                        found = self._replayed(arguments)
-                    except torch.OutOfMemoryError as error:  # nothing was written yet
-                        log.info("calls are not replayed any more: %s", told(error))
-                        self._drop()
-                        self._count = RECORDINGS_MAX
-                        found = None
-                    if found is not None:
-                        return found
+                found = self._replayed(arguments)
+            if found is not None:
+                return found
         return self.otherwise(arguments)
 
     def _is_watched(self) -> Any:
@@ -145,6 +138,20 @@ class Replayed:
         return torch._C._len_torch_dispatch_stack() > 0 or self._record.is_within_another()
 
     def _replayed(self, arguments: Sequence[Any]) -> Any:
+        """The results, by a graph; None if no graph fits the arguments, or there is no memory
+        for the results."""
+        if not (self._fits(arguments) or self._again(arguments)):
+            return None
+        try:
+            return self._by_a_graph(arguments)
+        except torch.OutOfMemoryError as error:
+            # The memory is asked for before anything is written.
+            log.info("calls are not replayed any more: %s", told(error))
+            self._drop()
+            self._count = RECORDINGS_MAX
+            return None
+
+    def _by_a_graph(self, arguments: Sequence[Any]) -> Any:
         """The results, by one of the two graphs; None if there is none for these
         arguments."""
         resting, rests = self._resting, self._rests

@@ -1,11 +1,12 @@
 """A search by a head on other machines, instead of a run in this process's machine.
 
 The head gets the problem file and the options (head_messages.py). Its answer is written
-like a run directory, and what follows is as for a run here: the first results are checked
-on the user's data, both implementations are timed, and the full verdict is repeated here,
-as for a module of another process. Whatever goes wrong is one sentence in Failed, and the
-fallback computes. A head's module is code that this process runs: the option `keys` says
-which head may send one.
+like a run directory. Three checks follow, as for a run on this machine. The first results
+are compared on the user's data. Both implementations are timed. The full verdict is repeated
+in the background, while the kernels are in use, as for a module of another process.
+
+Failed has one sentence about each failure, and the fallback computes. A head's module is
+code that this process runs: the option `keys` says which head may send one.
 """
 
 from __future__ import annotations

@@ -33,6 +33,12 @@ FAILURE_S = 86_400.0
 FILES = ("problem.py", "model_new.py", "report.md", "result.json", "subgraphs.json")
 
 
+def is_cut_short(result: dict[str, Any]) -> bool:
+    """Whether a larger budget could give more than this content of a result.json."""
+    reasons = [one.get("reason", "") for one in result["subgraphs"]]
+    return any("budget" in one for one in (result["summary"], *reasons))
+
+
 def folder() -> str:
     """Where they are: WEFT_CACHE_DIR, else below the user's cache."""
     named = os.environ.get("WEFT_CACHE_DIR")

@@ -64,15 +64,15 @@ def replays_of(
     options: Options,
     given: Sequence[Any],
 ) -> Found:
-    """Records launched code, and times calls with these arguments: of the incumbent (None: of
-    the launched code), of a graph, and of a graph that reads all arguments where they lie.
-    Nobody knows yet which arguments of the program's calls will lie in the same memory. So
-    the last graph decides only where the other one is not slower, or where there is no other:
-    what a call writes to has no copy. Raises what a call does.
+    """Records `current` as CUDA graphs, and times calls with these arguments.
 
-    Calls that are not replayed later are the incumbent's. If it is None and the program writes,
-    `launched` computes them: Inductor's code without changes, as changes were compared as
-    graphs."""
+    Three functions are compared: the incumbent (None: `current`, launched), a graph that copies
+    its arguments, and a graph that reads all of them in place. The program's later arguments may
+    lie elsewhere. So the third one decides only if the second is not slower. Arguments that a
+    call writes to cannot be copied. For a program with such arguments there is no second one.
+
+    The incumbent computes later calls that are not replayed. If it is None and the program
+    writes, `launched` does: Inductor's code without changes. Raises what a call does."""
     written = request.written_inputs()
     device = Arguments(request, given).device()
     why = _why_no_trial(current, incumbent, request, options, given, device)

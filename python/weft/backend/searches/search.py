@@ -321,10 +321,7 @@ def _search(
     result = _result(run)
     if code == 2 and source.any_size:
         raise OneBatch(told)
-    is_cut_short = result is not None and any(
-        "budget" in reason
-        for reason in (result["summary"], *(one.get("reason", "") for one in result["subgraphs"]))
-    )
+    is_cut_short = result is not None and module_store.is_cut_short(result)
     if result is None or code != 0 and not (code == 1 and is_cut_short):
         raise SearchFailed(told or f"weft run ended with the code {code}")
     # explain() and the log show both; a candidate's own words are in them.
