@@ -354,7 +354,7 @@ class Timing(unittest.TestCase):
         self.assertFalse(few.is_faster(1, 0))
 
     def test_many_rounds_show_a_small_gain_in_noise(self):
-        """Of 5 % in rounds that vary by a fifth: two in three are faster."""
+        """The gain is 5 %, rounds vary by a fifth, and two in three are faster."""
         for rounds, is_enough in ((12, False), (99, True)):
             one = Comparison(((1.0,) * rounds, (1.15, 1.05, 0.9) * (rounds // 3)))
             self.assertEqual(one.is_faster(0, 1), is_enough)

@@ -14,7 +14,7 @@ from weft.backend.searches.whole_program import WholeProgram
 
 
 class ReplaysOfWeft(unittest.TestCase):
-    """Of a program with Inductor's CUDA graphs; no device has a part in it."""
+    """The program has Inductor's CUDA graphs. No test needs a device."""
 
     #: Seconds of a call with Inductor's CUDA graphs, with weft's, and with weft's in place.
     FAST, SLOW = (

@@ -11,8 +11,8 @@
 * Programs are not trusted. Messages have size limits (head_messages.py). Graphs run in the
   sandbox (--untrusted-problem). No program sets a flag of a run. Each key has a limit of
   searches that wait or run.
-* A program asks every two seconds. A search that waits and that nobody asks for any more
-  is dropped; one that runs ends, and is kept.
+* A program asks every two seconds. A waiting search is dropped when no program asks for
+  it. A running search goes on to its end, and its result is kept.
 * If this process dies, its runs end. The next one is asked again by the programs.
 
 One thread: all happens in the loop, which waits for messages.
@@ -52,7 +52,7 @@ from weft.shown_text import terminal_line, terminal_paragraph
 JOBS_MAX = 1_000
 #: A search that waits and is not asked for in this time is dropped.
 ASKED_S = 30.0
-#: A run that goes on so much longer than its budget is stopped.
+#: Seconds beyond its budget, after which a run is stopped.
 LATE_S = 60.0
 #: A failed search is made anew after this time.
 FAILED_S = 600.0

@@ -36,9 +36,10 @@ WARM_UPS = 2
 RECORDINGS_MAX = 4
 #: Calls in a row with other addresses, after which the second graph is dropped.
 MISSES_MAX = 16
-#: A graph that computed so many calls was worth its recording, which is not counted.
+#: A second graph that computed this number of calls was worth its recording: it does not
+#: count in RECORDINGS_MAX.
 CALLS_PAY = 64
-#: Of the second graph, where there was no memory for it.
+#: Failed recordings of the second graph, after which nobody tries again.
 FAILURES_MAX = 2
 
 

@@ -17,9 +17,9 @@ from weft.backend.options import log, told
 
 #: Rounds beyond these are not needed; fewer than ROUNDS_MIN say nothing.
 ROUNDS_MIN, ROUNDS_MAX = 5, 100
-#: Faster beyond noise: by so much in the median of the rounds, and faster at all in more than
-#: half of them. The share is so many standard deviations above a half, which it would be by
-#: chance. With few rounds, all but one must be faster.
+#: A function is faster beyond noise if two things hold. The median of the rounds' ratios is
+#: above FASTER. The share of rounds with a ratio above 1 is DEVIATIONS standard deviations
+#: above a half, the share by chance. With few rounds, all but one must be faster.
 FASTER, DEVIATIONS = 1.005, 2
 WARM_UPS = 2
 #: Least seconds of a round of replays of a CUDA graph, and most replays in it. The time of one

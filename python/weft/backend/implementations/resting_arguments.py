@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-#: Calls in a row that find an argument in the same place before it is read there. It is
-#: looked for in so many of a recording's calls.
+#: Calls in a row that find an argument in the same place before it is read there, and the
+#: number of a recording's calls that look for such arguments.
 RESTS_AFTER, LOOKS_MAX = 4, 100
 
 

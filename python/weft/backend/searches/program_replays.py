@@ -18,7 +18,7 @@ from weft.backend.options import Options, log, told
 
 #: Calls of a trial at least, and how many times as long as trial_s they may take.
 CALLS_MIN, LONGEST = 24, 3
-#: Of what a call writes to, that exist at the same time.
+#: Copies of the written arguments that exist at the same time, at most.
 COPIES = 3
 
 

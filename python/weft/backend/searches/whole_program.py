@@ -24,7 +24,7 @@ from weft.backend.searches.region_search import Candidate
 
 _programs: "weakref.WeakSet[WholeProgram]" = weakref.WeakSet()
 _number = 0
-#: What explain() says of the calls of a program with PyTorch's own CUDA graphs.
+#: explain() says this about calls that PyTorch's own CUDA graphs replay.
 INDUCTOR_GRAPHS = "Inductor's CUDA graphs"
 
 
